@@ -41,7 +41,9 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
         for row in board.rows
         if row.estimator == estimator or find_estimator_or_placeholder(row.estimator).is_model_free
     ]
-    found = {row.estimator: [(t, at.in_points) for t, at in board.make_curve(row).items()] for row in rows}
+    found = {
+        row.estimator: [(t, at.in_points) for t, at in board.make_accuracy_or_gain_curve(row).items()] for row in rows
+    }
     curves = {name: curve for name, curve in found.items() if all(at.value is not None for _, at in curve)}
     if estimator not in curves:
         return None

@@ -36,12 +36,16 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
     joined = [row for row in rows if row.added and row.beating]
     # without winners among the suite's rows, the sentence about added rows comes first
-    if not winners and (first := _describe_joined(joined, of)):
+    if not winners and (first := _describe_added_rows_that_beat(joined, of)):
         return f"{first} {count} {'them all' if controls > 1 else 'it'}."
     return " ".join(
         filter(
             None,
-            (f"{count} {of}.", _describe_joined(joined, "every control"), _describe_roar_best(estimators, winners)),
+            (
+                f"{count} {of}.",
+                _describe_added_rows_that_beat(joined, "every control"),
+                _describe_roar_best(estimators, winners),
+            ),
         )
     )
 
@@ -97,7 +101,7 @@ def _count_winners(winners: int, of: int, joined: bool) -> str:
     return f"{of_all} estimators beat{'s' * (winners == 1)}"
 
 
-def _describe_joined(rows: Sequence[BoardRow], controls: str) -> str:
+def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> str:
     """Describe which added rows beat these controls; empty if none does."""
     winners = [row for row in rows if row.kind == BEATS]
     if not winners:

@@ -69,32 +69,32 @@ class SuiteView:
         return self.results.title
 
     @property
-    def headline_protocol(self) -> Protocol:
+    def default_protocol(self) -> Protocol:
         """Return the protocol of the first board."""
-        return self.results.headline_protocol
+        return self.results.default_protocol
 
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
         """Return the protocols of the suite's boards: the headline protocol, ROAR, then others."""
-        order = dict.fromkeys((self.headline_protocol, ROAR, *SHOWN.values()))
+        order = dict.fromkeys((self.default_protocol, ROAR, *SHOWN.values()))
         return tuple(
-            protocol for protocol in order if protocol == self.headline_protocol or self.results.list_units(protocol)
+            protocol for protocol in order if protocol == self.default_protocol or self.results.list_units(protocol)
         )
 
     @cached_property
     def evidence(self) -> Evidence:
         """Return the draws behind all pages."""
-        return Evidence(self.results, self.results.list_units(self.headline_protocol)[0], Bootstrap())
+        return Evidence(self.results, self.results.list_units(self.default_protocol)[0], Bootstrap())
 
     @property
     def board(self) -> BoardContents:
         """Return the first board."""
-        return self.get_board(self.headline_protocol)
+        return self.get_board(self.default_protocol)
 
     @property
     def is_combined(self) -> bool:
         """Return whether the suite leads with ROAR and own-network gain."""
-        return not _rank_suite(self.results.suite, self.headline_protocol)
+        return not _rank_suite(self.results.suite, self.default_protocol)
 
     @property
     def combined_table(self) -> TwoQuestions | None:
@@ -148,7 +148,7 @@ class SuiteView:
         """Return the boards of the headline protocols."""
         return [
             self.get_board(protocol)
-            for protocol in dict.fromkeys((self.headline_protocol, *find_headline_protocols(self.results.suite)))
+            for protocol in dict.fromkeys((self.default_protocol, *find_headline_protocols(self.results.suite)))
         ]
 
     @property
@@ -274,7 +274,7 @@ def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
 
 def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
     """Return the sort key of suites: those with rows first, then by headline protocol."""
-    return not results.has_rows, _rank_suite(results.suite, results.headline_protocol)
+    return not results.has_rows, _rank_suite(results.suite, results.default_protocol)
 
 
 def _rank_suite(suite: SuiteSpec, first: Protocol) -> int:

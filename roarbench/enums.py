@@ -70,7 +70,7 @@ class MapNumerics(StrEnum):
         return Precision.BF16 if self in (MapNumerics.BF16, MapNumerics.BF16_STEM) else Precision.FLOAT32
 
     @property
-    def divides(self) -> bool:
+    def shares_stem_pass(self) -> bool:
         """Return whether all points of a path pass through the network's stem together."""
         return self in (MapNumerics.FLOAT32_STEM, MapNumerics.BF16_STEM)
 

@@ -104,11 +104,11 @@ def _check_value(name: str, value: Any, wanted: _Type) -> None:
                 _check_value(name, one, its)
     elif is_dataclass(value) and isinstance(value, kind):
         check_field_values(value)
-    elif expected := _describe_expected(name, value, kind):
+    elif expected := _describe_expected_unless_valid(name, value, kind):
         raise _make_value_error(name, value, expected)
 
 
-def _describe_expected(name: str, value: Any, kind: Any) -> str:
+def _describe_expected_unless_valid(name: str, value: Any, kind: Any) -> str:
     """Describe the values that a field can have; empty if `value` is one of them."""
     if kind is int:
         fits, expected = type(value) is int and 0 <= value <= _MOST, f"a whole number from 0 to {_MOST:,}"

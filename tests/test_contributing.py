@@ -80,7 +80,7 @@ import torch
 from roarbench.estimators.catalogue import ESTIMATORS
 from tests.helpers.networks import images_like_photographs, importance, residual_network
 model, batch = residual_network(torch.float64), images_like_photographs(1, torch.float64)
-names = [name for name, row in ESTIMATORS.items() if row.has_map and not row.control and not row.most_features]
+names = [name for name, row in ESTIMATORS.items() if row.has_own_map and not row.control and not row.most_features]
 orders = {name: importance(name, model, batch).flatten().argsort(stable=True) for name in names}
 new = orders.pop("grad-max")
 print(len(orders) > 20, *(name for name, order in orders.items() if torch.equal(order, new)))

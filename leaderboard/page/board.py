@@ -25,7 +25,7 @@ Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current o
 
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board, without defaults."""
-    other = "" if protocol == view.headline_protocol and not view.is_combined else protocol.name
+    other = "" if protocol == view.default_protocol and not view.is_combined else protocol.name
     named = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
     return make_address("board", view.slug, protocol=other, unit=named, level=level)
 
@@ -134,7 +134,7 @@ def _make_protocol_tabs(site: Site, view: SuiteView, shown: Protocol | None) -> 
     found = others | dict.fromkeys(view.protocols, view)
     order = dict.fromkeys((*view.protocols, *others))
     for protocol in sorted(
-        order, key=lambda each: (each != view.headline_protocol, each != ROAR, found[each] is not view)
+        order, key=lambda each: (each != view.default_protocol, each != ROAR, found[each] is not view)
     ):
         whose = found[protocol]
         label = protocol.tab + ("" if whose is view else f" · {make_plain(whose.title, 40)}")

@@ -22,7 +22,7 @@ from roarbench.estimators.catalogue import (
 )
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
-from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings, make_run_command
+from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings, make_repeat_command
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.verdicts import Comparison
 from roarbench.text import format_interval, format_rank, typeset
@@ -40,7 +40,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     view, board, row = next((each for each in found if each[2].value.value is not None), found[0])
     commands = defaultdict[str, list[str]](list)
     for other in views:
-        commands[make_run_command(other.results, name)].append(make_plain(other.title))
+        commands[make_repeat_command(other.results, name)].append(make_plain(other.title))
     return {
         "row": row,
         "about": describe_papers_and_settings(name, (view.results for view in views)),
@@ -89,11 +89,13 @@ def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: Boa
 
 def describe_both_verdicts(board: PairedBoard, name: str) -> str:
     """Describe the answer to each question, with the suite."""
-    answers = (f"{question.title}: {_format_answer(question.answers.get(name))}" for question in board.questions)
+    answers = (
+        f"{question.title}: {_format_verdict_and_gain(question.answers.get(name))}" for question in board.questions
+    )
     return f"{'. '.join(answers)} ({board.title})."
 
 
-def _format_answer(found: Answer | None) -> str:
+def _format_verdict_and_gain(found: Answer | None) -> str:
     if found is None:
         return "not run"
     if found.by_construction or found.gain.value is None:

@@ -243,7 +243,7 @@ def _spread_doubts(own: dict[str, str], estimators: Iterable[str]) -> dict[str, 
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
     for name in own.keys() - {CLEAN}:
-        against.get(find_estimator(name).parent, []).append(name)
+        against.get(find_estimator(name).parent_id, []).append(name)
     return own | {
         name: f"compared with {', '.join(dict.fromkeys(others))}, {own[others[0]]}"
         for name, others in against.items()
@@ -310,7 +310,7 @@ def drop_idle_submissions(suite_results: SuiteResults, asked: SuiteSpec, results
     for its parent. Rows of the requested suite are never removed.
     """
     suite, own = suite_results.suite, asked.estimators
-    entered = {name for name in suite.estimators if find_estimator(name).row not in own}
+    entered = {name for name in suite.estimators if find_estimator(name).untwinned_id not in own}
     if not entered:
         return suite_results
     begun = _find_begun(suite_results, results)
@@ -346,4 +346,4 @@ def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Ques
 
 
 def _make_row_and_protocol(estimator: str, order: Order, retrain: ScoredNetwork) -> _Question:
-    return find_estimator(estimator).row, order, retrain
+    return find_estimator(estimator).untwinned_id, order, retrain

@@ -65,7 +65,7 @@ METRICS = (
 def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
     """Return the specifications of the scores to compute, by (estimator, metric), for every estimator that has maps."""
     reference = make_reference(suite, data).key
-    mapped = [estimator for estimator in suite.estimator_records if estimator.has_map]
+    mapped = [estimator for estimator in suite.estimator_records if estimator.has_own_map]
     making = {estimator: suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32 for estimator in mapped}
     return {
         (estimator.id, metric.id): ScoreSpec(

@@ -126,7 +126,7 @@ class SuiteResults:
         return self.suite.dataset_record.classes
 
     @cached_property
-    def headline_protocol(self) -> Protocol:
+    def default_protocol(self) -> Protocol:
         """Return the default protocol: the suite's first protocol with results, or its first if none has results."""
         protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
         return next((protocol for protocol in protocols if self.has_started(protocol)), self.suite.blocks[0].protocol)
@@ -166,7 +166,7 @@ class SuiteResults:
 
     @property
     def _untouched_results(self) -> list[RunResult]:
-        asked = (CLEAN, self.headline_protocol.retrain)
+        asked = (CLEAN, self.default_protocol.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
 
     @cached_property

@@ -30,7 +30,7 @@ from roarbench.execution.importance import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.execution.run_suite import run_suite
-from roarbench.execution.submission_intake import SubmissionMode, store_submissions
+from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions
 from roarbench.plan.planned_runs import ranks_only_test_images, select_part_of_suite
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite_options import select_part
@@ -218,7 +218,7 @@ class _Evaluation(NamedTuple):
     def _store_submission(self, made: Submission, trusted: bool) -> str:
         """Store a submission (checked first if it runs in the sandbox) and return the id of its row."""
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
-        return store_submissions([made], mode, self.results, workspace, self.console).ids[0]
+        return check_and_store_submissions([made], mode, self.results, workspace, self.console).ids[0]
 
     def _evaluate_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
         """Rank features by given maps and run the protocols for which they suffice; return the row's id."""
@@ -227,7 +227,9 @@ class _Evaluation(NamedTuple):
         check_maps(name, maps, work)
         row = self._store_submission(make_maps_submission(name, maps), trusted=True)
         part = self._select_part(plan, [row])  # twins need a function, and maps have none
-        part = select_part_of_suite(part, [one.id for one in part.estimator_records if one.id == row or one.row != row])
+        part = select_part_of_suite(
+            part, [one.id for one in part.estimator_records if one.id == row or one.untwinned_id != row]
+        )
         rank_given_maps(row, maps, replace(work, suite=part))
         rows |= dict.fromkeys(self._run(part))
         return row

@@ -223,7 +223,7 @@ def _find_estimator_or_control(name: str) -> Estimator:
         or row.uses_ground_truth
         or row.uses_prediction
         or row.explained_variant != "trained"
-        or not row.has_map
+        or not row.has_own_map
     ):
         raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
     return row

@@ -115,9 +115,9 @@ def _add_submissions(
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
     if not submitted.submission:
         return _select_part(suite, options), None
-    from roarbench.execution.submission_intake import read_submissions, store_submissions
+    from roarbench.execution.submission_intake import check_and_store_submissions, read_submissions
 
-    entries, pace = store_submissions(
+    entries, pace = check_and_store_submissions(
         read_submissions(submitted.submission), _make_submission_mode(submitted, suite), results, workspace, console
     )
     return _select_part(suite, options, entries), pace

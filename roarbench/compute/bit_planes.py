@@ -40,7 +40,7 @@ class Layout:
         return tuple(sorted((counts | {d - count for count in counts}) - {0, d}))
 
     @cached_property
-    def codes(self) -> tuple[int, ...]:
+    def boundary_codes(self) -> tuple[int, ...]:
         """Return the bin code at each boundary; the first bin has code 0."""
         return _assign_codes(len(self.bin_boundaries), self.planes)
 
@@ -97,7 +97,7 @@ def _find_positions_before_boundaries(layout: Layout) -> list[int]:
 
 def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
     """Return the planes whose bits change at each boundary, highest first."""
-    return [_list_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
+    return [_list_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.boundary_codes))]
 
 
 def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
@@ -167,7 +167,7 @@ def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
     if boundary not in layout.bin_boundaries:
         stored = ", ".join(f"{level:g}" for level in layout.levels)
         raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
-    *upper, lowest = _list_set_bits(layout.codes[layout.bin_boundaries.index(boundary)], layout.planes)
+    *upper, lowest = _list_set_bits(layout.boundary_codes[layout.bin_boundaries.index(boundary)], layout.planes)
     above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
     return _Reading(lowest, tuple(above))
 

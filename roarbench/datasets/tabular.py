@@ -138,7 +138,7 @@ def has_number_type(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def convert_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def cast_numbers_to_float64(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert a numeric column to float64; integers beyond 2^53 are rounded."""
     return pc.cast(column, pa.float64(), safe=False)
 
@@ -147,7 +147,7 @@ def _convert_to_numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArr
     if not has_number_type(column.type):
         advice = 'convert it to numbers, or list the features without it: columns = ["…"]'
         raise DataError(f"{path.name}: column '{name}' holds {_describe_type(column.type)}, expected numbers; {advice}")
-    values: NDArray[np.float64] = convert_to_floats(column).to_numpy()  # missing values become NaN
+    values: NDArray[np.float64] = cast_numbers_to_float64(column).to_numpy()  # missing values become NaN
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
@@ -219,7 +219,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
 def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
     """Return the numeric columns in order, without row numbers, each with its number of missing or infinite values."""
     return {
-        name: pc.sum(pc.invert(pc.is_finite(convert_to_floats(table[name])).fill_null(False))).as_py()
+        name: pc.sum(pc.invert(pc.is_finite(cast_numbers_to_float64(table[name])).fill_null(False))).as_py()
         for name in table.column_names
         if name != label and name.lower() not in _NUMBERING and has_number_type(table[name].type)
     }

@@ -141,10 +141,10 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     plain = {row: replace(each, digits=None, marks=()) for row, each in asked.items()}
     alike: dict[EstimatorId, set[EstimatorId]] = {}
     for row, each in asked.items():
-        alike.setdefault(plain[row].row, set()).add(each.row)
+        alike.setdefault(plain[row].untwinned, set()).add(each.untwinned)
     alone = {each for each, found in alike.items() if len(found) == 1 and each.name not in ESTIMATORS}
     return {
-        row: str(plain[row]) if each.submitted and plain[row].row in alone else format_estimator_name(row)
+        row: str(plain[row]) if each.submitted and plain[row].untwinned in alone else format_estimator_name(row)
         for row, each in asked.items()
     }
 
@@ -154,7 +154,7 @@ def find_submitted_rows(rows: Iterable[str]) -> dict[str, str]:
     return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.read(row).submitted}
 
 
-def find_ranking_estimator(name: str) -> Estimator | None:
+def find_owner_of_ranking(name: str) -> Estimator | None:
     """Return the estimator whose ranking removes features: the estimator itself, or the parent of some twins.
 
     Twins that exchange images or explain another reference use the parent's ranking. Returns None for
@@ -162,8 +162,8 @@ def find_ranking_estimator(name: str) -> Estimator | None:
     """
     estimator = find_estimator(name)
     while estimator.twin in UNRANKED_TWINS:
-        estimator = find_estimator(estimator.parent)
-    return estimator if estimator.has_map else None
+        estimator = find_estimator(estimator.parent_id)
+    return estimator if estimator.has_own_map else None
 
 
 def _find_parent(twin: EstimatorId) -> Estimator | None:
@@ -178,7 +178,7 @@ def _list_twins(parent: Estimator) -> tuple[str, ...]:
     if parent.twin and parent.id not in ESTIMATORS:
         return () if parent.twin in EXCHANGED_TWINS else EXCHANGED_TWINS
     if parent.base == "random":  # the blurred twin of Random is the row `random-blurred`
-        return EXCHANGED_TWINS if parent.has_map else ()
+        return EXCHANGED_TWINS if parent.has_own_map else ()
     return ("blurred", *EXCHANGED_TWINS) if parent.control else tuple(TWINS)
 
 

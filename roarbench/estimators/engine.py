@@ -93,7 +93,7 @@ def compute_maps_of_models(looks: Sequence[MapRequest]) -> list[ModelMaps]:
     for j, draws in enumerate(prefetch(draw_normal_noise(first.images, first.ids, j, SEED) for j in range(samples))):
         for each in running:
             if j < each.samples:
-                each.add(draws)
+                each.add_noisy_copy(draws)
     return [each.finish() for each in running]
 
 
@@ -111,7 +111,7 @@ class _RunningMaps:
         self._moments = {base: Moments(self._images) for base in self._repeated}
         self._kept = torch.zeros_like(look.batch.targets)
 
-    def add(self, draws: Tensor) -> None:
+    def add_noisy_copy(self, draws: Tensor) -> None:
         """Add one noisy copy of every image."""
         copies = self._scale.mul(draws).add_(self._images)
         for base, sample in self._compute_bases(copies, self._repeated, self._count_kept).items():
@@ -329,7 +329,7 @@ def find_job_group(estimator: Estimator) -> str:
     one call computes its map and that of its blurred twin.
     """
     if estimator.has_own_passes:
-        return estimator.parent if estimator.explained_variant == "trained" else estimator.id
+        return estimator.parent_id if estimator.explained_variant == "trained" else estimator.id
     if estimator.control:
         return "answered" if estimator.uses_prediction else "controls"
     return estimator.explained_variant

@@ -141,19 +141,19 @@ class Estimator:
         return EstimatorId.read(self.id)
 
     @property
-    def parent(self) -> str:
+    def parent_id(self) -> str:
         """Return the id from which a twin was made, or the estimator's own."""
         return str(self.parts.parent)
 
     @property
-    def row(self) -> str:
+    def untwinned_id(self) -> str:
         """Return the id from which all twins were made, or the estimator's own."""
-        return str(self.parts.row)
+        return str(self.parts.untwinned)
 
     @property
-    def default(self) -> str:
+    def id_without_parameters(self) -> str:
         """Return the id without parameters, which stands for their defaults."""
-        return str(self.parts.default)
+        return str(self.parts.without_parameters)
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -191,12 +191,12 @@ class Estimator:
         return self.uses_prediction or not self.control
 
     @property
-    def spatial(self) -> bool:
+    def uses_neighbours(self) -> bool:
         """Return whether the estimator uses neighbouring features, including through a blurred map or baseline."""
         return bool(self.neighbours) or self.twin == "blurred" or dict(self.values).get("baseline") == "blur"
 
     @property
-    def has_map(self) -> bool:
+    def has_own_map(self) -> bool:
         """Return whether the estimator has maps of its own; `random-redrawn` and twins that reuse maps have none."""
         return self.form != "redrawn" and self.twin not in UNRANKED_TWINS
 
@@ -211,7 +211,7 @@ class Estimator:
     @property
     def is_ranked(self) -> bool:
         """Return whether the estimator is a row of its own; twins and `random-redrawn` are checks of another row."""
-        return self.id in CONTROLS or (self.has_map and not self.twin)
+        return self.id in CONTROLS or (self.has_own_map and not self.twin)
 
     def get_value(self, name: str) -> Value:
         """Return the value of a parameter."""

@@ -65,12 +65,12 @@ class EstimatorId:
         return replace(self, twins=self.twins[:-1])
 
     @property
-    def row(self) -> "EstimatorId":
+    def untwinned(self) -> "EstimatorId":
         """Return the id from which all twins were made, or the id itself."""
         return replace(self, twins=())
 
     @property
-    def default(self) -> "EstimatorId":
+    def without_parameters(self) -> "EstimatorId":
         """Return the id without parameters, which stands for their defaults."""
         return replace(self, listed=None)
 

@@ -111,7 +111,7 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
     `benchmarks/peers/test_maps.py` compares the time of maps with and without folding.
     """
     traced = symbolic_trace(copy.deepcopy(model))
-    _return_logits(traced.graph)
+    _unpack_logits(traced.graph)
     modules = dict(traced.named_modules())
     for node in traced.graph.nodes:
         if node.op != "call_module" or not isinstance(norm := modules[node.target], nn.BatchNorm2d):
@@ -128,7 +128,7 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
     return traced
 
 
-def _return_logits(graph: Graph) -> None:
+def _unpack_logits(graph: Graph) -> None:
     """Make a traced network return `logits` if its output is an object with this attribute."""
     output = graph.output_node()
     (made,) = output.args

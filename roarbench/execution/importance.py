@@ -266,7 +266,7 @@ def _load_network(explained: ReferenceModel, variant: str, maps: MapNumerics, we
     model = make_twin_network(explained, variant)
     if maps is MapNumerics.FLOAT32:
         return model.to(choose_device())
-    return (split_stem(fold_batchnorm(model)) if maps.divides else fold_batchnorm(model)).to(choose_device())
+    return (split_stem(fold_batchnorm(model)) if maps.shares_stem_pass else fold_batchnorm(model)).to(choose_device())
 
 
 def count_images_per_batch(work: JobContext, estimators: int) -> int:

@@ -66,7 +66,7 @@ class ScoredRuns(NamedTuple):
     results: Sequence[RunResult]
     note: str = ""  # message about the job; empty without one
     # mask hashes of runs that score a reference under its own maps (`Kind.MASKS`), stored with the results
-    remarks: Mapping[str, str] = {}  # never changed; a read-only view could not be sent between processes
+    annotations: Mapping[str, str] = {}  # never changed; a read-only view could not be sent between processes
 
 
 def train_reference(explained: ReferenceModel) -> str:
@@ -260,7 +260,7 @@ def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...])
     judges = {
         each: _load_scoring_network(each, each.store.read_checksum()) for each in map(work.find_scored_network, runs)
     }
-    results, remarks = list[RunResult](), dict[str, str]()
+    results, annotations = list[RunResult](), dict[str, str]()
     level_of = attrgetter("cell.t")
     for _, found in groupby(sorted(runs, key=level_of), key=level_of):
         start, level = time.perf_counter(), tuple(found)
@@ -285,8 +285,8 @@ def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...])
             )
             own, scored = find_explained_and_scored_network(run.seed)
             if removed is not None and own == scored:
-                remarks[f"{Kind.MASKS} {run.key}"] = hash_masks(removed)
-    return ScoredRuns(results, remarks=remarks)
+                annotations[f"{Kind.MASKS} {run.key}"] = hash_masks(removed)
+    return ScoredRuns(results, annotations=annotations)
 
 
 @lru_cache(maxsize=_NETWORKS)

@@ -291,7 +291,7 @@ class _Runner:
         notes += [outcome.value] if step.kind in ("reference", "network") else []
         if step.runs:
             found = outcome.value
-            self._store.add_all(found.results, self._begun[step.job.name].number, found.remarks)
+            self._store.add_all(found.results, self._begun[step.job.name].number, found.annotations)
             notes.append(found.note)
         else:
             self._release(step)

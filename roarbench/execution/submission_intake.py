@@ -36,7 +36,7 @@ class SubmittedEntries(NamedTuple):
     pace: SubmissionPace | None
 
 
-def store_submissions(
+def check_and_store_submissions(
     submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
 ) -> SubmittedEntries:
     """Check submissions and store them; if one is rejected, none is stored.

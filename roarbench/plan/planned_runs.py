@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from roarbench.compute.recipe import Decay, Recipe
 from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
-from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
+from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_record
 from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol
@@ -232,8 +232,8 @@ def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: i
     For None or a row outside of the suite, return the splits that any row of the suite ranks. With a number, training
     images are ranked only if a network is trained with a seed that uses that explained network.
     """
-    row = row if any(row in map(find_ranking_estimator, block.estimators) for block in suite.blocks) else None
-    blocks = [block for block in suite.blocks if row is None or row in map(find_ranking_estimator, block.estimators)]
+    row = row if any(row in map(find_owner_of_ranking, block.estimators) for block in suite.blocks) else None
+    blocks = [block for block in suite.blocks if row is None or row in map(find_owner_of_ranking, block.estimators)]
     trained = [block for block in blocks if not ranks_only_test_images(suite, block.protocol.retrain)]
     if number is not None:
         trained = [block for block in trained if number in set(_find_ranked_networks(suite, block, row))]
@@ -243,7 +243,7 @@ def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: i
 def _find_ranked_networks(suite: SuiteSpec, block: Block, row: Estimator | None) -> Iterator[int]:
     """Yield the numbers of the explained networks whose rankings by a row are used for a block's seeds."""
     for name in block.estimators:
-        if row in (find_ranking_estimator(name), None):
+        if row in (find_owner_of_ranking(name), None):
             cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
             yield from (suite.find_explained_number(cell, seed) for seed in range(block.seeds))
 

@@ -50,7 +50,9 @@ def _make_convergent_recipe(
 _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
 
 
-def _make_fast_recipe(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation) -> Recipe:
+def _make_fast_version_of_recipe(
+    name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation
+) -> Recipe:
     """Make a short version of another recipe: fewer epochs, small images first, a higher learning rate."""
     small = _make_small_recipe(f"{name}-fast", epochs, batch, peak, augmentation, warmup=epochs / 8)
     return replace(small, sides=(0.5, 0.75, 1.0, 1.0), micro_batch=256)
@@ -64,7 +66,7 @@ _TABLE = (
     _make_small_recipe("quick", epochs=3, batch=64, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
     _make_small_recipe("quick-reference", epochs=16, batch=64, peak=0.3, augmentation=Augmentation.NOISE_FLIP),
     replace(
-        _make_fast_recipe("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP),
+        _make_fast_version_of_recipe("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP),
         weight_decay=1e-4,
         sides=_TO_224,
     ),
@@ -75,8 +77,8 @@ _TABLE = (
         weight_decay=1e-4,
         start="torchvision:resnet50-v1@0676ba61",
     ),
-    _make_fast_recipe("imagenette", epochs=12, batch=128, peak=0.4, augmentation=Augmentation.CROP_FLIP),
-    _make_fast_recipe("cifar10", epochs=6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP),
+    _make_fast_version_of_recipe("imagenette", epochs=12, batch=128, peak=0.4, augmentation=Augmentation.CROP_FLIP),
+    _make_fast_version_of_recipe("cifar10", epochs=6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP),
     _make_small_recipe("imagenette", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.CROP_FLIP, warmup=3),
     _make_small_recipe("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
     _make_small_recipe("cifar10", epochs=15, batch=128, peak=0.3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),

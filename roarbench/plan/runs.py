@@ -13,7 +13,7 @@ from typing import Any
 from roarbench.compute.recipe import Recipe
 from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, MapNumerics, Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
+from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_record
 from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol
@@ -50,7 +50,7 @@ class Cell:
 
         None for untouched images, and for rankings that are not stored.
         """
-        return None if self.estimator == CLEAN else find_ranking_estimator(self.estimator)
+        return None if self.estimator == CLEAN else find_owner_of_ranking(self.estimator)
 
 
 @dataclass(frozen=True)

@@ -239,12 +239,12 @@ class SuiteSpec:
 
 def list_allowed_controls(record: DatasetRecord) -> tuple[str, ...]:
     """Return the controls that apply to a data set; for tables only Random."""
-    return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).spatial))
+    return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).uses_neighbours))
 
 
 def _explain_inapplicable(estimator: Estimator, record: DatasetRecord) -> str:
     """Explain why an estimator does not apply to a data set; empty if it applies."""
-    if record.tabular and estimator.spatial:
+    if record.tabular and estimator.uses_neighbours:
         return NO_NEIGHBOURS
     if record.test_only and estimator.uses_prediction:
         return "it is fitted to training images, but the suite has none"

@@ -149,11 +149,11 @@ def _list_added_in_block(block: Block, names: Iterable[str], suite: SuiteSpec) -
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
-        if estimator.addable and (estimator.submitted or estimator.default not in suite.estimators):
+        if estimator.addable and (estimator.submitted or estimator.id_without_parameters not in suite.estimators):
             has = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]
         else:
-            like = estimator.default
-            has, kinds = like in block.estimators, [row.twin for row in twins if row.parent == like]
+            like = estimator.id_without_parameters
+            has, kinds = like in block.estimators, [row.twin for row in twins if row.parent_id == like]
         yield from (name,) if has else ()  # rows of mask-only networks need no Random
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))

@@ -48,7 +48,7 @@ def describe_papers_and_settings(name: str, suites: Iterable[SuiteResults] = ())
     return EstimatorPapersAndSettings(row.source, settings, papers, bibtex)
 
 
-def make_run_command(suite_results: SuiteResults, name: str) -> str:
+def make_repeat_command(suite_results: SuiteResults, name: str) -> str:
     """Return the command that repeats all runs of an estimator in an empty store."""
     row = find_estimator_or_placeholder(name)
     listed = EstimatorId.read(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""

@@ -101,7 +101,7 @@ def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
 def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
     """Return advice on failures: a faulty submission will fail again, a run that failed on a busy machine may not."""
     blamed = {failure["estimator"]: _is_submission_fault(failure["reason"]) for failure in failures}
-    entries = sorted({find_estimator(name).row for name, blame in blamed.items() if blame})
+    entries = sorted({find_estimator(name).untwinned_id for name, blame in blamed.items() if blame})
     words = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
     lines = [Hint(f"{words}: `{{}}`", "archive", (entry, "--why", "faulty")) for entry in entries]
     due = Hint("failed runs are repeated only after `{}`", "retry")

@@ -112,7 +112,7 @@ class Board:
             return ()
         return row.differences if self.protocol.order is Order.LERF else tuple(t.negative for t in row.differences)
 
-    def make_curve(self, row: Row) -> dict[float, Estimate]:
+    def make_accuracy_or_gain_curve(self, row: Row) -> dict[float, Estimate]:
         """Return a row's curve from t = 0: accuracies, or gains if one scoring network is shared by all rows."""
         gains = self.protocol.by_difference
         points = (Estimate(0.0, 0.0, 0.0), *self.list_gains(row)) if gains else (row.clean, *row.accuracies)

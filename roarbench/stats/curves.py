@@ -64,7 +64,7 @@ class Correctness:
                 raise ValueError(f"{point} has {shape_of[point][0]} rows of bits and {len(names)} references")
 
     @property
-    def published(self) -> "Correctness":
+    def without_submissions(self) -> "Correctness":
         """Return the correctness without submissions; the object itself if there are none."""
         if not any(point[0] in self.submitted for point in self.correct):
             return self

@@ -255,7 +255,7 @@ def estimate_variance_components(boards: Iterable[Correctness]) -> VarianceCompo
     the suite's own rows have no repetitions, so that a submission does not change the intervals of other rows.
     """
     held = list(boards)
-    own = [board.published for board in held]
+    own = [board.without_submissions for board in held]
     found = VarianceComponents(
         _estimate_training_variance(own) or _estimate_training_variance(held),
         estimate_reference_variance(own) or estimate_reference_variance(held),

@@ -74,7 +74,7 @@ def _find_estimators_by_key(database: Database, beginning: str) -> dict[str, str
 
 
 def _find_parent_row(name: str) -> str:
-    return name if name == CLEAN else find_estimator(name).row
+    return name if name == CLEAN else find_estimator(name).untwinned_id
 
 
 def find_keys(database: Database, beginning: str) -> list[str]:

@@ -70,7 +70,7 @@ def describe_spec(spec: RankingSpec) -> dict[str, Any]:
 def describe_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
     """Return the metadata of an Arrow file, which suffice to read it without this package."""
     layout = spec.layout
-    codes = {"boundaries": list(layout.bin_boundaries), "codes": list(layout.codes)}
+    codes = {"boundaries": list(layout.bin_boundaries), "codes": list(layout.boundary_codes)}
     return describe_spec(spec) | codes | {"split": split.value}
 
 

@@ -38,7 +38,7 @@ from roarbench.store.leases import (
 from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import Failure, RunResult, make_row, read_result, read_run
 from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results, stopped, tries
-from roarbench.store.submissions_and_annotations import put_remarks
+from roarbench.store.submissions_and_annotations import put_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import find_default_url as find_default_url
 from roarbench.text import fit_on_one_line
@@ -207,11 +207,11 @@ class ResultsStore:
             self.close()
 
     def add_all(
-        self, new: Iterable[RunResult], number: int | None = None, remarks: Mapping[str, Any] = MappingProxyType({})
+        self, new: Iterable[RunResult], number: int | None = None, annotations: Mapping[str, Any] = MappingProxyType({})
     ) -> set[str]:
         """Store results in one transaction and delete their leases with this number; return the keys that are new.
 
-        A run that is already stored keeps its row. The transaction also stores `remarks`.
+        A run that is already stored keeps its row. The transaction also stores `annotations`.
 
         Raises:
             LostLease: One of the leases is gone; nothing is written.
@@ -227,7 +227,7 @@ class ResultsStore:
                     return set()
                 raise LostLease(f"another process took over the lease on {lost[0]}")
             fresh = insert_new(connection, results, ordered)
-            put_remarks(connection, remarks)
+            put_annotations(connection, annotations)
             drop_leases(connection, rows)
             clear_failures(connection, rows)
             return fresh

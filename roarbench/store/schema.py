@@ -213,7 +213,7 @@ watched = Table(  # no longer used; missing from stores older than 0006
     Column("looks", Integer, nullable=False),
     _make_time_column(),
 )
-remarks = Table(  # notes on submissions, rankings and runs; missing from stores older than 0010
+remarks = Table(  # annotations of submissions, rankings and runs; missing from stores older than 0010
     "remarks",
     metadata,
     Column("key", Text, primary_key=True),  # kind and subject, see `submissions.Kind`

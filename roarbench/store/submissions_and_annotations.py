@@ -1,7 +1,7 @@
-"""Submissions, the origin of rows, and notes that are exported with rows. Nothing here imports torch.
+"""Submissions, the origin of rows, and annotations that are exported with rows. Nothing here imports torch.
 
-A note on a submission has the findings of `validate`; a note on rankings has the share of noisy copies for which the
-network keeps its prediction. Notes that rankings were imported are stored here, too, but not exported.
+A submission's annotation has the findings of `validate`; that of rankings has the share of noisy copies for which the
+network keeps its prediction. Annotations that rankings were imported are stored here, too, but not exported.
 """
 
 import json
@@ -166,7 +166,7 @@ def note_reproduction(database: Database, key: str, verdict: ReproductionOutcome
 
 
 class Kind(StrEnum):
-    """The kind of a note, whose subject is the id of a submission, the checksum of rankings or the key of a run."""
+    """The kind of an annotation, whose subject is a submission's id, a checksum of rankings or the key of a run."""
 
     VALIDATE = "validate"
     KEPT = "kept"
@@ -179,22 +179,22 @@ def note_findings(database: Database, entry: str, found: Collection[ValidationFi
     key = f"{Kind.VALIDATE} {entry}"
     with database.write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
-        put_remarks(connection, {key: list(found)})
+        put_annotations(connection, {key: list(found)})
 
 
-def put_remarks(connection: Connection, new: Mapping[str, Any]) -> None:
-    """Store notes by kind and subject within a transaction; existing notes stay unchanged."""
+def put_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
+    """Store annotations by kind and subject within a transaction; existing ones stay unchanged."""
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
 def read_annotations(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return the notes on these subjects."""
+    """Return the annotations of these subjects."""
     with database.read() as connection:
         return find_annotations(connection, kind, subjects)
 
 
 def find_annotations(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return the notes on these subjects, read within a transaction."""
+    """Return the annotations of these subjects, read within a transaction."""
     if not subjects or not inspect(connection).has_table(remarks.name):
         return {}
     keys = {f"{kind} {subject}": subject for subject in subjects}
@@ -209,8 +209,8 @@ def read_findings(database: Database, estimators: Collection[str]) -> dict[str, 
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
 
 
-def export_remarks(database: Database, exported: Collection[RunResult], kept: Mapping[str, float]) -> bytes:
-    """Return the notes that these rows need as JSON, with the shares `kept` from the store's folder."""
+def export_annotations(database: Database, exported: Collection[RunResult], kept: Mapping[str, float]) -> bytes:
+    """Return the annotations that these rows need as JSON, with the shares `kept` from the store's folder."""
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.read(result.run.cell.estimator) for result in exported}
     subjects = {
@@ -227,19 +227,19 @@ def export_remarks(database: Database, exported: Collection[RunResult], kept: Ma
     return json.dumps(found, sort_keys=True).encode()
 
 
-def check_remarks(text: bytes) -> dict[str, Any]:
-    """Read and check the notes of an export; raise ValueError if one is invalid."""
+def check_annotations(text: bytes) -> dict[str, Any]:
+    """Read and check the annotations of an export; raise ValueError if one is invalid."""
     found = {}
     for key, value in dict(json.loads(text)).items():
         kind, _, subject = key.partition(" ")
         if len(subject) > 400 or not _is_sound(kind, value):
-            raise ValueError(f"'{key[:60]}' is not a valid note")
+            raise ValueError(f"'{key[:60]}' is not a valid annotation")
         found[key] = value
     return found
 
 
 def _is_sound(kind: str, value: Any) -> bool:
-    """Return whether an external value is valid for notes of this kind."""
+    """Return whether an external value is valid for annotations of this kind."""
     if kind == Kind.KEPT:
         return isinstance(value, float | int) and 0 <= value <= 1
     if kind == Kind.MASKS:

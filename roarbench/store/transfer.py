@@ -38,11 +38,11 @@ from roarbench.store.run_result import RunResult, make_row, read_result, read_ru
 from roarbench.store.schema import results
 from roarbench.store.submissions_and_annotations import (
     Origin,
-    check_remarks,
-    export_remarks,
+    check_annotations,
+    export_annotations,
     find_entries,
+    put_annotations,
     put_entry,
-    put_remarks,
     read_origins,
 )
 from roarbench.store.user_suites import put_suites, read_suites
@@ -72,7 +72,7 @@ _CODECS = {"SNAPPY", "UNCOMPRESSED"}  # other codecs can expand kilobytes to gig
 # other encodings repeat parts of values
 _ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
 _NOTES = b"roarbench_images"  # key of the file's notes on the images' sources
-_REMARKS = b"roarbench_remarks"  # key of the file's notes on submissions and rankings
+_ANNOTATIONS = b"roarbench_remarks"  # key of the file's annotations of submissions and rankings
 _SUITES = b"roarbench_suites"  # key of the file's suites
 _ODD = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
 _TOGETHER = 500  # rows per statement
@@ -184,7 +184,7 @@ def export_results(
     with store.database.read() as connection:
         found = connection.execute(select(schema.results).order_by("key"))
         stored = [read_result(row) for row in found if keys is None or row.key in keys]
-    about = {**(COLUMNS.metadata or {}), _REMARKS: export_remarks(store.database, stored, prediction_stability)}
+    about = {**(COLUMNS.metadata or {}), _ANNOTATIONS: export_annotations(store.database, stored, prediction_stability)}
     data, places = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
     about |= {_NOTES: _export_notes(note for note in read_image_notes(store.database) if note.data in data)}
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in places]
@@ -244,7 +244,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     """
     origin = {"file": compute_sha256(path)}
     file = ExportedFile(path)
-    notes, suites, remarks = _read_metadata(file.metadata, path)
+    notes, suites, annotations = _read_metadata(file.metadata, path)
     submissions: dict[bytes, Submission] = {}
     totals, fresh, known = set[tuple[str, int]](), set[str](), dict[str, RunResult]()
     rows = _refuse_twice(_import_rows(file, path, submissions), path)
@@ -260,7 +260,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             put_entry(connection, submission)
         put_notes(connection, notes)
         put_suites(connection, suites)
-        put_remarks(connection, remarks)
+        put_annotations(connection, annotations)
     stored = store.read_results(known)
     conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
@@ -343,7 +343,7 @@ def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[Image
         what = "suites"
         suites = [read_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
         what = "entries"
-        return notes, suites, check_remarks(metadata.get(_REMARKS, b"{}"))
+        return notes, suites, check_annotations(metadata.get(_ANNOTATIONS, b"{}"))
     except _ODD as error:
         raise _make_error(f"{path}: its notes on {what} cannot be read", error) from None
 

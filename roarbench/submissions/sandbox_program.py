@@ -127,7 +127,7 @@ def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answe
     start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
     for part in parts:
-        for importance, drew in _compute_checked_maps(estimate, part):
+        for importance, drew in _compute_maps_and_randomness(estimate, part):
             if dims not in (0, importance.ndim):
                 raise _SubmissionFailed(
                     "output-shape", f"the map has {importance.ndim} dimensions, but earlier maps have {dims}"
@@ -140,7 +140,7 @@ def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answe
     return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": memory}
 
 
-def _compute_checked_maps(estimate: EstimateFunction, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
+def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
     """Yield the checked maps of a part, and whether random numbers were drawn for them.
 
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers,

@@ -21,7 +21,7 @@ from rich.console import Console
 from roarbench import load_suite
 from roarbench.errors import RoarbenchError
 from roarbench.execution.run_suite import run_suite
-from roarbench.execution.submission_intake import SubmissionMode, read_submissions, store_submissions
+from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions, read_submissions
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import select_part
@@ -85,7 +85,7 @@ def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | 
     with suite.open_results(console) as results:
         if step.submissions:
             files = read_submissions(sorted(SUBMISSIONS.glob("*.py")))
-            entries, pace = store_submissions(
+            entries, pace = check_and_store_submissions(
                 files, SubmissionMode(False, False, suite.plan), results, workspace, console
             )
         request = replace(suite.request(part(suite.fitted, step, entries), workers), pace=pace)

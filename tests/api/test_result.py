@@ -203,7 +203,7 @@ def training(model, inputs, targets):
     ],
 )
 def test_a_function_is_checked_as_validate_does_before_anything_is_kept_of_it(suite, given, words, monkeypatch):
-    monkeypatch.setattr("roarbench.api.evaluate.store_submissions", None)
+    monkeypatch.setattr("roarbench.api.evaluate.check_and_store_submissions", None)
     with pytest.raises(roarbench.CallerError, match=words):
         roarbench.evaluate(suite, {"refused": given}, quiet=True)
 

@@ -20,7 +20,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators, select_part
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
-from roarbench.report.estimator_papers_and_settings import make_run_command as command_of
+from roarbench.report.estimator_papers_and_settings import make_repeat_command as command_of
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import results as made_up
@@ -146,7 +146,7 @@ def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, p
         joined = [block.protocol.name for block in part.blocks if name in block.estimators]
         assert joined == protocols, "once each: a block without Random has only checks"
         assert (f"{name}~untrained" in part.entered) == (name != "centre"), "controls explain no network"
-    assert {find_estimator(name).row for name in part.entered} == {*asked.split(",")}
+    assert {find_estimator(name).untwinned_id for name in part.entered} == {*asked.split(",")}
 
 
 def test_what_is_no_row_of_a_suite_is_refused():

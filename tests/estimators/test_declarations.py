@@ -16,7 +16,7 @@ from tests.helpers.streamed import seeded
 
 ROOT = Path(__file__).parents[2]
 FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
-MAPPED = [row for row in ESTIMATORS.values() if row.has_map]
+MAPPED = [row for row in ESTIMATORS.values() if row.has_own_map]
 BRIEF = {"samples": "3", "steps": "3", "patches": "3"}  # few, so that a map takes milliseconds
 
 
@@ -40,7 +40,7 @@ def test_a_declaration_says_everything(row):
     assert row.papers is not None, "say papers=() where it was published nowhere"
     assert all(paper.text and paper.bibtex for paper in row.papers)
     assert row.neighbours is not None, "say whether it needs what lies beside a feature"
-    assert (row.maps is None) == (row.uses_shared_pass or not row.has_map), "say maps=, the function"
+    assert (row.maps is None) == (row.uses_shared_pass or not row.has_own_map), "say maps=, the function"
     assert (row.cost is None) == (row.control or row.uses_shared_pass), "say cost=, what an image takes"
     assert set(row.parameters) <= set(PARAMETERS), "of the table in ids.py"
     assert (ROOT / row.source).is_file()

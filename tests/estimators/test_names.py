@@ -34,7 +34,7 @@ from roarbench.estimators.ids import EstimatorId
 def test_an_id_is_taken_apart_and_put_together(text, parts):
     assert EstimatorId.read(text) == parts
     assert str(parts) == text
-    assert str(replace(parts, listed=None)) == str(parts.default)
+    assert str(replace(parts, listed=None)) == str(parts.without_parameters)
 
 
 @pytest.mark.parametrize("parts", [["a", "b"], ["a(x=1,y=2)~blurred", "b(z=3)"], ["a(x=1,"], ["a)", "b"], [""]])
@@ -55,7 +55,7 @@ def test_twins_are_their_parents_with_a_twin(entry):
     parent, found = find_estimator(entry), {twin: find_estimator(f"{entry}~{twin}") for twin in TWINS}
     assert parent.marks == ("trusted", "cuda")[: entry.count("~")]
     for twin, row in found.items():
-        assert (row.twin, row.parent, row.submitted, row.marks) == (twin, entry, "@" in entry, parent.marks)
+        assert (row.twin, row.parent_id, row.submitted, row.marks) == (twin, entry, "@" in entry, parent.marks)
         assert (row.base, row.form, row.control) == (parent.base, parent.form, parent.control)
         assert EstimatorId.read(row.id).explains_next == (twin == "other-reference")
         assert row.explained_variant == ("trained" if twin in ("blurred", *UNRANKED_TWINS) else twin)
@@ -64,12 +64,21 @@ def test_twins_are_their_parents_with_a_twin(entry):
 
 def test_another_value_is_another_estimator_of_the_same_form():
     found, default = find_estimator("var-grad(noise=0.05)"), ESTIMATORS["var-grad"]
-    assert (found.base, found.form, found.default, found.parent) == ("grad", "variance", "var-grad", found.id)
+    assert (found.base, found.form, found.id_without_parameters, found.parent_id) == (
+        "grad",
+        "variance",
+        "var-grad",
+        found.id,
+    )
     fingerprints = {find_estimator(f"var-grad(noise={noise})").fingerprint for noise in (0.02, 0.05, 0.15, 2)}
     assert len(fingerprints) == 4
     assert default.fingerprint in fingerprints
     twin = find_estimator("var-grad(noise=0.05)~blurred")
-    assert (twin.parent, twin.default, twin.values) == (found.id, "var-grad~blurred", (("noise", 0.05),))
+    assert (twin.parent_id, twin.id_without_parameters, twin.values) == (
+        found.id,
+        "var-grad~blurred",
+        (("noise", 0.05),),
+    )
     assert {find_job_group(row) for row in (found, default, twin, ESTIMATORS["grad"])} == {"trained"}
 
 
@@ -88,7 +97,7 @@ def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
     found = find_estimator(written)
     assert found.id == name
     assert find_estimator(name) == found
-    assert (found.parent == name) == (not found.twin)
+    assert (found.parent_id == name) == (not found.twin)
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
     chosen = [
         e
         for e in map(find_estimator, ESTIMATORS)
-        if e.has_map and e.control is controls and not e.has_own_passes and "corner" not in e.id
+        if e.has_own_map and e.control is controls and not e.has_own_passes and "corner" not in e.id
     ]
     for variant in {e.explained_variant for e in chosen}:
         with fake_gpu() as gpu:

@@ -19,10 +19,10 @@ from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.combined_table import TwoQuestions
-from roarbench.report.estimator_papers_and_settings import make_run_command
+from roarbench.report.estimator_papers_and_settings import make_repeat_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions_and_annotations import Kind, put_remarks
+from roarbench.store.submissions_and_annotations import Kind, put_annotations
 from tests.helpers.board_store import make_store, results, views_of
 from tests.helpers.command_line import publish
 from tests.helpers.two_questions import by_hand
@@ -44,7 +44,7 @@ def views(tmp_path_factory):
         if point.cell.estimator in CONTROLS and point.cell.retrain is ScoredNetwork.SIBLINGS
     ]
     with ResultsStore.open(url) as store, store.database.write() as connection:
-        put_remarks(connection, {f"{Kind.MASKS} {key}": same for key in controls})
+        put_annotations(connection, {f"{Kind.MASKS} {key}": same for key in controls})
     with views_of(folder) as found:
         yield dict(found)
 
@@ -219,8 +219,8 @@ def test_claims_are_asked_of_both_measures(views):
 def test_a_command_names_the_version_where_a_newer_one_exists(views):
     newest = views["quick-v7"].results
     older = replace(newest, suite=VERSIONS["quick", 6])
-    assert "--suite quick --estimators" in make_run_command(newest, "grad")
-    assert "--suite quick@6 --estimators" in make_run_command(older, "grad")
+    assert "--suite quick --estimators" in make_repeat_command(newest, "grad")
+    assert "--suite quick@6 --estimators" in make_repeat_command(older, "grad")
 
 
 def test_citing_and_submitting_show_both_boards(views):

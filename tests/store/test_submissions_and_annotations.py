@@ -117,8 +117,8 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     keep_entry(store.database, ENTRY)
     note_findings(store.database, ENTRY.id, ["ignores the class"])
     note_findings(store.database, OTHER.id, ["ignores the class"])
-    remarks = {f"{Kind.MASKS} {noted.run.key}": mask, f"{Kind.MASKS} {other.run.key}": unneeded}
-    store.add_all([noted, other], remarks=remarks | {f"{Kind.KEPT} 1": 0.25, f"{Kind.KEPT} 2": 0.5})
+    annotations = {f"{Kind.MASKS} {noted.run.key}": mask, f"{Kind.MASKS} {other.run.key}": unneeded}
+    store.add_all([noted, other], annotations=annotations | {f"{Kind.KEPT} 1": 0.25, f"{Kind.KEPT} 2": 0.5})
     photos = ImageNote(noted.run.data, "planted", None, "local", "photos")
     note_images(store.database, [photos, replace(photos, data="07e4")])
     keep_suite(store.database, own := read_suite(write_suite(tmp_path)))
@@ -142,7 +142,7 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
 def test_notes_on_the_masks_of_very_many_images_arrive(store, second, tmp_path):
     """A limit of 16 MiB once refused what export had written, as no Parquet file."""
     row = make_result(make_run())
-    store.add_all([row], remarks={f"{Kind.MASKS} {row.run.key}": "A" * 2**24})
+    store.add_all([row], annotations={f"{Kind.MASKS} {row.run.key}": "A" * 2**24})
     assert moved(store, second, tmp_path).new == {row.run.key}
     assert len(read_annotations(second.database, Kind.MASKS, {row.run.key})[row.run.key]) == 2**24
 

@@ -116,7 +116,9 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
         submitting.read_submissions([*paths, tmp_path / "none.py"])
     read = submitting.read_submissions([*paths, paths[0]])
     assert asked == []
-    made = submitting.store_submissions(read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE)
+    made = submitting.check_and_store_submissions(
+        read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE
+    )
     assert asked == [check_source(GOOD), check_source(LATE)]
     assert made.ids == [entry.id for entry in asked]
     assert made.pace == pytest.approx(SubmissionPace(0.2, 1.5))  # the mean is what an average map is charged
