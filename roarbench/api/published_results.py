@@ -15,7 +15,6 @@ from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.files import compute_sha256
 from roarbench.identity import hash_value
-from roarbench.plan.protocols import SHOWN
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
@@ -78,10 +77,9 @@ def load_all_results() -> "pandas.DataFrame":
         found = load_published_results(name)
         suite = found.plan
         about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
-        for protocol in SHOWN.values():
-            if found.stored.list_units(protocol):
-                rows = found.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
-                frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
+        for protocol in found.list_started_protocols():
+            rows = found.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
+            frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
     whole = pandas.concat(frames, ignore_index=True)
     return whole[[*about, "question", "estimator", *_GAIN]]
 

@@ -158,11 +158,15 @@ class SuiteResult:
 
     def _check_published(self, protocol: Protocol) -> None:
         """Raise CallerError for a protocol without published results; the message names those with results."""
-        begun = [each for each in SHOWN.values() if all(map(self.stored.has_started, each.made_of or (each,)))]
-        names = [each.name for each in begun if self.stored.list_units(each)]
+        names = [each.name for each in self.list_started_protocols()]
         if protocol.name not in names:
             seen = f"no {protocol.name} results of {self.plan.title} are published"
             raise CallerError(f"{seen}; write {' or '.join(f'protocol={name!r}' for name in names)}")
+
+    def list_started_protocols(self) -> list[Protocol]:
+        """Return the protocols with results."""
+        begun = [each for each in SHOWN.values() if all(map(self.stored.has_started, each.made_of or (each,)))]
+        return [each for each in begun if self.stored.list_units(each)]
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the table as a data frame, best row first, with the columns of `table --format csv`.
