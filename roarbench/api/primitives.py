@@ -88,7 +88,12 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
         float32 (n, c, h, w), in [0, 255].
     """
     by = find_recorded_fill_name(by)
-    pixels, gone = _read_bytes(images), to_tensor(removed, "the mask").bool()
+    pixels, gone = _read_bytes(images), to_tensor(removed, "the mask")
+    n, c, h, w = pixels.shape
+    if gone.shape not in ((n, c, h, w), (n, 1, h, w)) or not bool(((gone == 0) | (gone == 1)).all()):
+        seen = f"the mask has shape {tuple(gone.shape)} and type {gone.dtype}".replace("torch.", "")
+        raise CallerError(f"{seen}; expected bool {(n, c, h, w)} or {(n, 1, h, w)}, True where removed")
+    gone = gone.bool()
     return fills.replace_features(pixels, gone, by, read_fill(pixels, mean), hash_images(pixels))
 
 
@@ -183,6 +188,8 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     bootstrap_settings = bootstrap or Bootstrap()
     values = np.atleast_2d(to_array(correct)).astype(np.float64)
     less = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
+    if not values.size or not np.isfinite(values).all() or not np.isfinite(less).all():
+        raise CallerError(f"values of shape {values.shape} are none or hold NaN; expected one or more finite numbers")
     if values.shape != less.shape:
         seen = f"values have shapes {values.shape} and {less.shape}"
         raise CallerError(f"{seen}; expected equal shapes, (n,) or (seeds, n)")

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -44,9 +44,11 @@ class RemovalSettings(NamedTuple):
     unit: Unit
 
     @classmethod
-    def read(cls, order: str, levels: Sequence[float], unit: str = Unit.SCALAR) -> "RemovalSettings":
+    def read(cls, order: str, levels: Any, unit: str = Unit.SCALAR) -> "RemovalSettings":
         """Read a caller's order, levels and unit; CallerError for an unknown name or a level outside (0, 1]."""
-        steps = tuple(float(t) for t in levels)
+        if isinstance(levels, str) or not isinstance(levels, Iterable):
+            raise CallerError(f"levels are {levels!r}, expected a sequence of fractions; write levels=(0.3,)")
+        steps = tuple(map(read_fraction, levels))
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
         return cls(read_order(order), steps, find_unit(unit))
@@ -56,8 +58,18 @@ class RemovalSettings(NamedTuple):
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
+def read_fraction(given: Any) -> float:
+    """Convert a removal fraction; CallerError for anything that is not a number."""
+    try:
+        return float(given) if not isinstance(given, str | bool) else float("")
+    except (TypeError, ValueError):
+        raise CallerError(f"a removal fraction is {given!r}, expected a number; 30 % is written 0.3") from None
+
+
 def read_order(word: str) -> Order:
-    """Return the order of this name; UnknownName for any other string."""
+    """Return the order of this name; UnknownName for anything else."""
+    if not isinstance(word, str):
+        raise CallerError(f"order is {word!r}, expected 'morf' or 'lerf'")
     if word not in list(Order):
         raise UnknownName("order", word, Order)
     return Order(word)
@@ -73,6 +85,8 @@ def read_pixels(images: Any) -> Tensor:
 
 def read_fill(pixels: Tensor, given: Any) -> Tensor:
     """Return the fill value, float32 (c,): the given one, or the mean of these images' channels."""
+    if isinstance(given, str):
+        raise CallerError(f"fill is '{given}', expected a number for each channel, or None for the mean")
     value = pixels.float().mean((0, 2, 3)) if given is None else to_tensor(given, "the fill").float()
     if given is None and not value.isfinite().all():
         raise CallerError("images hold NaN or infinity, so their mean is no fill value; expected finite numbers")
@@ -110,7 +124,8 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
 def describe_unfitting_shape(seen: tuple[int, ...], images: tuple[int, ...]) -> str:
     """Describe the shape of maps that does not fit images (n, c, h, w), and how to change it."""
     n, c, h, w = images
-    said = f"have shape {seen}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}"
+    colour = f"{images}, " if c > 1 else ""
+    said = f"have shape {seen}, expected {colour}{(n, 1, h, w)} or {(n, h, w)}"
     if seen in ((n, h, w, c), (n, h, w, 1)):
         return f"{said}; write maps.permute(0, 3, 1, 2)"
     if seen == (n, w, c, h):
@@ -138,14 +153,15 @@ def rank_maps(
 
 
 def mark_removed(
-    ranked: NDArray[np.int64], shape: tuple[int, ...], t: float, order: str, unit: Unit = Unit.SCALAR
+    ranked: NDArray[np.int64], shape: tuple[int, ...], t: Any, order: str, unit: Unit = Unit.SCALAR
 ) -> Tensor:
     """Mark the features that are removed at level t; `ranked` has each image's features, most important first, (n, d).
 
     Returns bool (n, c, h, w) for scalars, otherwise (n, 1, h, w), for images of `shape` (…, c, h, w).
     """
+    share = t if isinstance(t, float | int | np.floating) and not isinstance(t, bool) else read_fraction(t)
     with reraise_as_caller_error():
-        count = ranking.count_removed(t, ranked.shape[1])
+        count = ranking.count_removed(share, ranked.shape[1])
     gone = ranked[:, :count] if read_order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
     removed = np.zeros(ranked.shape, np.bool_)
     np.put_along_axis(removed, gone, True, 1)
