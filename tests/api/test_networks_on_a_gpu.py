@@ -21,7 +21,7 @@ def test_images_go_to_each_network_and_maps_are_made_there(monkeypatch):
         networks = [network().eval(), network().to(GPU).eval()]
         found = read_explainers(["grad", "sg-grad(samples=2)", "sobel", "occlusion(patches=2)"], images, 2)
         for place, asked in zip(("cpu", "cuda"), ask_networks(networks, images, numbers, numbers), strict=True):
-            maps = found._maps_of(found.table.values(), asked)
+            maps = found._make_maps(found.table.values(), asked)
             assert {each.device.type for each in (asked.images, asked.targets, *maps.values())} == {place}
 
 
