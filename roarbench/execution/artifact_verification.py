@@ -66,11 +66,11 @@ def list_made_artifacts(step: Step) -> list[Artifact]:
         return list(_list_reference_artifacts(first))
     if step.kind == "network":
         (key,), name = step.keys, f"{step.job.name} of {first.suite.title}"
-        return [Artifact(key, name, first.stored(key).checksum(), key)]
+        return [Artifact(key, name, first.get_stored_network(key).read_checksum(), key)]
     if step.kind == "tune":
         common, row = rest
         rankings, name = _read_ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
-        found = first.stored(make_tuned_key(common.key, rankings)).checksum()
+        found = first.get_stored_network(make_tuned_key(common.key, rankings)).read_checksum()
         return [Artifact(step.keys[0], name, found, common.key, rankings)]
     return [_make_ranking_artifact(first, rest[0])] if step.kind == "seal" else []
 
