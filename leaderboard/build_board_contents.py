@@ -97,7 +97,7 @@ def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: in
         format_count(board.references, f"{make_plain(suite.described_network)} network")
         if board.references
         else make_plain(suite.described_network),
-        f"{images:,} test images",
+        format_count(images, "test image"),
         ", ".join(format_count(n, what) for n, what in counts if n),
         format_day(newest) if newest else "",
         "imported, not reproduced here" if table.self_reported else "",

@@ -203,15 +203,20 @@ def _find_pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[A
     if not view or not view.pictures:
         return None
     found, (sheet, answers) = view.pictures, images.find_sheet(site, view, name)
-    places = [i * len(found.numbers) // _PICTURES for i in range(_PICTURES)]
     return (
         found,
         images.find_photos_address(site, view),
         [sheet],
-        places,
+        choose_places(len(found.numbers)),
         images.list_sheet_lines(found, answers),
         site.to("images", view.slug),
     )
+
+
+def choose_places(images: int) -> list[int]:
+    """Return at most six places of this many images at equal steps, each once."""
+    count = min(_PICTURES, images)
+    return [i * images // count for i in range(count)]
 
 
 def collect_doubts(found: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> list[tuple[str, bool, list[str]]]:

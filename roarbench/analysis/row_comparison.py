@@ -3,19 +3,25 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.own_network_results import compute_own_network_gains
+from roarbench.analysis.own_network_results import load_kept_predictions
 from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap import Estimate, make_estimate
 from roarbench.stats.curves import POINTS
+from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.stats.sampled_gains import SampledGains
 from roarbench.stats.verdicts import Comparison
 
 
 class PredictionCount(NamedTuple):
-    """Predictions at one level that count for and against a row, and their total: networks times test images."""
+    """Predictions at one level that count for and against a row, and their total.
+
+    The total is networks times test images; for own-network gain, pairs of a network and another network's map times
+    the images on which all networks agree.
+    """
 
     gained: int
     against: int
@@ -54,9 +60,11 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
 
     The tables compare own-network gains only with 0, so a comparison of two such gains has an interval but no verdict.
     """
+    if protocol.by_networks:
+        return _compare_own_network_gains(evidence, protocol, unit, first, second)
     drawn = evidence.get_draws(protocol, unit)
     comparison = evidence.compare(protocol, unit, first, second)
-    gain = comparison.difference if comparison else _estimate_difference(evidence, drawn, unit, first, second)
+    gain = comparison.difference if comparison else _estimate_difference(drawn, first, second)
     held = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in held and (second, t) in held]
     return RowPair(
@@ -67,17 +75,48 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
     )
 
 
-def _estimate_difference(evidence: Evidence, drawn: SampledGains, unit: Unit, first: str, second: str) -> Estimate:
-    results, protocol, bootstrap = evidence.suite_results, drawn.protocol, evidence.bootstrap
-    by_networks = protocol.by_networks
-    areas = compute_own_network_gains(results, protocol, unit, bootstrap) if by_networks else drawn.areas
-    one, two = areas.get(first), areas.get(second)
-    if one is None or two is None:
-        return Estimate()
-    return make_estimate(one.subtract(two), bootstrap.confidence) if by_networks else drawn.estimate(one.subtract(two))
+def _compare_own_network_gains(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
+    levels, kept = load_kept_predictions(evidence.suite_results, protocol, unit)
+    counted = _describe_counted_predictions(protocol)
+    if not {first, second} <= kept.keys():
+        return RowPair(Estimate(), None, (), counted)
+    bits, bootstrap = {name: kept[name].answers for name in (first, second)}, evidence.bootstrap
+    gains = compute_own_network_gain_per_row(bits, protocol.order, bootstrap)
+    one, two = gains[first], gains[second]
+    counts = [_count_other_maps(bits[name], protocol.order) for name in (first, second)]
+    differences = [
+        make_estimate(a.subtract(b), bootstrap.confidence) for a, b in zip(one.levels, two.levels, strict=True)
+    ]
+    return RowPair(
+        make_estimate(one.gain.subtract(two.gain), bootstrap.confidence),
+        None,
+        tuple(LevelComparison(*each) for each in zip(levels, *counts, differences, strict=True)),
+        counted,
+    )
+
+
+def _count_other_maps(kept: NDArray[np.bool_], order: Order) -> list[PredictionCount]:
+    """Compare each network under its own map and under every other network's; return a count per level.
+
+    `kept` has shape (maps, networks, levels, images).
+    """
+    networks, images = kept.shape[0], kept.shape[3]
+    own = kept[np.arange(networks), np.arange(networks)]  # (networks, levels, images)
+    # with its own map on both sides, a network adds 0
+    by_other, by_own = ((one & ~two).sum((0, 1, 3)) for one, two in ((kept, own), (own, kept)))
+    sides = (by_other, by_own) if order is Order.MORF else (by_own, by_other)
+    return [PredictionCount(int(a), int(b), networks * (networks - 1) * images) for a, b in zip(*sides, strict=True)]
+
+
+def _estimate_difference(drawn: SampledGains, first: str, second: str) -> Estimate:
+    one, two = drawn.areas.get(first), drawn.areas.get(second)
+    return Estimate() if one is None or two is None else drawn.estimate(one.subtract(two))
 
 
 def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
+    if protocol.by_networks:
+        sides = ("kept with another network’s mask alone", "kept with its own mask alone")
+        return sides if protocol.order is Order.MORF else sides[::-1]
     if not protocol.by_difference:
         return ("wrong answers", "") if protocol.order is Order.MORF else ("right answers", "")
     other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"

@@ -194,9 +194,11 @@ class SuiteResult:
         Arguments after the rows are those of `table`.
 
         Raises:
-            CallerError: There is no such row, or the suite lacks the protocol for one of the rows.
+            CallerError: There is no such row, both rows are the same, or the suite lacks the protocol for one of them.
         """
         rows, whole = (self.find_row(first), self.find_row(second)), replace(self, rows=None)
+        if rows[0] == rows[1]:
+            raise CallerError(f"{first} cannot be compared with itself; name two different rows")
         table = whole.table(protocol, unit)
         if isinstance(table, TwoQuestions):
             return TwoDifferences(_compare_within_table(table.roar, *rows), _compare_within_table(table.own, *rows))

@@ -143,7 +143,7 @@ def _call() -> int:
             # typer's suggestion is a similar command, which may mean something else
             if meant := _find_name(sys.argv[1:]):
                 seen = seen.partition(" Did you mean")[0]
-            _print_error(f"{seen} ({meant or _guess_meaning(sys.argv[1:]) or f'{find_program_name()} --help'})")
+            _print_error(f"{seen} ({meant or _guess_meaning(sys.argv[1:]) or _name_help(error)})")
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
@@ -157,6 +157,13 @@ def _call() -> int:
         _print_error(f"stopped: {error.strerror or error}{place}")
         code = 2
     return code
+
+
+def _name_help(error: TyperException) -> str:
+    """Return the command that explains the options of the command that was typed."""
+    context = getattr(error, "ctx", None)
+    words = context.command_path.split()[1:] if context else []
+    return shlex.join([find_program_name(), *words, "--help"])
 
 
 def _guess_meaning(words: list[str]) -> str:

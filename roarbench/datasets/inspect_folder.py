@@ -31,7 +31,7 @@ from roarbench.datasets.tabular import (
     read_table,
 )
 from roarbench.errors import DataError
-from roarbench.text import list_some
+from roarbench.text import format_count, list_some
 
 SHARE = 0.3  # share of images drawn for testing without a test split
 _IMAGES = ("image", "img", "photo", "picture")  # common names of an image column
@@ -77,6 +77,9 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
 
 def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
+    if all(map(_is_number, table.column_names)):
+        names = list_some([f"'{name}'" for name in table.column_names])
+        say(f"warning: {path.name}: the first row, {names}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)
     gaps, others = find_feature_columns(table, label), [name for name in table.column_names if name != label]
     found = tuple(name for name, count in gaps.items() if not count)
@@ -92,11 +95,22 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
             say(f"warning: {path.name}: column '{name}' is left out: it holds {why} and numbers in the other rows")
     if plain := [f"'{name}'" for name, why in texts.items() if not why]:
         say(f"columns left out, because they hold text: {list_some(plain)}")
+    if not found:
+        seen = f"{path.name} has no column of numbers beside its class column '{label}'"
+        raise DataError(f"{seen}; name a table with a column of numbers for each feature")
     kept = found if list(found) != others else ()
     record = replace(
         make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve())
     )
     return replace(record, own=TABLE, label_column=label, columns=kept, share=SHARE)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
@@ -175,7 +189,7 @@ def _group_image_files(place: Path) -> tuple[file_formats.FileGroup, ...]:
     if classes := file_formats.list_class_names(place):
         return file_formats.read_folder(place, classes)[0]
     _, loose = file_formats.read_folder(place.resolve().parent, [place.resolve().name])
-    seen = f"{place} has {len(loose)} images and no class folders"
+    seen = f"{place} has {format_count(len(loose), 'image')} and no class folders"
     raise DataError(f"{seen}; put the images of each class into a separate folder, such as {place / 'CLASS'}")
 
 

@@ -221,8 +221,9 @@ def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     total, classes = int(test.sum()), images.record.classes
     trained = not is_near_chance(correct[place], total, classes)
     each = ", ".join(f"{count / total:.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
+    what = "rows" if images.record.tabular else "images"
     line = (
-        f"three trials of at most {STEPS} steps on {len(chosen) - total} training images; correct on {total} others: "
+        f"three trials of at most {STEPS} steps on {len(chosen) - total} training {what}; correct on {total} others: "
     )
     found = f"peak = {peaks[place]:g}" if trained else "the network stays near chance at all three peak learning rates"
     return PeakTrials(peaks[place] if trained else recipe.peak, trained, f"{found} ({line}{each})")

@@ -266,7 +266,8 @@ class SuiteTable:
             f"{board.protocol.title} on {suite.dataset} with {suite.described_network}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
             self._networks,
-            f"{board.images} test images{' on which all networks agree' if board.protocol.by_networks else ''}",
+            f"{board.images} test image{'s' * (board.images != 1)}"
+            + " on which all networks agree" * board.protocol.by_networks,
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
             self.suite_results.reference_accuracy_text,

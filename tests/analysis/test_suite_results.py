@@ -14,8 +14,8 @@ from roarbench.analysis.result_consistency import is_at_chance, is_near_chance
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import describe_warnings
 from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.plan.planned_runs import Point
-from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, ROAR
+from roarbench.plan.planned_runs import Point, list_reference_points
+from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators
@@ -219,6 +219,22 @@ def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_s
         for found in (json.loads(render(shown, "json")), json.loads(format_json(beside)), record):
             assert found["at_chance"] is said
     assert "At chance: 25." in (words := words_of(table_of(void))) and "(!)" not in words
+
+
+def test_explained_networks_at_chance_get_no_verdict_though_they_agree_with_each_other():
+    """Rows at t = 0 of own-network gain count agreement between networks, here 90 %, not accuracy."""
+    suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, MAIN, LEVELS, seeds=1),))
+    found = {}
+    for share in (0.26, 0.9):
+        networks = {
+            number: result(suite, point, np.arange(IMAGES) < share * IMAGES)
+            for number, point in enumerate(list_reference_points(suite))
+        }
+        found[share] = replace(held(suite), references=networks)
+    assert found[0.26].at_chance_warning.startswith("At chance: 26.0% of 2,000") and not found[0.9].at_chance_warning
+    for share, judged in ((0.26, False), (0.9, True)):
+        rows = Evidence.of(found[share], Bootstrap(200)).board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
+        assert any(row.network for row in rows) is judged and all(row.gain.value is not None for row in rows)
 
 
 def test_networks_are_judged_by_their_mean():

@@ -68,6 +68,8 @@ def test_a_difference_is_that_of_the_gains_and_turns_with_the_rows(result):
     assert result.stored.at_chance_warning and (found.p_adjusted, found.verdict) == (None, None)  # as in the table
     with pytest.raises(roarbench.CallerError, match="there is no row 'yours' here, only: mine, ig"):
         result.compare("yours", "ig")
+    with pytest.raises(roarbench.CallerError, match="^ig cannot be compared with itself; name two different rows$"):
+        result.compare("ig", "ig")
 
 
 def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path, monkeypatch):

@@ -285,6 +285,21 @@ def test_a_table_says_which_columns_it_leaves_out(tmp_path):
     assert "columns left out, because they hold text: 'd'" in said
 
 
+@pytest.mark.parametrize(("first", "warned"), [("1,2.5,0", True), ("1,2.5,y", False)])
+def test_a_table_without_names_of_columns_is_read_with_a_warning(tmp_path, first, warned):
+    path = tmp_path / "rows.csv"
+    path.write_text(first + "\n" + "1,2,0\n3,4,1\n" * 4)
+    warning = "rows.csv: the first row, '1', '2.5', '0', was read as column names; add a row of names before it"
+    assert (warning in looked(path)[1]) is warned
+
+
+def test_a_table_without_a_column_of_numbers_beside_the_classes_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n" + "x,0\nz,1\n" * 4)
+    with pytest.raises(DataError, match=r"rows.csv has no column of numbers beside its class column 'y'; name a table"):
+        looked(path)
+
+
 @pytest.mark.parametrize("text", ['a"b', "a\\b", "a'b\"c", "äpfel 蜂 🐝", "a  # b"])
 def test_names_of_any_letters_make_toml(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)

@@ -76,6 +76,14 @@ def test_a_network_that_cannot_be_tried_has_the_usual_peak_and_a_line_says_so(tm
     assert "\npeak = 0.2 " in text and "sides" not in text
 
 
+def test_the_trials_of_a_table_count_rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path, said = tmp_path / "rows.csv", []
+    path.write_text("a,b,label\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(20)))
+    tune_learning_rate_and_sides(write_new_suite(path).read_text(), tmp_path / "rows.toml", said.append)
+    assert re.search(r"three trials of at most 100 steps on \d+ training rows; correct on ", said[-1])
+
+
 @pytest.mark.slow
 def test_a_run_stops_at_a_reference_near_chance_with_the_line_to_change(steep, tmp_path, call):
     answer = call("run", "--suite", steep, "--store", tmp_path / "store")

@@ -1,7 +1,9 @@
 """Boards as records, and two of their rows compared: the numbers of the statistics, and nothing more."""
 
 from dataclasses import replace
+from itertools import product
 
+import numpy as np
 import pytest
 
 from leaderboard.board_contents import make_cost_axis, make_linear_axis
@@ -12,9 +14,9 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
-from roarbench.plan.protocols import ROAR, SHOWN
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Block
+from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_reversed
@@ -195,12 +197,46 @@ def test_a_pair_is_counted_as_by_loops(name):
         assert level.difference.value == pytest.approx(level.first.net_points - level.second.net_points)
 
 
+@pytest.mark.parametrize("protocol", [OWN_NETWORK, OWN_NETWORK_LERF], ids=lambda each: each.name)
+def test_a_pair_under_own_network_gain_is_counted_as_by_loops(protocol):
+    """Each network under its own map, and under each map of another network, on images that all networks agree on."""
+    suite = replace(SUITE, references=3, blocks=(Block(protocol, ("random", "grad", "var-grad"), LEVELS, seeds=1),))
+    results = held(suite)
+    made = {
+        (at.cell.estimator, at.cell.t, *divmod(at.seed, SIBLINGS)): row.answers for at, row in results.results.items()
+    }
+    numbers = range(3)
+    agreed = np.all([made[CLEAN, 0.0, i, j] for i in numbers for j in numbers], axis=0)
+    assert 0 < agreed.sum() < len(agreed)
+    evidence = Evidence.of(results, Bootstrap(200))
+    found = compare_rows(evidence, protocol, Unit.SCALAR, "var-grad", "grad")
+    own, other = "kept with its own mask alone", "kept with another network’s mask alone"
+    removed_first = protocol.order is Order.MORF
+    assert found.counted == ((other, own) if removed_first else (own, other))
+    assert tuple(level.t for level in found.levels) == LEVELS
+    gains = {row.estimator: row.gain.value for row in evidence.board(protocol, Unit.SCALAR, suite.placed).rows}
+    for name, counts in (("var-grad", [x.first for x in found.levels]), ("grad", [x.second for x in found.levels])):
+        for t, count in zip(LEVELS, counts, strict=True):
+            by_other = by_own = 0
+            for i, j in product(numbers, numbers):
+                if i != j:
+                    under, kept = made[name, t, i, j][agreed], made[name, t, j, j][agreed]
+                    by_other += sum(a and not b for a, b in zip(under, kept, strict=True))
+                    by_own += sum(b and not a for a, b in zip(under, kept, strict=True))
+            assert (count.gained, count.against) == ((by_other, by_own) if removed_first else (by_own, by_other))
+            assert count.of == 6 * agreed.sum()
+        assert gains[name] == pytest.approx(np.mean([count.net_points for count in counts]))
+    for level in found.levels:
+        assert level.difference.value == pytest.approx(level.first.net_points - level.second.net_points)
+    assert found.gain.value == pytest.approx(gains["var-grad"] - gains["grad"]) and found.comparison is None
+
+
 def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
     found = view.evidence.compare(view.default_protocol, view.evidence.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page, "the verdict of every table"
-    assert "Right with random’s mask alone" in page and page.count('class="pair"') == 1
+    assert "Right with Random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
         render_page(site, at._replace(choices=(("first", "<i>x</i>"),)))

@@ -315,6 +315,7 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
         "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds of 3; 2000 test images; "
         "unit scalar; fill mean; scoring networks: 90.0% correct on untouched images (t=0); chance 25.0%"
     )
+    assert "; 1 test image; " in with_board(images=1).caption
     one, whole = (tuple(replace(row, seeds=seeds) for row in ROWS) for seeds in (1, 3))
     for rows, said in (
         (one, "1 seed of 3"),
