@@ -78,8 +78,8 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
 def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
     if all(map(_is_number, table.column_names)):
-        names = list_some([f"'{name}'" for name in table.column_names])
-        say(f"warning: {path.name}: the first row, {names}, was read as column names; add a row of names before it")
+        listed = list_some([f"'{name}'" for name in table.column_names])
+        say(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)
     gaps, others = find_feature_columns(table, label), [name for name in table.column_names if name != label]
     found = tuple(name for name, count in gaps.items() if not count)

@@ -233,7 +233,7 @@ def test_explained_networks_at_chance_get_no_verdict_though_they_agree_with_each
         found[share] = replace(held(suite), references=networks)
     assert found[0.26].at_chance_warning.startswith("At chance: 26.0% of 2,000") and not found[0.9].at_chance_warning
     for share, judged in ((0.26, False), (0.9, True)):
-        rows = Evidence.of(found[share], Bootstrap(200)).board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
+        rows = Evidence.of(found[share], Bootstrap(200)).make_board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
         assert any(row.network for row in rows) is judged and all(row.gain.value is not None for row in rows)
 
 
