@@ -96,8 +96,8 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     if plain := [f"'{name}'" for name, why in texts.items() if not why]:
         say(f"columns left out, because they hold text: {list_some(plain)}")
     if not found:
-        seen = f"{path.name} has no column of numbers beside its class column '{label}'"
-        raise DataError(f"{seen}; name a table with a column of numbers for each feature")
+        lacking = f"{path.name} has no column of numbers beside its class column '{label}'"
+        raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
     kept = found if list(found) != others else ()
     record = replace(
         make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve())
