@@ -54,7 +54,7 @@ def limits() -> dict[str, float]:
 def drawn() -> tuple[Tensor, np.ndarray]:
     """Draw pixels and bit-planes at random."""
     generator = torch.Generator().manual_seed(0)
-    shapes = ((IMAGES, *LAYOUT.shape), (IMAGES, LAYOUT.planes, LAYOUT.width))
+    shapes = ((IMAGES, *LAYOUT.shape), (IMAGES, LAYOUT.planes, LAYOUT.bytes_per_plane))
     pixels, planes = (torch.randint(256, shape, dtype=torch.uint8, generator=generator) for shape in shapes)
     return pixels, planes.numpy()
 

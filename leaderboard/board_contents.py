@@ -68,7 +68,7 @@ class BoardRow:
             return CONTROL
         if not self.beating:
             return UNJUDGED
-        return BEATS if self.beating.verdict else BELOW if self.beating.below else OPEN
+        return BEATS if self.beating.verdict else BELOW if self.beating.loses_to_a_control else OPEN
 
     @property
     def words(self) -> str:

@@ -35,7 +35,7 @@ def make_board_contents(
             about=describe_estimator(results, row.estimator),
             control=find_estimator_or_placeholder(row.estimator).control,
             place=row.place,
-            value=row.gain if table.judged else row.accuracies[-1].in_points,
+            value=row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points,
             beating=row.beating,
             better_than=table.better_than(row),
             roar=there.get(row.estimator),
@@ -57,17 +57,17 @@ def make_board_contents(
         levels=board.levels,
         headline=_write_network_headline(table) or write_headline(rows, board.one_network),
         facts=list_facts(
-            table, table.names, capitalize(protocol.gain) if table.judged else "Masks alone", board.images
+            table, table.names, capitalize(protocol.gain) if table.has_gains_and_ranks else "Masks alone", board.images
         ),
-        measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
+        measured=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # without signs, because rows have doubts in words
         caption=f"{table.caption}. {write_remarks(table, signs=False)}",
         rows=rows,
-        best=controls[0] if controls and table.judged and not protocol.by_networks else None,
+        best=controls[0] if controls and table.has_gains_and_ranks and not protocol.by_networks else None,
         axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),
         costs=make_cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
-        gained=table.judged,
+        gained=table.has_gains_and_ranks,
     )
 
 
@@ -113,7 +113,7 @@ def describe_estimator(suite_results: SuiteResults, name: str) -> str:
 
 def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
     """Yield why a row has no rank: other provenance, missing levels, or networks at chance."""
-    if row.place or not table.judged:
+    if row.place or not table.has_gains_and_ranks:
         return
     lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""

@@ -212,7 +212,7 @@ def _open_rankings(
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return the rows' rankings for an explained network, and the rows with damaged rankings."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
-    for name in results.suite.placed:
+    for name in results.suite.ranked_estimators:
         spec = make_ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
         both = replace(spec, splits=tuple(Split))  # suites that train with this row rank training images too
         for each in filter(store.has, (spec, both)):

@@ -107,7 +107,7 @@ def list_addresses(views: Views) -> list[Address]:
         found.append(make_address("suites"))
     if trust.find_suites_with_paper_protocols(views):
         found.append(make_address("claims"))
-    names = (name for view in suites for name in view.results.suite.placed)
+    names = (name for view in suites for name in view.results.suite.ranked_estimators)
     found += [make_address("method", estimator=name) for name in dict.fromkeys(names)]
     found += [make_address("images", view.slug) for view in suites if view.pictures]
     found += [make_address("compare", view.slug) for view in suites if compare.has_two_rows(view)]
@@ -159,7 +159,7 @@ def load_templates() -> Environment:
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {
         "plain": make_plain,
-        "human": lambda name: find_display_name(name).whole,
+        "human": lambda name: find_display_name(name).full_name,
         "interval": format_interval,
         "typeset": typeset,
         "inline": lambda svg: make_data_uri("image/svg+xml", svg.encode()),

@@ -127,7 +127,7 @@ class SuiteView:
         unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
-            table = make_table(self.evidence, protocol, self.results.suite.placed, unit, levels)
+            table = make_table(self.evidence, protocol, self.results.suite.ranked_estimators, unit, levels)
             assert table is not None, "the suite has the protocol"
             return table
 

@@ -33,7 +33,7 @@ _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
     name = at.get_choice("estimator")
-    views = [view for view in site.views.values() if name in view.results.suite.placed]
+    views = [view for view in site.views.values() if name in view.results.suite.ranked_estimators]
     if not views:
         raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
     found = [(view, board, board.by_id[name]) for view in views for board in _select_boards(view, name)]
@@ -148,12 +148,13 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     more = _LADDER[row.better_than]
     if row.kind == BEATS:
         return f"It beats every control: {size}.{more}"
-    rival = (
-        f"{find_display_name(row.beating.nearest).whole}, a control that {describe_control_inputs(row.beating.nearest)}"
-    )
+    nearest = row.beating.nearest
+    rival = f"{find_display_name(nearest).full_name}, a control that {describe_control_inputs(nearest)}"
     if row.kind == BELOW:
-        return f"It is {abs(row.beating.margin.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
-    over = f"{format_interval(row.beating.margin)} points"
+        return (
+            f"It is {abs(row.beating.margin_over_nearest.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
+        )
+    over = f"{format_interval(row.beating.margin_over_nearest)} points"
     return f"It is not significantly different from {rival}: {over}. It has {size}.{more}"
 
 
@@ -178,7 +179,7 @@ def explain_disagreement(found: Iterable[tuple[SuiteView, BoardContents, BoardRo
         if one != other and ROAR in (one, other) and row.beating:
             wins = "explains its network by" if one.by_networks else "beats every control under"
             return (
-                f"It {wins} {one.title} and is below {find_display_name(row.beating.nearest).whole} under "
+                f"It {wins} {one.title} and is below {find_display_name(row.beating.nearest).full_name} under "
                 f"{other.title}. Both can be true: the two ask different questions. {one.title}: {one.question} "
                 f"{other.title}: {other.question} A retrained network can infer the class from the shape of the masks."
             )

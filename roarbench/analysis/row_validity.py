@@ -48,7 +48,7 @@ def compute_validity_panel(
     suite_results: SuiteResults, bootstrap: Bootstrap | None = None, others: Iterable[SuiteResults] = ()
 ) -> ValidityPanel:
     """Build the validity panel of a suite, and compare its order of estimators with those of other suites."""
-    evidence, names = Evidence.of(suite_results, bootstrap), suite_results.suite.placed
+    evidence, names = Evidence.of(suite_results, bootstrap), suite_results.suite.ranked_estimators
     beside = [Evidence.of(other, evidence.bootstrap) for other in others]
     return ValidityPanel(evidence, names, compare_orders(evidence, names, beside))
 

@@ -83,7 +83,9 @@ def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str
         name: RowWarning(Grade.NONE, make_sentence(list_general_doubts(evidence.suite_results, name))) for name in names
     }
     if do_warnings_apply_to(protocol):  # tables with twins have general doubts only
-        found |= {name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.placed}
+        found |= {
+            name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.ranked_estimators
+        }
     return {name: flag for name, flag in found.items() if flag.reason}
 
 
@@ -103,7 +105,10 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
 
 def find_rows_not_above_mask_only(evidence: Evidence) -> dict[str, tuple[float, ...]]:
     """Return, by row, the levels at which its accuracy is not significantly above that of its masks alone."""
-    found = {name: _find_levels_not_above_mask_only(evidence, name) for name in evidence.suite_results.suite.placed}
+    found = {
+        name: _find_levels_not_above_mask_only(evidence, name)
+        for name in evidence.suite_results.suite.ranked_estimators
+    }
     return {name: levels for name, levels in found.items() if levels}
 
 

@@ -212,7 +212,7 @@ class _Evaluation(NamedTuple):
             if isinstance(one, dict):
                 names[name] = self._evaluate_maps(name, one, rows)
         found = SuiteResult.read(self.suite.fitted, self.suite.question, names)
-        others = [name for name in self.suite.fitted.placed if name in found.stored.by_estimator]
+        others = [name for name in self.suite.fitted.ranked_estimators if name in found.stored.by_estimator]
         return replace(found, rows=tuple(dict.fromkeys((*rows, *others))))
 
     def _store_submission(self, made: Submission, trusted: bool) -> str:

@@ -232,7 +232,7 @@ class SuiteResult:
         from roarbench.report.curve_panels import make_figure, save_figure
         from roarbench.report.suite_charts import draw_gains, make_chart
 
-        drawn = replace(self, rows=self.rows or self.stored.suite.placed)
+        drawn = replace(self, rows=self.rows or self.stored.suite.ranked_estimators)
         if not (protocol or unit or published) and self._shows_both:
             figure = draw_gains(make_combined_table(self.stored, drawn.rows).pictures)
         else:

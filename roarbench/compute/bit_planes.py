@@ -50,7 +50,7 @@ class Layout:
         return max(1, len(self.bin_boundaries).bit_length())
 
     @property
-    def width(self) -> int:
+    def bytes_per_plane(self) -> int:
         """Return the number of bytes per plane; unused last bits are 0."""
         return -(-self.features // 8)
 
@@ -74,7 +74,7 @@ def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArra
 
     Equal keys must not lie on both sides of a boundary; `find_rows_with_ties_at_boundaries` finds rows where they do.
     """
-    planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
+    planes = np.zeros((len(keys), layout.planes, layout.bytes_per_plane), np.uint8)
     for flipped, threshold in zip(
         find_planes_changing_at_boundaries(layout), ordered[:, _find_positions_before_boundaries(layout)].T, strict=True
     ):
@@ -120,7 +120,9 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     """
     reading, d = _find_reading(t, order, layout), layout.features
     if reading is None:
-        return np.tile(_mark_existing(d) if count_removed(t, d) else np.zeros(layout.width, np.uint8), (len(planes), 1))
+        return np.tile(
+            _mark_existing(d) if count_removed(t, d) else np.zeros(layout.bytes_per_plane, np.uint8), (len(planes), 1)
+        )
     removed = planes[:, reading.lowest].copy()
     for plane, combine in reading.above:
         combine(planes[:, plane], removed, out=removed)

@@ -107,10 +107,10 @@ def _make_sort_keys(importance: Tensor, ties: Tensor) -> Tensor:
 
 def _encode_planes_and_ties(keys: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
     """Encode keys on their own device, as `bit_planes.encode` does; return the planes and `RankedBatch.tied`."""
-    planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
+    planes = torch.zeros((len(keys), layout.planes, layout.bytes_per_plane), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features
     for boundary, flipped in zip(layout.bin_boundaries, find_planes_changing_at_boundaries(layout), strict=True):
-        beyond = _pack(keys < ordered[:, d - boundary, None], layout.width)
+        beyond = _pack(keys < ordered[:, d - boundary, None], layout.bytes_per_plane)
         for plane in flipped:
             planes[:, plane] ^= beyond
     # torch.mode would sort every row again, and on a GPU rows of more than 2048 numbers one after another

@@ -53,7 +53,7 @@ class ExchangedImages:
     def degrade_newly(self, images: Tensor, index: Tensor) -> Tensor:
         """Degrade images that are read already, (b, c, h, w); the result is that of `batch`."""
         others, cuts = self._draw(index)
-        packed = np.empty((len(index), self.cuts[0].layout.width), np.uint8)
+        packed = np.empty((len(index), self.cuts[0].layout.bytes_per_plane), np.uint8)
         for number in np.unique(cuts):
             rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
             packed[rows] = find_removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)

@@ -125,7 +125,7 @@ class InputCache:
         self._size, self._made = 0, torch.empty(0)
 
     @property
-    def full(self) -> int:
+    def original_side(self) -> int:
         """Return the original side of the inputs, in pixels."""
         return self._inputs.shape[2]
 

@@ -304,7 +304,7 @@ class Training:
 
     def _augment_cached_images(self, held: InputCache, index: Tensor) -> Tensor:
         """Return cached images, which are already normalised, after an augmentation that only moves pixels."""
-        kind, size = self._recipe.augmentation, self._compute_side(held.full)
+        kind, size = self._recipe.augmentation, self._compute_side(held.original_side)
         if self._gpu:
             images = augment(
                 held.get_at_side(size).index_select(0, send_to_device(index, self._device)), kind, self._generator
@@ -320,7 +320,10 @@ class Training:
 
     def _read_degraded_images(self, index: Tensor) -> Tensor:
         """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
-        if self._cache is not None and (size := self._compute_side(self._cache.full)) < self._cache.full:
+        if (
+            self._cache is not None
+            and (size := self._compute_side(self._cache.original_side)) < self._cache.original_side
+        ):
             return self._cache.get_at_side(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, Streamed)
         degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)

@@ -197,7 +197,7 @@ class DisplayName(NamedTuple):
     detail: str
 
     @property
-    def whole(self) -> str:
+    def full_name(self) -> str:
         """Return name and variation: `Integrated Gradients from the mean`."""
         return " ".join(filter(None, self))
 

@@ -50,7 +50,7 @@ def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
 def make_degraded_inputs(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.get_planes(split)
-    if cell.fill == "mean" and not can_fit_in_memory(images, layout.width):
+    if cell.fill == "mean" and not can_fit_in_memory(images, layout.bytes_per_plane):
         return _stream_images(images, split, _extract_masks(rankings, split, cell), cell.unit)
     return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
 
@@ -69,7 +69,7 @@ def _extract_masks(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.u
     with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
         for start in range(0, len(planes), _AT_ONCE):
             find_removed_bits(planes[start : start + _AT_ONCE], cell.t, cell.order, layout).tofile(file)
-        return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.width))
+        return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.bytes_per_plane))
 
 
 def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
@@ -96,7 +96,7 @@ def check_fill_fits(fill: str, size: int) -> None:
 def load_masks(images: ImageData, rankings: Rankings, split: Split, cell: Cell) -> Tensor:
     """Return the packed masks of a split, uint8 (n, width), on the GPU if they fit there, otherwise on the CPU."""
     bits = torch.from_numpy(find_removed_bits(rankings.get_planes(split), cell.t, cell.order, rankings.layout))
-    return bits.to(choose_device()) if can_fit_in_memory(images, rankings.layout.width) else bits
+    return bits.to(choose_device()) if can_fit_in_memory(images, rankings.layout.bytes_per_plane) else bits
 
 
 @lru_cache(maxsize=2)

@@ -139,7 +139,7 @@ class ReferenceModel:
         return StoredReference(self.work.workspace.references, self.reference)
 
     @property
-    def made(self) -> bool:
+    def has_weights_and_predictions(self) -> bool:
         """Return whether the weights and predictions exist."""
         return all(self.store.has_predictions(split) for split in self.splits)
 

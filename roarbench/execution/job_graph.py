@@ -69,7 +69,7 @@ class Step(NamedTuple):
 def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     """Return all steps that these runs need and that are not done yet."""
     lacking = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
-    needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
+    needs = {each.reference.key: () if each.has_weights_and_predictions else (each.step,) for each in work.explained}
     ranking = list(_make_rank_steps(work, lacking, needs))
     sealing = list(_make_seal_steps(work, lacking, ranking))
     networks = list_scoring_network_steps(work, runs, lacking)
@@ -85,7 +85,7 @@ def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
 
 def _make_reference_step(explained: ReferenceModel) -> Step:
     job, reference = Job(explained.step, network_jobs.train_reference, (explained,)), explained.reference
-    return Step("reference", job, (), (reference.key,), lambda: explained.made, reference.recipe)
+    return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions, reference.recipe)
 
 
 Lacking = Collection[RankingSpec]  # rankings to make

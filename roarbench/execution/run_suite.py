@@ -80,7 +80,7 @@ class Request:
         return self.references or tuple(named)
 
     @property
-    def starts(self) -> tuple[str, ...]:
+    def starting_weights(self) -> tuple[str, ...]:
         """Return the published weights from which trainings of the suite start."""
         recipes = (self.suite.recipe_record, find_recipe(self.suite.reference_recipe))
         return tuple(dict.fromkeys(recipe.start for recipe in recipes if recipe.start))
@@ -155,7 +155,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
     if request.suite.dataset_record.test_only and not request.weights:
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
-    if request.weights or request.starts:
+    if request.weights or request.starting_weights:
         _try_weights(request)
     store.refuse_sqlite_in_use_elsewhere()
     store.wait_for_unreachable_server(partial(console.print, soft_wrap=True))
@@ -167,7 +167,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
 def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
     """Train or read a suite's explained networks and score them on untouched images; raise RunError if one fails."""
     results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
-    if all(each.made for each in work.explained):
+    if all(each.has_weights_and_predictions for each in work.explained):
         return
     rates = partial(measure_rates, suite=request.suite, say=partial(console.print, soft_wrap=True))
     with start_work(work, _list_reference_runs(results), store, rates, request.workers, console, request.start) as (
@@ -291,7 +291,7 @@ def _try_weights(request: Request) -> None:
         if not given:
             raise CallerError(f"the weights of {model} are specified only in the suite's file; use --suite FILE.toml")
         load_given_weights(given, build_network(model, *shape, generator, source), record.channels, model)
-    for start in request.starts:
+    for start in request.starting_weights:
         load_starting_weights(start, build_suite_network(suite, generator), record.channels, suite.model)
 
 

@@ -140,7 +140,7 @@ def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:
 def _count_plane_bytes(suite: SuiteSpec, unit: Unit) -> int:
     """Return the bytes of one image's bit-planes."""
     layout = Layout(suite.dataset_record.shape, unit, list_stored_levels(suite))
-    return layout.planes * layout.width
+    return layout.planes * layout.bytes_per_plane
 
 
 def count_noisy_copies(estimators: Iterable[Estimator]) -> int:

@@ -64,10 +64,14 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
 def _make_control_doubt(found: ControlComparison, protocol: Protocol) -> Doubt:
     """Name the control that a row is not shown to beat."""
     rival = find_display_name(found.nearest)
-    side = "Significantly worse than" if found.below else "Not significantly different from"
-    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(found.margin)} points"
-    short = f"{'<' if found.below else SAME} {rival.name}"
-    return Doubt(short, f"{side} {rival.whole}, which {describe_control_inputs(found.nearest)}: {over}.", grave=True)
+    side = "Significantly worse than" if found.loses_to_a_control else "Not significantly different from"
+    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(found.margin_over_nearest)} points"
+    short = f"{'<' if found.loses_to_a_control else SAME} {rival.name}"
+    return Doubt(
+        short,
+        f"{side} {rival.full_name}, which {describe_control_inputs(found.nearest)}: {over}.",
+        grave=True,
+    )
 
 
 def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:

@@ -42,7 +42,7 @@ def _make_list_record(suite: SuiteSpec) -> dict[str, Any]:
         "model": suite.model,
         "recipe": suite.recipe,
         "estimators": len(suite.estimators),
-        "twins": len(suite.estimators) - len(suite.placed),
+        "twins": len(suite.estimators) - len(suite.ranked_estimators),
         "runs": len(points),
         "trainings": trainings + reference,
         "images_trained": round(epochs * suite.dataset_record.train_images),

@@ -69,7 +69,7 @@ class SuiteTable:
         return choose_row_names((*self.suite_results.suite.estimators, *self.names))
 
     @property
-    def judged(self) -> bool:
+    def has_gains_and_ranks(self) -> bool:
         """Return whether the rows have gains and ranks; rows of mask-only accuracy have neither."""
         return self.board.protocol.retrain is not ScoredNetwork.MASKS
 
@@ -215,7 +215,7 @@ class SuiteTable:
         return " ".join(filter(None, (CONFUSED * (estimator in self.unstable_predictions), doubt)))
 
     @property
-    def unknown(self) -> list[str]:
+    def rows_of_unknown_stability(self) -> list[str]:
         """Return the imported rows that average over noisy copies and whose prediction stability is unknown."""
         rows = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.doubts and row.seeds]
         return [
@@ -272,7 +272,7 @@ class SuiteTable:
             f"fill {find_displayed_fill_name(self.fill)}",
             self.suite_results.reference_accuracy_text,
         ]
-        clean = self.judged and board.rows and not board.protocol.by_networks
+        clean = self.has_gains_and_ranks and board.rows and not board.protocol.by_networks
         scored = "scoring networks" if board.protocol.trains else "the same networks"
         if clean:
             parts.append(f"{scored}: {format_percent(board.rows[0].clean.value)}% correct on untouched images (t=0)")
@@ -348,7 +348,7 @@ def make_table(
         return None
     above = _compute_accuracies_above_masks(evidence) if protocol == ROAR else {}
     floors = find_rows_not_above_mask_only(evidence) if protocol == ROAR else {}
-    marked = evidence.suite_results.suite.placed if do_warnings_apply_to(protocol) else ()
+    marked = evidence.suite_results.suite.ranked_estimators if do_warnings_apply_to(protocol) else ()
     marks = {name: find_row_marks(evidence, name) for name in marked}
     return SuiteTable(evidence.suite_results, board, unit, describe_warnings(evidence, protocol), marks, above, floors)
 
@@ -357,7 +357,7 @@ def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float,
     """Return, by estimator and level, the accuracy minus that of masks alone, for rows with any such difference."""
     found = {
         name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.masks.levels}
-        for name in evidence.suite_results.suite.placed
+        for name in evidence.suite_results.suite.ranked_estimators
     }
     return {name: curve for name, curve in found.items() if any(each.value is not None for each in curve.values())}
 

@@ -85,7 +85,7 @@ def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
         if row.check and not table.rows[number - 1].check:
             shown.add_section()
         cells = (column[number + 1] for column in wrapped)  # after the heading
-        shown.add_row(*cells, style="" if row.place or not table.judged else "dim")
+        shown.add_row(*cells, style="" if row.place or not table.has_gains_and_ranks else "dim")
     return shown
 
 
@@ -107,7 +107,7 @@ def _list_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) ->
     """Return all notes below a table on a terminal that shows the columns `kept`."""
     left = [column.heading for column in columns if column not in kept]
     notes = [table.caption, write_remarks(table)]
-    notes += [_write_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
+    notes += [_write_legend(table, kept)] if table.has_gains_and_ranks and not table.board.protocol.by_networks else []
     notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Columns not shown: {', '.join(left)} (--format csv has all)."] if left else []
     return notes
@@ -136,7 +136,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
     own = board.protocol.by_networks
 
     def add(heading: str, cells: Iterable[str], worth: float = 0, short: str = "", left: bool = False) -> None:
-        if table.judged or heading not in _JUDGED:
+        if table.has_gains_and_ranks or heading not in _JUDGED:
             columns.append(Column(heading, short or heading, "left" if left else "right", tuple(cells), worth))
 
     add("place", (format_rank(row.place) for row in rows))

@@ -30,7 +30,7 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     without a rank are listed after the second line, one line each.
     """
     board, covers = table.board, table.board.covers
-    gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.judged else _NO_GAINS
+    gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
     if table.suite_results.at_chance_warning:
         sure = "At chance: these numbers test the installation only."
     elif not board.images:
@@ -165,8 +165,8 @@ def _note_general_doubts(table: SuiteTable) -> str:
 
 
 def _note_unstable_predictions(table: SuiteTable, sign: str) -> str:
-    if table.unknown:
-        lacking = f"Imported rows whose prediction stability is unknown: {', '.join(table.unknown)}."
+    if table.rows_of_unknown_stability:
+        lacking = f"Imported rows whose prediction stability is unknown: {', '.join(table.rows_of_unknown_stability)}."
     else:
         lacking = ""
     if not table.unstable_predictions:
@@ -211,7 +211,7 @@ def _describe_certainty(table: SuiteTable) -> str:
     sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
     sure += f", {ONE_NETWORK}" if board.one_network else ""
     draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
-    if not table.judged:
+    if not table.has_gains_and_ranks:
         return f"{sure} ({draws}). {_NO_GAINS}"
     if board.protocol.by_networks:
         return f"{board.protocol.meaning} {sure}; verdicts are adjusted for {format_count(board.family, 'row')}."
@@ -248,7 +248,7 @@ def describe_methods(table: SuiteTable) -> str:
     results, protocol = table.suite_results, table.board.protocol
     suite, data = results.suite, results.suite.dataset_record
     controls = [
-        find_display_name(row.estimator).whole
+        find_display_name(row.estimator).full_name
         for row in table.rows
         if find_estimator_or_placeholder(row.estimator).control
     ]

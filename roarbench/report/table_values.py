@@ -102,7 +102,7 @@ def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
     return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,
-        **name_interval_ends("delta_nearest_control", found.margin if found else Estimate()),
+        **name_interval_ends("delta_nearest_control", found.margin_over_nearest if found else Estimate()),
     }
 
 

@@ -58,7 +58,7 @@ def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], co
 def _find_signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Return for every pair the sign of its difference, and whether the difference is significant."""
     pairs = Pairs.of(samples, confidence)
-    values, halves = pairs.differences[pairs.upper], pairs.halves[pairs.upper]
+    values, halves = pairs.differences[pairs.upper_triangle], pairs.half_widths[pairs.upper_triangle]
     # pairs without any difference in any draw count as significant too
     return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
 

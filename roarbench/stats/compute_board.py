@@ -97,7 +97,7 @@ class Judge(SampledGains):
         return sample_gains(self.scores, self.protocol, self.draws.replication)
 
     @cached_property
-    def placed(self) -> dict[str, Sample]:
+    def ranked_gains(self) -> dict[str, Sample]:
         """Return the gains of the rows that have a rank, without checks."""
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.areas[name] for name in rows if name in self.areas}
@@ -109,13 +109,13 @@ class Judge(SampledGains):
     @cached_property
     def all_pairs(self) -> Pairs:
         """Return all pairs of the rows that have a rank."""
-        return self.make_pairs(self.placed)
+        return self.make_pairs(self.ranked_gains)
 
     @property
     def own_pairs(self) -> Pairs:
         """Return the pairs of the suite's own rows."""
-        own = self.select_own_gains(self.placed)
-        return self.make_pairs(own) if len(own) < len(self.placed) else self.all_pairs
+        own = self.select_own_gains(self.ranked_gains)
+        return self.make_pairs(own) if len(own) < len(self.ranked_gains) else self.all_pairs
 
     def make_pairs(self, gains: Mapping[str, Sample]) -> Pairs:
         """Return the pairs of these gains."""
@@ -149,11 +149,11 @@ class Judge(SampledGains):
     @cached_property
     def family(self) -> _Differences:
         """Return the differences that are adjusted together: every row minus each control and each of its twins."""
-        pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.placed]
-        pairs += [(name, other) for other in self.controls for name in self.placed if name != other]
+        pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.ranked_gains]
+        pairs += [(name, other) for other in self.controls for name in self.ranked_gains if name != other]
         found = {pair: self.subtract_gain(*pair) for pair in pairs}
         if self.protocol.random_is_zero:
-            found[RANDOM, ZERO] = self.placed.get(RANDOM)
+            found[RANDOM, ZERO] = self.ranked_gains.get(RANDOM)
         return {pair: difference for pair, difference in found.items() if difference}
 
     @cached_property
@@ -192,14 +192,20 @@ class Judge(SampledGains):
     def estimate_delta_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus the gain of each of its twins, by kind."""
         over = (
-            {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
+            {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS}
+            if name in self.ranked_gains
+            else {}
         )
         return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
 
     def compare_with_controls(self, name: str) -> ControlComparison | None:
         """Compare a row that depends on the network with every model-free control; None if a gain is missing."""
         silent, against = self.scores.model_free_controls - self.scores.submitted, self.against[name]
-        if name in self.scores.model_free_controls or not silent or not silent <= against.keys() & self.placed.keys():
+        if (
+            name in self.scores.model_free_controls
+            or not silent
+            or not silent <= against.keys() & self.ranked_gains.keys()
+        ):
             return None
         return ControlComparison({control: against[control] for control in self.controls if control in silent})
 
@@ -213,14 +219,14 @@ class Judge(SampledGains):
     @cached_property
     def places(self) -> dict[str, RankInterval]:
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
-        own = self.select_own_gains(self.placed)
-        joining = [n for n, name in enumerate(self.placed) if name not in own]
+        own = self.select_own_gains(self.ranked_gains)
+        joining = [n for n, name in enumerate(self.ranked_gains) if name not in own]
         found = (
             compute_rank_intervals(self.all_pairs, joining)
             if self.repeated
             else rank_by_gain(self.all_pairs.values, joining)
         )
-        return dict(zip(self.placed, found, strict=True))
+        return dict(zip(self.ranked_gains, found, strict=True))
 
 
 def _make_row(judge: Judge, name: str) -> Row:
@@ -234,7 +240,7 @@ def _make_row(judge: Judge, name: str) -> Row:
         accuracies=tuple(judge.estimate_accuracy(name, t) for t in scores.levels),
         differences=tuple(judge.estimate_difference(name, t) for t in scores.levels),
         gain=judge.estimate_area(name),
-        delta_sobel=judge.estimate(judge.subtract_gain(name, SOBEL)) if name in judge.placed else Estimate(),
+        delta_sobel=judge.estimate(judge.subtract_gain(name, SOBEL)) if name in judge.ranked_gains else Estimate(),
         place=judge.places.get(name),
         check=name in scores.checks,
         predicted=judge.estimate(judge.replicated.get(name)),
@@ -285,7 +291,7 @@ def compute_own_network_board(
         images,
         bootstrap,
         IntervalScope.NETWORKS,
-        compute_detectable_difference(judge.own_pairs) if judge.placed else None,
+        compute_detectable_difference(judge.own_pairs) if judge.ranked_gains else None,
         sum(name not in scores.submitted for name, _ in tested.comparisons),
         networks,
     )

@@ -29,7 +29,7 @@ class Pairs:
         return cls(np.array([one.value for one in samples]), np.array([one.draws for one in samples]), confidence)
 
     @cached_property
-    def upper(self) -> NDArray[np.bool_]:
+    def upper_triangle(self) -> NDArray[np.bool_]:
         """Return a matrix, shape (n, n), that is True once for every pair."""
         return np.triu(np.ones((len(self.values), len(self.values)), dtype=np.bool_), 1)
 
@@ -39,7 +39,7 @@ class Pairs:
         return self.values[:, None] - self.values[None, :]
 
     @cached_property
-    def halves(self) -> Floats:
+    def half_widths(self) -> Floats:
         """Return half the width of every difference's interval, shape (n, n); 0 where `upper` is False."""
         found = np.zeros_like(self.differences)
         for one in range(len(found) - 1):
@@ -54,7 +54,7 @@ class Pairs:
         for one, others in enumerate(chosen):
             if others.any():
                 shares = self._compute_deviations(one, others)
-                shares /= self.halves[one, others, None]
+                shares /= self.half_widths[one, others, None]
                 np.maximum(found, shares.max(0), out=found)
         return found
 
@@ -130,8 +130,8 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     all pairs in each draw. Significant pairs are removed and the others are judged again, until nothing changes.
     `among` marks the estimators to consider, all by default; the result is a symmetric matrix (estimators, estimators).
     """
-    differences, scale = np.abs(pairs.differences), pairs.halves
-    asked = pairs.upper if among is None else pairs.upper & np.outer(among, among)
+    differences, scale = np.abs(pairs.differences), pairs.half_widths
+    asked = pairs.upper_triangle if among is None else pairs.upper_triangle & np.outer(among, among)
     found = asked & (scale == 0) & (differences > 0)  # differences that are equal in all draws
     open_ = asked & (scale > 0)
     while open_.any():

@@ -120,7 +120,7 @@ def compute_detectable_difference(pairs: Pairs) -> float | None:
     A difference of half an interval's width is detected with 50 % power; 80 % needs another 0.84 standard errors.
     Returns None for fewer than two samples, and if no pair's difference varies between draws.
     """
-    halves, normal = pairs.halves[pairs.upper], NormalDist().inv_cdf
+    halves, normal = pairs.half_widths[pairs.upper_triangle], NormalDist().inv_cdf
     if not halves.any():
         return None
     return float(np.median(halves) * (1 + normal(POWER) / normal((1 + pairs.confidence) / 2)))
@@ -148,16 +148,16 @@ class ControlComparison(NamedTuple):
         return max(self.against, key=make_sort_key)
 
     @property
-    def margin(self) -> Estimate:
+    def margin_over_nearest(self) -> Estimate:
         """Return the row's gain minus that of the control that is hardest to beat, in accuracy points."""
         return self.against[self.nearest].difference
 
     @property
-    def below(self) -> bool:
+    def loses_to_a_control(self) -> bool:
         """Return whether a control is better than the row."""
         return self.against[self.nearest].verdict is Verdict.WORSE
 
     @property
     def words(self) -> str:
         """Return the verdict in words: `yes`, or the control that the row was not shown to beat."""
-        return "yes" if self.verdict else f"{'<' if self.below else SAME} {self.nearest}"
+        return "yes" if self.verdict else f"{'<' if self.loses_to_a_control else SAME} {self.nearest}"

@@ -173,7 +173,7 @@ class RankingsStore:
             StoreError: The folder cannot be written.
             ValueError: The planes have another shape.
         """
-        expected = (stop - start, spec.layout.planes, spec.layout.width)
+        expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
         seconds, weights, batches, kept, ties = provenance
@@ -291,7 +291,7 @@ class RankingsStore:
                 if metadata != about:
                     raise StoreError(f"{part.path} is a part of other rankings; {suggest_remedy(part.path)}")
                 planes[first - part.start :].tofile(file)
-        shape = (count, spec.layout.planes, spec.layout.width)
+        shape = (count, spec.layout.planes, spec.layout.bytes_per_plane)
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
         write_atomically(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
         raw.unlink()
@@ -309,6 +309,10 @@ def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, 
     if size != file["bytes"]:
         raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {suggest_remedy(path.parent)}")
     planes, about = read_planes(path)
-    if about != describe_file(spec, split) or planes.shape != (file["images"], spec.layout.planes, spec.layout.width):
+    if about != describe_file(spec, split) or planes.shape != (
+        file["images"],
+        spec.layout.planes,
+        spec.layout.bytes_per_plane,
+    ):
         raise StoreError(f"{path} does not match its manifest; {suggest_remedy(path.parent)}")
     return planes

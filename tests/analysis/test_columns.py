@@ -130,7 +130,7 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
         network, split = f"{sum(kept):0>32}", (Split.TEST,)
         spec = RankingSpec("d" * 32, network, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
         store = RankingsStore(Workspace(tmp_path).rankings)
-        planes = np.full((4, spec.layout.planes, spec.layout.width), sum(kept) % 251, np.uint8)
+        planes = np.full((4, spec.layout.planes, spec.layout.bytes_per_plane), sum(kept) % 251, np.uint8)
         store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, kept=kept))
         store.seal(spec, {Split.TEST: 4})
         return store.open(spec).checksum
@@ -164,7 +164,7 @@ def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tm
         {"var-grad": [0.5, 1.0], "grad": [0.4, 0.6], "sobel": [1.0, 1.0], "gb": []}.items()
     ):
         spec = RankingSpec("d" * 32, "f" * 32, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
-        planes = np.full((2, spec.layout.planes, spec.layout.width), number, np.uint8)
+        planes = np.full((2, spec.layout.planes, spec.layout.bytes_per_plane), number, np.uint8)
         store.write_part(spec, Split.TEST, 0, 1, planes[:1], MapProvenance(0.0, ties=ties[:1]))
         store.write_part(spec, Split.TEST, 1, 2, planes[1:], MapProvenance(0.0, ties=ties[1:]))
         store.seal(spec, {Split.TEST: 2})

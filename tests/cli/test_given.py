@@ -175,7 +175,7 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
         (view,) = read_views(results, tmp_path).values()
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
-    assert view.results.suite.placed == ("random", "grad", "var-grad", "gb", NAME)
+    assert view.results.suite.ranked_estimators == ("random", "grad", "var-grad", "gb", NAME)
     assert view.results.suite.entered == {"gb", NAME}
     noise, samples = describe_papers_and_settings(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")

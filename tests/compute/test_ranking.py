@@ -107,8 +107,8 @@ def test_any_set_of_levels_can_be_stored(importance, levels, order, data):
     (n, d), t = importance.shape, data.draw(st.sampled_from([0.0, *levels, 1.0]))
     layout = Layout((1, 1, d), Unit.PIXEL, tuple(levels))
     packed = find_removed_bits(encoded(importance[:, None, None], layout), t, order, layout)
-    assert packed.shape == (n, layout.width)
-    expected = np.zeros((n, 8 * layout.width), bool)
+    assert packed.shape == (n, layout.bytes_per_plane)
+    expected = np.zeros((n, 8 * layout.bytes_per_plane), bool)
     for image in range(n):
         places = ranking(importance[image].tolist(), image)
         expected[image, (places if order is Order.MORF else places[::-1])[: count_removed(t, d)]] = True

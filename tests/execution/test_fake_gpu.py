@@ -183,5 +183,5 @@ def test_planes_are_encoded_on_the_gpu_without_a_wait():
         keys = torch.zeros(4, layout.features, dtype=torch.int64, device=GPU)
         planes, tied = device_ranking._encode_planes_and_ties(keys, layout)
         assert {planes.device.type, tied.device.type} == {"cuda"}
-        assert (tuple(planes.shape), planes.dtype) == ((4, layout.planes, layout.width), torch.uint8)
+        assert (tuple(planes.shape), planes.dtype) == ((4, layout.planes, layout.bytes_per_plane), torch.uint8)
         assert gpu.waits == []

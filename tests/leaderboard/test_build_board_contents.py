@@ -27,7 +27,9 @@ from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 def record(results, protocol=ROAR, levels=(), **more):
     evidence = Evidence.of(results, Bootstrap(200))
-    return make_board_contents(evidence, make_table(evidence, protocol, results.suite.placed, levels=levels), **more)
+    return make_board_contents(
+        evidence, make_table(evidence, protocol, results.suite.ranked_estimators, levels=levels), **more
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,9 @@ def quick(views):
 
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
 def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
-    board = Evidence.of(quick, Bootstrap(200)).make_board(SHOWN[protocol], Unit.SCALAR, quick.suite.placed, levels)
+    board = Evidence.of(quick, Bootstrap(200)).make_board(
+        SHOWN[protocol], Unit.SCALAR, quick.suite.ranked_estimators, levels
+    )
     shown = record(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
     assert {row.id: (row.value, row.place, row.beating) for row in shown.rows} == {
@@ -67,7 +71,7 @@ def test_rows_are_estimators_and_controls_without_twins_judged_against_every_con
     assert {row.id for row in roar.rows if row.control} == controls
     assert roar.best and roar.best.id == "sobel" and roar.by_id["sobel"].beating is None
     assert all(
-        each.against.keys() == controls and each.against[each.nearest].difference == each.margin
+        each.against.keys() == controls and each.against[each.nearest].difference == each.margin_over_nearest
         for each in beating.values()
     )
     gb, sobel = roar.by_id["gb"].value.value, roar.by_id["sobel"].value.value

@@ -56,7 +56,7 @@ def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(view
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
     ids = [row.id for row in paired.rows]
-    assert sorted(ids) == sorted(views["quick-v7"].results.suite.placed) and len(ids) == 13
+    assert sorted(ids) == sorted(views["quick-v7"].results.suite.ranked_estimators) and len(ids) == 13
     assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
     for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
         rows = {row.estimator: row.gain for row in views["quick-v7"].table(protocol).rows}

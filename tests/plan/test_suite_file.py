@@ -247,7 +247,10 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     suite = read_suite(on_table)
     data = suite.dataset_record
     assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
-    assert (suite.placed[:2], suite.controls) == (("random", "grad"), ("random",))  # the only control comes by itself
+    assert (suite.ranked_estimators[:2], suite.controls) == (
+        ("random", "grad"),
+        ("random",),
+    )  # the only control comes by itself
     fit = drop_inapplicable_estimators(suite).suite
     assert fit.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
     assert fit.estimators == ("random", "grad")

@@ -39,12 +39,12 @@ def test_every_pair_is_the_difference_of_its_samples(size, seed):
     values = generator.integers(-3, 4, size) / 4
     made = [Sample(float(value), value + draws[generator.integers(len(draws))]) for value in values]
     pairs = Pairs.of(made, 0.9)
-    assert pairs.upper.sum() == size * (size - 1) // 2
+    assert pairs.upper_triangle.sum() == size * (size - 1) // 2
     for one, other in combinations(range(size), 2):
         difference = made[one].subtract(made[other])
-        assert pairs.upper[one, other] and not pairs.upper[other, one]
+        assert pairs.upper_triangle[one, other] and not pairs.upper_triangle[other, one]
         assert pairs.differences[one, other] == difference.value == -pairs.differences[other, one]
-        assert pairs.halves[one, other] == (half := compute_half_width(difference, 0.9))
+        assert pairs.half_widths[one, other] == (half := compute_half_width(difference, 0.9))
         assert make_estimate(difference, 0.9) == (difference.value, difference.value - half, difference.value + half)
 
 

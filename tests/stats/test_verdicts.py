@@ -88,13 +88,13 @@ def test_a_row_beats_all_controls_if_it_is_better_than_each(words):
     verdict, nearest, held = BESIDE[words]
     made = {name: Comparison(word, p, p, Estimate(d, d - 0.1, d + 0.1)) for name, (word, p, d) in held.items()}
     found = ControlComparison(made)
-    assert (found.words, found.verdict, found.nearest, found.margin) == (
+    assert (found.words, found.verdict, found.nearest, found.margin_over_nearest) == (
         words,
         verdict,
         nearest,
         made[nearest].difference,
     )
-    assert found.below is words.startswith("<")
+    assert found.loses_to_a_control is words.startswith("<")
 
 
 def row(name, gain, half, *words):
