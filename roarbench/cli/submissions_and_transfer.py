@@ -67,7 +67,8 @@ def export_(
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
     from roarbench.analysis.results_query import open_results
     from roarbench.store.rankings import RankingsStore
-    from roarbench.store.transfer import export_results, write_results_csv
+    from roarbench.store.results_csv import write_results_csv
+    from roarbench.store.transfer import export_results
     from roarbench.store.workspace import Workspace
 
     kept = RankingsStore(Workspace(store).rankings).read_kept_shares()

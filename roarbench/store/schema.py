@@ -3,8 +3,7 @@
 Scores are only added. Results and failures are only added, too, until their owner archives them, which moves them to
 the table `forgotten`. Leases are inserted and deleted while runs are in progress.
 
-Since the first release only tables were added. A change of an existing table increases `HEAD`, and `_upgrade_schema`
-makes the change in older stores.
+A change of an existing table increases `HEAD`, and `_upgrade_schema` makes the change in older stores.
 """
 
 import os

@@ -1,9 +1,7 @@
-"""Export results to a Parquet file with a checksum for every row, import such a file, and write results as CSV.
+"""Export results to a Parquet file with a checksum for every row, and import such a file.
 
 A few kilobytes of Parquet can unpack to any size. So a file is refused if its footer announces more than an export can
 contain. It is then read a few rows at a time, and repeated values are measured before they are unpacked.
-
-The CSV file lacks the correctness on single images and the sources of submissions; the Parquet file has them.
 """
 
 import hashlib
@@ -34,20 +32,17 @@ from roarbench.store import schema
 from roarbench.store.database import insert_new, select_matching
 from roarbench.store.image_source_notes import LOCAL, ImageNote, check_note, put_notes, read_image_notes
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import RunResult, make_row, read_result, read_run
-from roarbench.store.schema import results
+from roarbench.store.run_result import RunResult, make_row, read_result
 from roarbench.store.submissions_and_annotations import (
-    Origin,
     check_annotations,
     export_annotations,
     find_entries,
     put_annotations,
     put_entry,
-    read_origins,
 )
 from roarbench.store.user_suites import put_suites, read_suites
 from roarbench.submissions.file import Submission, check_source
-from roarbench.text import fit_on_one_line, format_bytes, write_csv
+from roarbench.text import fit_on_one_line, format_bytes
 
 FORMAT = "1"  # increases when older versions of roarbench cannot read the files
 COLUMNS = pa.schema(
@@ -76,10 +71,6 @@ _ANNOTATIONS = b"roarbench_remarks"  # key of the file's annotations of submissi
 _SUITES = b"roarbench_suites"  # key of the file's suites
 _ODD = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
 _TOGETHER = 500  # rows per statement
-_OF_RUN = ("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data")
-_OF_OUTCOME = ("correct", "total", "seconds", "rankings", "smoothness", "weights", "loss", "created", "code_version")
-_NAMES = (*_OF_RUN, "estimator_fingerprint", "reference", *_OF_OUTCOME, "versions", "hardware")
-_ROWS_AT_ONCE = 1_000  # rows in memory
 
 
 class ExportedFile:
@@ -369,35 +360,3 @@ def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Run
     if submission.id != estimator_id.id_without_marks:
         raise ValueError(f"the source belongs to {submission.id}, not to {name}")
     return result
-
-
-def write_results_csv(store: ResultsStore, path: Path) -> int:
-    """Write a line for every result of a store to a CSV file; return the number of lines.
-
-    Raises:
-        CallerError: The file already exists.
-        StoreError: The file cannot be written.
-    """
-
-    def write(temporary: Path) -> int:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            return write_csv(file, _list_csv_records(store))
-
-    return write_if_absent(path, write)
-
-
-def _list_csv_records(store: ResultsStore) -> Iterator[dict[str, Any]]:
-    columns = [results.c[name] for name in (*_NAMES, "record")]
-    wanted = select(*columns).order_by("key").execution_options(yield_per=_ROWS_AT_ONCE)
-    with store.database.read() as connection:
-        for rows in connection.execute(wanted).partitions():
-            vouched = read_origins(store.database, [row.key for row in rows])
-            yield from (_make_csv_record(row, vouched[row.key]) for row in rows)
-
-
-def _make_csv_record(row: Any, origin: Origin) -> dict[str, Any]:
-    run = read_run(row)
-    values: dict[str, Any] = dict(zip(_NAMES, row, strict=False))  # row has more columns than names: the record is last
-    values |= {name: encode_canonically(values[name]) for name in ("versions", "hardware")}
-    values |= {"limit": run.limit, "given": run.given, "maps": run.maps.value, "created": row.created.isoformat()}
-    return values | {"accuracy": row.correct / row.total, "origin": origin.value}

@@ -24,6 +24,7 @@ from roarbench.store import submissions_and_annotations
 from roarbench.store.archived_rows import ArchivedCounts, archive_rows, list_estimator_keys, read_archived_rows
 from roarbench.store.image_source_notes import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
+from roarbench.store.results_csv import write_results_csv
 from roarbench.store.run_result import RunResult, make_row, pack_answers
 from roarbench.store.submissions_and_annotations import (
     Kind,
@@ -36,7 +37,7 @@ from roarbench.store.submissions_and_annotations import (
     read_annotations,
     read_origins,
 )
-from roarbench.store.transfer import export_results, import_results, write_results_csv
+from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_suites import keep_suite, read_suites
 from roarbench.submissions.file import check_source
 from tests.helpers.own_photos import write_suite
