@@ -95,7 +95,7 @@ def test_memory_and_disk_that_the_files_name_are_those_of_the_plan():
     for said in (f"{memory} a worker", f"{work.disk / 1e12:.1f} TB", extracted, f"{work.sealing / 1e9:.0f} GB while"):
         assert said in slurm, said
     for page in (PAGE, GPU_PAGE):
-        assert f"{extracted} of removed features" in page
+        assert f"{extracted} of removal masks" in page
     texts = {path.stem: path.read_text() for path in FOLDER.iterdir()}
     for name, pattern, workers, asked in (
         ("slurm", r"--mem=(\d+)G ", 1, 1),

@@ -13,7 +13,6 @@ from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.torchvision_networks import import_torchvision_models
 from roarbench.errors import CallerError, UnknownName
 from roarbench.stopping import convert_exit_to_error
-from roarbench.text import describe_type
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _CONTRACT = ("classes", "channels", "size")
@@ -105,7 +104,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
         remedy = "; build the network on the CPU, because roarbench moves it to a GPU" if "CUDA" in str(error) else ""
         raise CallerError(f"{seen}{remedy}") from error
     if not isinstance(made, nn.Module):
-        raise CallerError(f"{function} of {file} returned {describe_type(made)}, expected a torch.nn.Module")
+        raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
     _check_weights(made, f"{function} of {file}")
     if not isinstance(made, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
         made.register_forward_hook(_take_logits)  # unlike a wrapper, a hook leaves the names of the weights as they are

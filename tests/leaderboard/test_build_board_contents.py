@@ -218,7 +218,8 @@ def test_a_pair_under_own_network_gain_is_counted_as_by_loops(protocol):
     removed_first = protocol.order is Order.MORF
     assert found.counted == ((other, own) if removed_first else (own, other))
     assert tuple(level.t for level in found.levels) == LEVELS
-    gains = {row.estimator: row.gain.value for row in evidence.make_board(protocol, Unit.SCALAR, suite.placed).rows}
+    board = evidence.make_board(protocol, Unit.SCALAR, suite.ranked_estimators)
+    gains = {row.estimator: row.gain.value for row in board.rows}
     for name, counts in (("var-grad", [x.first for x in found.levels]), ("grad", [x.second for x in found.levels])):
         for t, count in zip(LEVELS, counts, strict=True):
             by_other = by_own = 0

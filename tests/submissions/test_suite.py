@@ -108,7 +108,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
 
     def validated(entry, suite, begin):
         asked.append(entry)
-        return SimpleNamespace(text=str, pace=next(paces), submission=entry, warnings=[])
+        return SimpleNamespace(format_report=str, pace=next(paces), submission=entry, warnings=[])
 
     monkeypatch.setattr(submitting, "validate_submission", validated)
     how = submitting.SubmissionMode
