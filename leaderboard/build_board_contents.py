@@ -72,9 +72,8 @@ def make_board_contents(
 
 
 def _write_network_headline(table: SuiteTable) -> str:
-    said = write_own_network_headline(
-        [row for row in table.rows if row.estimator not in table.suite_results.suite.entered]
-    )
+    own = [row for row in table.rows if row.estimator not in table.suite_results.suite.entered]
+    said = write_own_network_headline(own, len(own) < len(table.rows))
     return f"{said}." if said and table.board.protocol.by_networks else ""
 
 

@@ -112,7 +112,7 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
     return PairedBoard(
         slug=make_slug(results),
         title=results.title,
-        headline=write_combined_headline(own, roar),
+        headline=write_combined_headline(own, roar, not results.suite.entered.isdisjoint(names)),
         facts=list_facts(both.own, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the first two notes define the gains, as the page does
         questions=tuple(asked),

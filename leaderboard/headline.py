@@ -50,7 +50,7 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     )
 
 
-def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
+def write_combined_headline(network: Sequence[Row], roar: Sequence[Row], joined: bool = False) -> str:
     """Count estimators that explain their network and that beat Random under ROAR; state whether blurred noise does.
 
     Empty if a row lacks its verdict.
@@ -58,25 +58,29 @@ def write_combined_headline(network: Sequence[Row], roar: Sequence[Row]) -> str:
     Args:
         network: The suite's own rows under own-network gain.
         roar: The rows under ROAR, possibly fewer.
+        joined: Whether the page has rows that were added to the suite, which are not counted.
     """
-    explained, retrained = write_own_network_headline(network), _select_estimators(roar)
+    explained, retrained = write_own_network_headline(network, joined), _select_estimators(roar)
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
     beat = sum(_does_beat_random(row) for row in retrained)
     one = "beats" if beat < 2 else "beat"
     blurred = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
     so = (", and so does blurred noise" if beat else ", but blurred noise does") * blurred
-    return f"{explained}; under ROAR {beat or 'none'} of {len(retrained)} {one} Random{so}."
+    return f"{explained}; under ROAR {beat or 'none'} of {'its ' * joined}{len(retrained)} {one} Random{so}."
 
 
-def write_own_network_headline(rows: Sequence[Row]) -> str:
-    """Describe how many estimators explain their network, without a full stop; empty if a verdict is missing."""
+def write_own_network_headline(rows: Sequence[Row], joined: bool = False) -> str:
+    """Describe how many estimators explain their network, without a full stop; empty if a verdict is missing.
+
+    `joined` states that other rows were added to the suite's own.
+    """
     judged = _select_estimators(rows)
     if not judged or not all(row.network for row in judged):
         return ""
     explain = sum(row.network is not None and row.network.verdict is OwnNetworkVerdict.EXPLAINS for row in judged)
     verb, its = ("explains", "its") if explain == 1 else ("explain", "their")
-    return f"{explain or 'None'} of {len(judged)} estimators {verb} {its} network"
+    return f"{explain or 'None'} of {'the suite’s ' * joined}{len(judged)} estimators {verb} {its} network"
 
 
 def _select_estimators(rows: Sequence[Row]) -> list[Row]:

@@ -112,6 +112,9 @@ def test_a_headline_of_two_questions_counts_estimators_and_names_blurred_noise()
         )
         assert found == f"2 of 3 estimators explain their network; under ROAR {said}"
     network, roar = two_rows(explains, {"grad": True})
+    assert write_combined_headline(network, roar, joined=True) == (
+        "2 of the suite’s 3 estimators explain their network; under ROAR 1 of its 1 beats Random."
+    ), "the page has rows that are not counted"
     assert write_combined_headline([replace(row, network=None) for row in network], roar) == "", (
         "no verdict, nothing said"
     )
