@@ -29,8 +29,9 @@ from roarbench.api.inputs import (
     read_labels,
 )
 from roarbench.api.network_file_writer import add_two_class_function, write_network_source
+from roarbench.api.removal import warn_of_sigmoid_on_some
 from roarbench.compute.external_networks import add_second_logit, read_logits
-from roarbench.compute.network_checks import check_network, check_rebuilt, compute_checked_logits, warn_of_sigmoid
+from roarbench.compute.network_checks import check_network, check_rebuilt, compute_checked_logits
 from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
@@ -192,7 +193,7 @@ def _convert_network(model: nn.Module, images: Tensor, file: str, say: Callable[
         check_network(whole, few)
         given = GivenNetwork(whole, source, function, compute_checked_logits(whole, few).shape[1])
         if whole is not model:
-            for line in warn_of_sigmoid(whole, move_to_model(model, images[:_TRIED])):
+            for line in warn_of_sigmoid_on_some(whole, images):
                 say(f"warning: {line}")
             source, function = add_two_class_function(source, function, column=len(list(whole.children())) == 2)
             given = given._replace(source=source, function=function)

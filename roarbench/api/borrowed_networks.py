@@ -25,7 +25,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
     for model in models:
         if not isinstance(model, nn.Module):
             raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
-    modes = [(module, module.training) for model in models for module in model.modules() if hasattr(module, "training")]
+    modes = _read_modes(models)
     gradients = [(each, each.requires_grad, each.grad) for each in _list_parameters(models)]
     with keep_global_generators():
         try:
@@ -37,8 +37,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
             with set_exact_modes():
                 yield
         finally:
-            for module, training in modes:
-                module.training = training
+            _restore_modes(modes)
             for parameter, needed, gradient in gradients:
                 parameter.requires_grad_(needed).grad = gradient
 
@@ -60,26 +59,38 @@ def keep_global_generators() -> Iterator[None]:
         random.setstate(python_state)
 
 
-class NetworkState:
-    """Weights and modes of a network, to find out whether a caller's function changed them."""
+@contextmanager
+def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
+    """Raise CallerError at the end if the function of this name changed weights or modes, which are then restored."""
+    weights, modes = {key: tensor.clone() for key, tensor in _read_weights(model).items()}, _read_modes([model])
+    yield
+    now = _read_weights(model)
+    same = now.keys() == weights.keys() and all(_are_identical(now[key], weights[key]) for key in weights)
+    if same and _read_modes([model]) == modes:
+        return
+    for key in now.keys() & weights.keys():
+        if now[key].shape == weights[key].shape:
+            now[key].copy_(weights[key])
+    _restore_modes(modes)
+    raise CallerError(f"{name} changed the network (weights or mode); use copy.deepcopy(model)")
 
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
-        self._tensors = [(each, each.detach().clone()) for each in (*model.parameters(), *model.buffers())]
-        self._modes = [getattr(module, "training", False) for module in model.modules()]
 
-    def restore(self) -> bool:
-        """Restore weights and modes; return whether any had changed."""
-        changed = [pair for pair in self._tensors if not _are_identical(*pair)]
-        with torch.no_grad():
-            for now, before in changed:
-                now.copy_(before)
-        modules = list(self._model.modules())
-        moved = self._modes != [getattr(module, "training", False) for module in modules]
-        if moved:
-            for module, training in zip(modules, self._modes, strict=True):
-                module.training = training
-        return bool(changed) or moved
+def _read_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the tensors of a network's state dict, which share memory with the network."""
+    return {key: value for key, value in model.state_dict().items() if isinstance(value, Tensor)}
+
+
+_Modes = list[tuple[nn.Module, bool]]
+
+
+def _read_modes(models: Sequence[nn.Module]) -> _Modes:
+    """Return every module with its mode; a frozen script has no modes."""
+    return [(module, module.training) for model in models for module in model.modules() if hasattr(module, "training")]
+
+
+def _restore_modes(modes: _Modes) -> None:
+    for module, training in modes:
+        module.training = training
 
 
 def _are_identical(one: Tensor, other: Tensor) -> bool:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor, nn
 
+from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.inputs import to_array
-from roarbench.api.removal import drop_channel_axis
+from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission, make_submission_name
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
@@ -135,7 +136,13 @@ def _try_function(made: Submission, plan: Plan) -> None:
         tried = _FunctionTrial(made.name, find_entry_point(module), model, images, targets)
     except NoEntryPoint as error:
         raise CallerError(str(error)) from None
-    everything, before = torch.arange(_TRIED), _read_state(model)
+    with refuse_changes_of_network(model, made.name):
+        _try_on_noise(tried)
+
+
+def _try_on_noise(tried: "_FunctionTrial") -> None:
+    """Make each map alone, together with others and again; CallerError for maps that are unusable or differ."""
+    everything = torch.arange(_TRIED)
     once, drew = tried.compute_maps_and_randomness(everything)
     if drew:  # an estimator that draws numbers gets one image at a time
         alone = [tried.compute_maps_and_randomness(row)[0] for row in 2 * torch.split(everything, 1)]
@@ -147,8 +154,6 @@ def _try_function(made: Submission, plan: Plan) -> None:
             [tried.compute_maps_and_randomness(rows)[0] for rows in torch.split(everything.flip(0), 3)],
         )
         refuse_unrepeatable_maps(once, again, again, torch.cat(turned))
-    if not _has_same_state(before, _read_state(model)):
-        raise CallerError(f"{made.name} changed the network (weights or mode); use copy.deepcopy(model)")
 
 
 class _FunctionTrial(NamedTuple):
@@ -174,20 +179,6 @@ class _FunctionTrial(NamedTuple):
         if not torch.equal(images, self.images[rows]) or not torch.equal(targets, self.targets[rows]):
             raise CallerError(f"{self.name} changed its images or targets in place; use a .clone()")
         return found.detach(), not torch.equal(before, generator.get_state())
-
-
-_State = tuple[dict[str, Tensor], list[bool]]
-
-
-def _read_state(model: nn.Module) -> _State:
-    """Return the parts of a network that a function must not change: weights and module modes."""
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    return state, [module.training for module in model.modules()]
-
-
-def _has_same_state(one: _State, other: _State) -> bool:
-    same = one[0].keys() == other[0].keys() and all(torch.equal(one[0][name], other[0][name]) for name in one[0])
-    return same and one[1] == other[1]
 
 
 class _Evaluation(NamedTuple):
@@ -311,13 +302,6 @@ def check_maps(name: str, maps: Maps, work: JobContext) -> None:
             raise CallerError(f"{seen}, expected {references}: one for each reference")
         for number, one in enumerate(found):
             check_map_shape(f"maps {number} of {name}", one.shape, (n, *shape))
-
-
-def check_map_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) -> None:
-    """Raise CallerError for maps whose shape does not fit images (n, c, h, w)."""
-    n, _, h, w = images
-    if shape not in (images, (n, 1, h, w), (n, h, w)):
-        raise CallerError(f"{what} have shape {shape}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}")
 
 
 def rank_given_maps(row: str, maps: Maps, work: JobContext) -> None:

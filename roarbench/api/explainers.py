@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.borrowed_networks import NetworkState
+from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.inputs import move_to_model, to_tensor
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import describe_unfitting_shape, hash_images, rank_maps
+from roarbench.api.removal import check_map_shape, hash_images, rank_maps
 from roarbench.api.submission_source import is_quantus_signature
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
@@ -112,12 +112,9 @@ class Explainers:
 
         called = []
         for each in batches:
-            state = NetworkState(each.model)
-            with self._report_all_failures(each):
+            unchanged = refuse_changes_of_network(each.model, ", ".join(self.others)) if self.others else nullcontext()
+            with unchanged, self._report_all_failures(each):
                 called.append(self.call_functions(each))
-            if state.restore():
-                names = ", ".join(self.others)
-                raise CallerError(f"{names} changed the network (weights or mode); use copy.deepcopy(model)")
         for each, error in zip(batches, threads.map(try_batch, zip(batches, called, strict=True)), strict=True):
             with self._report_all_failures(each):
                 if error:
@@ -130,7 +127,7 @@ class Explainers:
         except (CallerError, RunError) as error:
             raise self._find_failures(explained) or error from None
         except RuntimeError as error:  # from torch
-            if have_logits_gradient(explained.model, move_to_model(explained.model, explained.images)):
+            if have_logits_gradient(explained.model, explained.images):
                 raise
             seen = f"the logits of network {explained.number + 1} have no gradient, because its forward uses no_grad, "
             remedy = "remove these, or use an estimator without gradients, such as 'occlusion'"
@@ -325,12 +322,10 @@ def _wrap_arrays(name: str, given: Any, images: Tensor, networks: int) -> Explai
         seen = f"{name} has {format_count(len(listed), 'array')} of maps"
         raise CallerError(f"{seen}, expected {networks}: one for each network")
     made = [to_tensor(one, f"maps of {name}") for one in listed]
-    n, _, h, w = images.shape
     for one in made:
-        if tuple(one.shape) not in (tuple(images.shape), (n, 1, h, w), (n, h, w)):
-            raise CallerError(f"the maps of {name} {describe_unfitting_shape(tuple(one.shape), tuple(images.shape))}")
+        check_map_shape(f"the maps of {name}", tuple(one.shape), tuple(images.shape))
         try:
-            _check_finite(one, torch.arange(n))
+            _check_finite(one, torch.arange(len(images)))
         except CallerError as error:
             raise CallerError(f"{name}: {error}") from None
     return lambda asked: made[asked.number][asked.rows]

@@ -61,9 +61,11 @@ class RemovalSettings(NamedTuple):
 def read_fraction(given: Any) -> float:
     """Convert a removal fraction; CallerError for anything that is not a number."""
     try:
-        return float(given) if not isinstance(given, str | bool) else float("")
+        if not isinstance(given, str | bool):
+            return float(str(given) if isinstance(given, np.floating) else given)  # as written: float32 .3 is .3
     except (TypeError, ValueError):
-        raise CallerError(f"a removal fraction is {given!r}, expected a number; 30 % is written 0.3") from None
+        pass
+    raise CallerError(f"a removal fraction is {given!r}, expected a number; 30 % is written 0.3")
 
 
 def read_order(word: str) -> Order:
@@ -113,26 +115,28 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
     found = to_array(maps, "maps")
     if found.ndim not in (3, 4) or not found.size:
         raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
-    if shape and found.shape[1:] not in (shape, (1, *shape[1:]), shape[1:]):
-        raise CallerError(f"maps {describe_unfitting_shape(found.shape, (len(found), *shape))}")
+    if shape:
+        check_map_shape("maps", found.shape, (len(found), *shape))
     found = drop_channel_axis(found)
     c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
     with reraise_as_caller_error():
         return ranking.arrange_features(found, (c, h, w), unit)
 
 
-def describe_unfitting_shape(seen: tuple[int, ...], images: tuple[int, ...]) -> str:
-    """Describe the shape of maps that does not fit images (n, c, h, w), and how to change it."""
+def check_map_shape(what: str, seen: tuple[int, ...], images: tuple[int, ...]) -> None:
+    """Raise CallerError for maps whose shape does not fit images (n, c, h, w); it says how to change them."""
     n, c, h, w = images
+    if seen in (images, (n, 1, h, w), (n, h, w)):
+        return
     colour = f"{images}, " if c > 1 else ""
-    said = f"have shape {seen}, expected {colour}{(n, 1, h, w)} or {(n, h, w)}"
+    said, remedy = f"{what} have shape {seen}, expected {colour}{(n, 1, h, w)} or {(n, h, w)}", ""
     if seen in ((n, h, w, c), (n, h, w, 1)):
-        return f"{said}; write maps.permute(0, 3, 1, 2)"
-    if seen == (n, w, c, h):
-        return f"{said}; the images seem to have their channels last: write images.permute(0, 3, 1, 2)"
-    if len(seen) > 2 and seen[0] == n and seen[-2:] != (h, w):
-        return f"{said}; resize them, for example with torch.nn.functional.interpolate"
-    return said
+        remedy = "; write maps.permute(0, 3, 1, 2)"
+    elif seen == (n, w, c, h):
+        remedy = "; the images seem to have their channels last: write images.permute(0, 3, 1, 2)"
+    elif len(seen) > 2 and seen[0] == n and seen[-2:] != (h, w):
+        remedy = "; resize them, for example with torch.nn.functional.interpolate"
+    raise CallerError(f"{said}{remedy}")
 
 
 def rank_maps(
@@ -159,9 +163,8 @@ def mark_removed(
 
     Returns bool (n, c, h, w) for scalars, otherwise (n, 1, h, w), for images of `shape` (…, c, h, w).
     """
-    share = t if isinstance(t, float | int | np.floating) and not isinstance(t, bool) else read_fraction(t)
     with reraise_as_caller_error():
-        count = ranking.count_removed(share, ranked.shape[1])
+        count = ranking.count_removed(read_fraction(t), ranked.shape[1])
     gone = ranked[:, :count] if read_order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
     removed = np.zeros(ranked.shape, np.bool_)
     np.put_along_axis(removed, gone, True, 1)
@@ -218,11 +221,16 @@ def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network")
     network = add_second_logit(given, few)
     found = check_network(network, few, name)
     if network is not given:
-        some = pixels[:: -(-len(pixels) // _SOME)]
-        found += warn_of_sigmoid(network, move_to_model(model, some.clone()), name)
+        found += warn_of_sigmoid_on_some(network, pixels, name)
     for warning in found:
         warnings.warn(warning, stacklevel=3)
     return network
+
+
+def warn_of_sigmoid_on_some(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
+    """Return the warning of `warn_of_sigmoid` by images at equal steps, because files are often sorted by class."""
+    some = pixels[:: -(-len(pixels) // _SOME)]
+    return warn_of_sigmoid(network, move_to_model(network, some.clone()), name)
 
 
 def split_into_batches(pixels: Tensor) -> list[slice]:

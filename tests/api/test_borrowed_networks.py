@@ -70,7 +70,15 @@ def test_noise_of_global_generators_is_the_same_in_every_call_and_for_every_netw
     assert once.own_network.gains["mine"] is None  # 0 by construction
 
 
-@pytest.mark.parametrize("change", [lambda model: model.train(), lambda model: next(model.parameters()).data.add_(1)])
+def replace_parameter(model):
+    name, value = next(iter(model.named_parameters()))
+    owner, _, last = name.rpartition(".")
+    setattr(model.get_submodule(owner), last, nn.Parameter(value.detach() + 1))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda model: model.train(), lambda model: next(model.parameters()).data.add_(1), replace_parameter]
+)
 def test_a_function_that_changes_the_network_is_refused_and_the_network_restored(networks, change):
     def mine(model, images, targets):
         change(model)

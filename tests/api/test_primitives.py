@@ -288,3 +288,12 @@ def curve(**given):
 def test_what_does_not_fit_is_refused_in_words(call, words):
     with pytest.raises(roarbench.CallerError, match=words):
         call()
+
+
+def test_levels_in_float32_are_the_fractions_as_written():
+    """float(np.float32(0.3)) is 0.30000001192092896."""
+    written = np.array([0.1, 0.3], np.float32)
+    curves = [
+        roarbench.perturbation_curve(First(), IMAGES, [1, 0], MAPS, levels=each) for each in (written, (0.1, 0.3))
+    ]
+    assert curves[0].levels == curves[1].levels == (0.0, 0.1, 0.3)
