@@ -23,6 +23,7 @@ from roarbench.datasets.file_formats import find_split_pairs, is_split, is_train
 from roarbench.datasets.locations import shorten_hub_error
 from roarbench.datasets.sources import add_image_counts
 from roarbench.datasets.tabular import (
+    CSV_ENDINGS,
     ENDINGS,
     LABELS,
     find_feature_columns,
@@ -77,7 +78,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
 
 def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
-    if all(map(_is_number, table.column_names)):
+    if path.name.lower().endswith(CSV_ENDINGS) and all(map(_is_number, table.column_names)):
         listed = list_some([f"'{name}'" for name in table.column_names])
         say(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)

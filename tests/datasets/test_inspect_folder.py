@@ -293,6 +293,11 @@ def test_a_table_without_names_of_columns_is_read_with_a_warning(tmp_path, first
     assert (warning in looked(path)[1]) is warned
 
 
+def test_numbers_may_be_the_columns_names_of_a_parquet_file(tmp_path):
+    pq.write_table(pa.table({"0": [1.5, 2.5] * 4, "1": [2.5, 1.5] * 4, "2": [0, 1] * 4}), tmp_path / "rows.parquet")
+    assert "first row" not in looked(tmp_path / "rows.parquet")[1]
+
+
 def test_a_table_without_a_column_of_numbers_beside_the_classes_is_refused_in_one_line(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,y\n" + "x,0\nz,1\n" * 4)
