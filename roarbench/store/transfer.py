@@ -165,7 +165,8 @@ def export_results(
 ) -> int:
     """Write the results of a store, all or those with these keys, to a new file; return the number of rows.
 
-    `kept` has the share of noisy copies whose predicted class stays the same, in [0, 1], by checksum of the rankings.
+    `prediction_stability` has the share of noisy copies whose predicted class stays the same, in [0, 1], by checksum of
+    the rankings.
 
     Raises:
         CallerError: The file already exists.
@@ -258,11 +259,9 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
 
 
 def check_export(path: Path) -> None:
-    """Read a whole file without a store; raise StoreError if `import_results` would refuse it for any store."""
-    file = ExportedFile(path)
-    _read_metadata(file.metadata, path)
-    rows = _refuse_twice(_import_rows(file, path, {}), path)
-    _refuse_two_totals({(result.run.data, result.total) for result in rows}, set(), path)
+    """Read a whole file without a store; raise StoreError as `read_results` does."""
+    for _ in read_results(path):
+        pass
 
 
 def _refuse_twice(results: Iterable[RunResult], path: Path) -> Iterator[RunResult]:
@@ -278,8 +277,13 @@ def _refuse_twice(results: Iterable[RunResult], path: Path) -> Iterator[RunResul
 
 
 def read_results(path: Path) -> Iterator[RunResult]:
-    """Yield the results of a file; raise StoreError if it cannot be read or a row does not match its checksums."""
-    yield from _import_rows(ExportedFile(path), path, {})
+    """Yield the results of a file; raise StoreError if `import_results` would refuse it for any store."""
+    file, totals = ExportedFile(path), set[tuple[str, int]]()
+    _read_metadata(file.metadata, path)
+    for result in _refuse_twice(_import_rows(file, path, {}), path):
+        totals.add((result.run.data, result.total))
+        yield result
+    _refuse_two_totals(totals, set(), path)
 
 
 def read_suites_of_file(path: Path) -> list[SuiteSpec]:

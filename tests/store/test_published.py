@@ -110,6 +110,7 @@ def twice(folder):
         (link, "is a link"),
         (other_suite, "no run of quick-full v1 has these settings"),
         (twice, "keep it in one of them"),
+        (rows(lambda lines: lines.append(dict(lines[0]))), "twice"),
         (lambda folder: (folder / INDEX).write_text(" " * 2**21), "a plain file of at most"),
         (lambda folder: (folder / INDEX).write_text("[" * 10**5), "not an index of results"),
     ],
