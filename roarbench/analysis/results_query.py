@@ -51,8 +51,8 @@ def has_store(store: Path, db: str) -> bool:
     return True
 
 
-def open_existing_results(store: Path, db: str, suite: str = "quick") -> ResultsStore:
-    """Open a store for writing that exists already; raise as `open_results`, and leaves no store at a wrong path."""
+def open_existing_results(store: Path, db: str) -> ResultsStore:
+    """Open a store for writing that exists already; raise as `open_results`, and leave no store at a wrong path."""
     open_results(store, db).close()
     return open_results(store, db, read_only=False)
 
@@ -283,7 +283,7 @@ def propose_runs_list(store: ResultsStore) -> Hint | None:
         keys = set(list_keys(set_explained_weights(suite, run.given), run.data, run.limit).values())
         return len(store.find_done_keys(keys)) / len(keys)
 
-    suites = (*SUITES.values(), *list_suites(store.database))  # newest versions first
+    suites = dict.fromkeys((*SUITES.values(), *list_suites(store.database)))  # newest versions first
     if not (found := [each for each in suites if has_run(each, run)]):
         return None
     suite = max(found, key=find_share_done)  # several suites may share the run

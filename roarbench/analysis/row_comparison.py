@@ -116,12 +116,12 @@ def _estimate_difference(drawn: SampledGains, first: str, second: str) -> Estima
 def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
     if protocol.by_networks:
         sides = ("kept with another network’s mask alone", "kept with its own mask alone")
-        return sides if protocol.order is Order.MORF else sides[::-1]
-    if not protocol.by_difference:
+    elif protocol.by_difference:
+        other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"
+        own = "KAR" if protocol.made_of else "its own mask"
+        sides = (f"right with {other} alone", f"right with {own} alone")
+    else:
         return ("wrong answers", "") if protocol.order is Order.MORF else ("right answers", "")
-    other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"
-    own = "KAR" if protocol.made_of else "its own mask"
-    sides = (f"right with {other} alone", f"right with {own} alone")
     return sides if protocol.order is Order.MORF else sides[::-1]
 
 

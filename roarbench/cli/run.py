@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
     from roarbench.store.workspace import Workspace
     from roarbench.submissions.checks import SubmissionPace
+    from roarbench.submissions.file import Submission
 
 _MOST_REPLICATIONS = 1000
 
@@ -73,8 +74,9 @@ def run(
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _choose_compiling(place, workspace, part, console)
     count, start = _choose_workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
-    with _open_results(suite, submitted, console) as results:
-        part, pace = _add_submissions(suite, options, submitted, results, workspace, console)
+    read = _read_submissions(submitted)
+    with suite.open_results(console) as results:
+        part, pace = _add_submissions(suite, options, submitted, read, results, workspace, console)
         tell = None if logged else partial(_show_roar, suite, options, part, console)
         request = replace(
             suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=place.check_files
@@ -95,31 +97,31 @@ def _select_part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] =
     return select_part(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
 
 
-def _open_results(suite: "Suite", submitted: SubmissionOptions, console: Console) -> "ResultsStore":
-    """Open the results for writing, once the submissions' files are read: a refused file leaves no store."""
-    if submitted.submission:
-        from roarbench.execution.submission_intake import read_submissions
+def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
+    """Read the submissions' files, before a store is opened: a refused file leaves no store."""
+    if not submitted.submission:
+        return []
+    from roarbench.execution.submission_intake import read_submissions
 
-        read_submissions(submitted.submission)
-    return suite.open_results(console)
+    return read_submissions(submitted.submission)
 
 
 def _add_submissions(
     suite: "Suite",
     options: SuiteOptions,
     submitted: SubmissionOptions,
+    read: "Sequence[Submission]",
     results: "ResultsStore",
     workspace: "Workspace",
     console: Console,
 ) -> "tuple[Plan, SubmissionPace | None]":
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
-    if not submitted.submission:
+    if not read:
         return _select_part(suite, options), None
-    from roarbench.execution.submission_intake import check_and_store_submissions, read_submissions
+    from roarbench.execution.submission_intake import check_and_store_submissions
 
-    entries, pace = check_and_store_submissions(
-        read_submissions(submitted.submission), _make_submission_mode(submitted, suite), results, workspace, console
-    )
+    mode = _make_submission_mode(submitted, suite)
+    entries, pace = check_and_store_submissions(read, mode, results, workspace, console)
     return _select_part(suite, options, entries), pace
 
 
@@ -267,8 +269,9 @@ def _run_twice(
     from roarbench.store.workspace import Workspace
 
     workspace = Workspace(suite.store)
-    with _open_results(suite, submitted, err) as results:
-        part, pace = _add_submissions(suite, options, submitted, results, workspace, err)
+    read = _read_submissions(submitted)
+    with suite.open_results(err) as results:
+        part, pace = _add_submissions(suite, options, submitted, read, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
         done = [run_suite(request, workspace, results, err) for request in requests]
