@@ -115,7 +115,8 @@ def _encode_planes_and_ties(keys: Tensor, layout: Layout) -> tuple[Tensor, Tenso
             planes[:, plane] ^= beyond
     # torch.mode would sort every row again, and on a GPU rows of more than 2048 numbers one after another
     values = ordered >> 32
-    counts = torch.searchsorted(values, values, right=True) - torch.searchsorted(values, values)
+    # at a run's first value this is the run's length, at the others less
+    counts = torch.searchsorted(values, values, right=True) - torch.arange(d, device=values.device)
     return planes, counts.amax(1).double() / d
 
 

@@ -67,7 +67,7 @@ class DecodingTally:
 
     @staticmethod
     def read_record(values: dict[str, Any]) -> "DecodingTally":
-        """Return the tally with the values of a `record`."""
+        """Return the tally with the values of `make_record`."""
         images, histogram, repairs, damaged = (values[name] for name in ("images", "histogram", "repairs", "damaged"))
         return DecodingTally(images, np.array(histogram), Counter(repairs), tuple(damaged), values.get("bits", 0))
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench.compute.inputs import Normalisation, normalise
-from roarbench.compute.networks import count_network_cost
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import (
@@ -41,7 +40,7 @@ from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise_and_random_draws import draw_other_targets
 from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.workload import choose_explanation_batch_size
+from roarbench.execution.workload import choose_explanation_batch_size, count_cost_per_image
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.file import check_source
 from roarbench.submissions.limits import compute_limits
@@ -273,9 +272,9 @@ def count_images_per_batch(work: JobContext, estimators: int) -> int:
     """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
         return choose_explanation_batch_size(work.suite)
-    suite, record = work.suite, work.images.record
-    cost = count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
-    return max(EXPLAINED, count_fitting_images(count_available_gpu_bytes(), cost.activations, record.shape, estimators))
+    record, room = work.images.record, count_available_gpu_bytes()
+    each = count_cost_per_image(work.suite, record).activations
+    return max(EXPLAINED, count_fitting_images(room, each, record.shape, estimators))
 
 
 def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:

@@ -74,7 +74,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     model = build_suite_network(suite, generator)
     sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
     for side in sorted((round(record.size * share) for share in sides), reverse=True):
-        _try_maps(model, _draw_images(generator, record.channels, side, side), suite)
+        _try_image_size(model, _draw_images(generator, record.channels, side, side), suite)
     images = _draw_images(generator, *record.shape)
     if any(block.protocol.trains for block in suite.blocks):
         _try_training(model, images, suite)
@@ -135,7 +135,7 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     model.zero_grad()
 
 
-def _try_maps(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
+def _try_image_size(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     size, record = images.shape[-1], suite.dataset_record
     small = "; write sides = [1.0] under [recipe]" if size < record.size else ""
     wanted = (len(images), record.classes)

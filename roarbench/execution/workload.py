@@ -15,6 +15,7 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.networks import NetworkCost, build_network, count_network_cost
 from roarbench.compute.recipe import Recipe
+from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.sources import check_limit
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import count_passes
@@ -159,9 +160,9 @@ def build_suite_network(suite: SuiteSpec, generator: torch.Generator) -> nn.Modu
     return build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
 
 
-def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
-    """Return the cost of one image's pass through the suite's network."""
-    record = suite.dataset_record
+def count_cost_per_image(suite: SuiteSpec, images: DatasetRecord | None = None) -> NetworkCost:
+    """Return the cost of one image's pass through the suite's network, for images of another record if it is given."""
+    record = images or suite.dataset_record
     return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 

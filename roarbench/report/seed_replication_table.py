@@ -37,7 +37,9 @@ def compare_replication(first: SuiteResults, again: SuiteResults, part: SuiteSpe
     """
     if first.data != again.data:
         raise CallerError(f"the stores hold {first.title} on different images; a replication needs the same images")
-    found = {protocol: _compare_by(protocol, first, again, part) for protocol in find_headline_protocols(part)}
+    found = {
+        protocol: compare_under_protocol(protocol, first, again, part) for protocol in find_headline_protocols(part)
+    }
     if not any(found.values()):
         raise CallerError(
             f"no row of {first.title} has a gain in both", Hint("; `{}` runs what is missing", "replicate")
@@ -51,7 +53,10 @@ def list_uncompared_protocols(found: Replications, part: SuiteSpec) -> list[str]
     return list(dict.fromkeys(block.protocol.name for block in part.blocks if block.protocol not in compared))
 
 
-def _compare_by(protocol: Protocol, first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replication | None:
+def compare_under_protocol(
+    protocol: Protocol, first: SuiteResults, again: SuiteResults, part: SuiteSpec
+) -> Replication | None:
+    """Compare the boards of a suite's part under one protocol; None if no row has a gain in both results."""
     unit = find_default_unit(part, protocol)
     boards = (
         Evidence(results, unit).make_board(protocol, unit, part.estimators) if results.results else None

@@ -40,7 +40,7 @@ class Pairs:
 
     @cached_property
     def half_widths(self) -> Floats:
-        """Return half the width of every difference's interval, shape (n, n); 0 where `upper` is False."""
+        """Return half the width of every difference's interval, shape (n, n); 0 where `upper_triangle` is False."""
         found = np.zeros_like(self.differences)
         for one in range(len(found) - 1):
             found[one, one + 1 :] = compute_quantile(

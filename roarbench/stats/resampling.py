@@ -225,7 +225,7 @@ class _ReferenceDraws:
             self.own = (1 - spread.shared) / _draw_mean_square(spread.own_freedom, generator, bootstrap)
         self.prior = generator.choice(PRIORS, bootstrap.resamples, p=spread.prior)
         self.rows = compute_reference_curves(scores)
-        self._split_deviations = lru_cache(1)(self._draw_sizes)  # all levels of a row use the same sizes
+        self._sizes = lru_cache(1)(self._draw_sizes)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw)
         # rows share the common part of their deviations
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)
@@ -235,7 +235,7 @@ class _ReferenceDraws:
         names, curve = self.scores.references[point], self.rows[point[0]]
         common = self._mean(_COMMON, self.spread.digest, names, point[1])
         own = self._mean(_OWN, curve.digest, names, point[1])
-        true, whole = self._split_deviations(curve)
+        true, whole = self._sizes(curve)
         return true[0] * common + true[1] * own, whole[0] * common + whole[1] * own
 
     def _draw_sizes(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:

@@ -42,7 +42,7 @@ def check_sandbox() -> None:
 
         build_filter()
     except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
-        seen = fit_on_one_line(str(error))[:60]
+        seen = fit_on_one_line(str(error), 60)
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
     reached = _list_reached_things(_run_probe())
     if reached:
@@ -84,6 +84,6 @@ def _list_reached_things(death: SandboxExit) -> list[str]:
     try:
         reached: list[str] = json.loads(text)
     except ValueError:
-        output = fit_on_one_line(text)[:90] or f"exit status {death.code}"
+        output = fit_on_one_line(text, 90) or f"exit status {death.code}"
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
     return reached

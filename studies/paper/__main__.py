@@ -17,14 +17,15 @@ from roarbench.estimators.catalogue import PAPER, format_estimator_name
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import LERF, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claims
+from roarbench.report.seed_replication_table import compare_under_protocol
 from roarbench.stats.board import Row
-from roarbench.stats.board_agreement import Replication, compare_boards, compute_agreement
+from roarbench.stats.board_agreement import Replication, compute_agreement
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import program, verdict, write
 from studies.paper.figures import draw_fronts, draw_questions
-from studies.paper.published import HIGH, DataSet, board_of, cost, front, read_sets, rows_of, share_done, value_of
+from studies.paper.published import HIGH, DataSet, cost, front, read_sets, rows_of, share_done, value_of
 
 HERE = Path(__file__).parent
 CONFIDENCE, EXPLAINS = 0.95, OwnNetworkVerdict.EXPLAINS
@@ -189,8 +190,7 @@ def replication(sets: list[DataSet]) -> str:
     rows = []
     for each in (one for one in sets if one.again.results):
         for protocol in dict.fromkeys(block.protocol for block in each.results.suite.blocks):
-            boards = [board_of(results, protocol) for results in (each.results, each.again)]
-            if boards[0] and boards[1] and (found := compare_boards(boards[0], boards[1])).rows:
+            if found := compare_under_protocol(protocol, each.results, each.again, each.results.suite):
                 rows.append([each.name, protocol.name, *_again(found)])
     heads = ("data set", "protocol", "rows", "equal verdicts", "opposed", "gains in the prediction interval", "tau")
     return format_markdown_table(heads, rows)

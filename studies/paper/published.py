@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.own_network_results import load_kept_predictions, load_own_network_board
+from roarbench.analysis.own_network_results import load_kept_predictions
 from roarbench.analysis.result_versions import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
@@ -14,7 +14,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
-from roarbench.stats.board import Board, Row
+from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.store.published_folder import read_index
@@ -92,15 +92,8 @@ def is_check(name: str) -> bool:
 
 def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
     """Return the rows of a board; none where nothing of it was published."""
-    found = board_of(results, protocol)
+    found = Evidence.of(results).make_board(protocol, Unit.SCALAR, results.suite.estimators)
     return found.rows if found else ()
-
-
-def board_of(results: SuiteResults, protocol: Protocol) -> Board | None:
-    """Return a board of published rows; None where nothing of it was published."""
-    if protocol.by_networks:
-        return load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
-    return results.make_board(protocol, Unit.SCALAR)
 
 
 def _at_high(suite: SuiteSpec) -> SuiteSpec:
