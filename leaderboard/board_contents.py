@@ -136,7 +136,7 @@ class BoardContents:
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return the colour classes with their texts under this protocol."""
-        words, there = NETWORK_KINDS if self.protocol.by_networks else KINDS, {row.kind for row in self.rows}
+        words, there = NETWORK_KINDS if self.protocol.scores_siblings else KINDS, {row.kind for row in self.rows}
         return [(kind, said) for kind, said in words.items() if kind in there]
 
     @property

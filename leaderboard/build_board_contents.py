@@ -63,7 +63,7 @@ def make_board_contents(
         # without signs, because rows have doubts in words
         caption=f"{table.caption}. {write_remarks(table, signs=False)}",
         rows=rows,
-        best=controls[0] if controls and table.has_gains_and_ranks and not protocol.by_networks else None,
+        best=controls[0] if controls and table.has_gains_and_ranks and not protocol.scores_siblings else None,
         axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),
         costs=make_cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
@@ -74,7 +74,7 @@ def make_board_contents(
 def _write_network_headline(table: SuiteTable) -> str:
     own = [row for row in table.rows if row.estimator not in table.suite_results.suite.entered]
     said = write_own_network_headline(own, len(own) < len(table.rows))
-    return f"{said}." if said and table.board.protocol.by_networks else ""
+    return f"{said}." if said and table.board.protocol.scores_siblings else ""
 
 
 def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:

@@ -38,7 +38,7 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
     if any(selection):
         from leaderboard.views import find_live_store
 
-        _refuse_none(find_live_store(shown).views(), selection)
+        _refuse_none(find_live_store(shown).read_views(), selection)
     run_app(shown, port)
 
 

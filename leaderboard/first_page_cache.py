@@ -19,7 +19,7 @@ ASKED = "ROARBENCH_BOARD"  # environment variable with the selection for the app
 judged, seen = Event(), Event()
 SETTLED = 2.0  # seconds, the coarsest times of a file system (FAT)
 _SQLITE = "sqlite:///"
-Selection = tuple[str, str]  # images and reference of the boards, arguments of `analysis.results_query.matches_query`
+Selection = tuple[str, str]  # images and reference of the boards, arguments of `analysis.load_results.matches_query`
 ALL: Selection = ("", "")
 
 

@@ -106,9 +106,9 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     if not len(numbers) or not (ranked or damaged):
         return None
     levels = results.list_levels(protocol, unit)
-    siblings = _open_rankings(results, images, unit, workspace, number=1)[0] if protocol.by_networks else {}
+    siblings = _open_rankings(results, images, unit, workspace, number=1)[0] if protocol.scores_siblings else {}
     others = ["matched", "other"] if protocol.paired else []
-    others += ["sibling"] if protocol.by_networks and siblings.keys() >= ranked.keys() else []
+    others += ["sibling"] if protocol.scores_siblings and siblings.keys() >= ranked.keys() else []
     level, kinds = levels[len(levels) // 2], ("map", "own", *others)
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 

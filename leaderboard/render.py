@@ -55,7 +55,7 @@ def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
     files = sign_files(shown.url)  # before the store is read: later writes change it
     try:
         live = find_live_store(shown)
-        views = live.views(waiting=not query)
+        views = live.read_views(first_page_only=not query)
         site = Site(views, list_addresses(views), live=True)
         page = render_page(site, make_address(**query))
     except (PageNotFound, StoreError) as error:
@@ -71,7 +71,7 @@ def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
 
 def cache_first_page(shown: ShownStore) -> None:
     """Compute the app's first page, so that its next start shows it at once."""
-    find_live_store(shown).views()
+    find_live_store(shown).read_views()
     render_live_page(shown, {})
 
 

@@ -16,14 +16,14 @@ from leaderboard.first_page_cache import ALL, Selection, ShownStore, judged, see
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.result_versions import (
+from roarbench.analysis.load_results import has_only_shared_runs, matches_query
+from roarbench.analysis.stored_images_and_weights import (
     add_prediction_stability_and_ties,
     add_stored_submissions,
     collect_results_by_images_and_weights,
     drop_idle_submissions,
     list_image_notes,
 )
-from roarbench.analysis.results_query import has_only_shared_runs, matches_query
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.errors import StoreError
@@ -197,11 +197,11 @@ class LiveStore:
         self._read: dict[SuiteSpec, tuple[str, list[SuiteView]]] = {}  # views by suite, with the stamp of the results
         self._views: Views = {}
 
-    def views(self, waiting: bool = False) -> Views:
+    def read_views(self, first_page_only: bool = False) -> Views:
         """Return the suites by slug, in page order, those with rows first.
 
-        A suite without new results keeps its object and computed parts. While a visitor is `waiting` for the first
-        page, suites that it does not need are left for later.
+        A suite without new results keeps its object and computed parts. With `first_page_only`, suites that
+        the first page does not need are left for later, because a visitor waits.
 
         Raises:
             StoreError: The database cannot be read.
@@ -210,7 +210,7 @@ class LiveStore:
             state = self._store.read_state()
             if state != self.state:
                 order = list_suites_in_order(self._store)
-                asked = self._select_needed(order) if waiting else order
+                asked = self._select_needed(order) if first_page_only else order
                 self._read = {suite: self._read_if_changed(suite) for suite in asked}
                 found = [view for _, views in self._read.values() for view in views]
                 self._views = {view.slug: view for view in sorted(found, key=lambda view: make_sort_key(view.results))}
@@ -243,7 +243,7 @@ class LiveStore:
         """Compute pages in advance, forever: the first boards, then those of every suite after a visit or a pause."""
         while True:
             with suppress(StoreError):  # visitors see the error on their page
-                for view in self.views(waiting=True).values():
+                for view in self.read_views(first_page_only=True).values():
                     view.paired or view.board  # noqa: B018
                     seen.wait(_PAUSE)
                 for suite in list_suites_in_order(self._store):
@@ -251,11 +251,11 @@ class LiveStore:
                     with self._lock, self._store.database.hold_connection():
                         self._read[suite] = self._read_if_changed(suite)
                     sleep(_BREATH)
-                for view in self.views().values():
+                for view in self.read_views().values():
                     view.board  # noqa: B018
                     judged.set()
                     sleep(_BREATH)
-                for view in self.views().values():
+                for view in self.read_views().values():
                     view.boards  # noqa: B018
             sleep(_PAUSE)
 
@@ -303,7 +303,7 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
 
 def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
     """Read the suites of a store that have results."""
-    return LiveStore(store, folder, selection).views()
+    return LiveStore(store, folder, selection).read_views()
 
 
 @cache

@@ -43,9 +43,9 @@ def format_rank(place: tuple[int, int | None, int | None, tuple[int, ...], bool]
     """Format a place as an interval such as `2-4`, in brackets for a row that was added to the suite."""
     if place is None:
         return MISSING
-    position, low, high, _, joining = place
+    position, low, high, _, added = place
     words = str(position if low is None else low) if low == high else f"{low}-{high}"
-    return f"({words})" if joining else words
+    return f"({words})" if added else words
 
 
 def make_printable(text: str) -> str:

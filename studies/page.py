@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.analysis.result_versions import collect_results
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.protocols import Protocol

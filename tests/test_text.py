@@ -15,7 +15,7 @@ from roarbench.text import (
 
 def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():
     places = (None, "–"), (RankInterval(3), "3"), (RankInterval(3, 2, 4), "2-4"), (RankInterval(1, 1, 1), "1")
-    places += (RankInterval(3, 2, 4, joining=True), "(2-4)"), (RankInterval(3, joining=True), "(3)")
+    places += (RankInterval(3, 2, 4, added=True), "(2-4)"), (RankInterval(3, added=True), "(3)")
     assert [format_rank(place) for place, _ in places] == [words for _, words in places]
     for gain, words in (
         (Estimate(), "–"),

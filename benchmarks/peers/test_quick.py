@@ -29,7 +29,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.network_surgery import fold_batchnorm
 from roarbench.execution.workload import Work, count_work
 from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.suite_file import read_suite
+from roarbench.plan.read_suite_file import read_suite
 
 ROOT = Path(__file__).parents[2]
 # all rows of this version are among the paper's 18

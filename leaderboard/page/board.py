@@ -145,7 +145,7 @@ def list_key_entries(board: BoardContents) -> Iterator[str]:
     """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, if the board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
-        place = format_rank(ranges[0]._replace(joining=False)).replace("-", "–")
+        place = format_rank(ranges[0]._replace(added=False)).replace("-", "–")
         yield (
             f"Place {place}: the true place is in this range, with 95 % confidence for all rows at once. Ranges may "
             "overlap although a verdict, which compares a row only with the controls, is significant."

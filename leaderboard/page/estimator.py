@@ -163,7 +163,7 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
     if not row.place:
         return ""
     rows = sum(each.place is not None and not each.added for each in board.rows)
-    place = format_rank(row.place._replace(joining=False)).replace("-", "–")
+    place = format_rank(row.place._replace(added=False)).replace("-", "–")
     return (
         f", place {place} if it alone were added to the suite’s {rows} rows,"
         if row.added
@@ -177,7 +177,7 @@ def explain_disagreement(found: Iterable[tuple[SuiteView, BoardContents, BoardRo
     winning, losing = ([each for each in shown if each[1].kind == kind] for kind in (BEATS, BELOW))
     for (one, _), (other, row) in product(winning, losing):
         if one != other and ROAR in (one, other) and row.beating:
-            wins = "explains its network by" if one.by_networks else "beats every control under"
+            wins = "explains its network by" if one.scores_siblings else "beats every control under"
             return (
                 f"It {wins} {one.title} and is below {find_display_name(row.beating.nearest).full_name} under "
                 f"{other.title}. Both can be true: the two ask different questions. {one.title}: {one.question} "

@@ -65,7 +65,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "tab": protocol.tab,
         "against": _LINES[found.kinds[2]] if found.kinds[2:] else "",
         "kept": now.word,
-        "claim": "explains its network" if protocol.by_networks else "follows the image",
+        "claim": "explains its network" if protocol.scores_siblings else "follows the image",
         "asks": f"{format_count(now.of // levels, 'network')} at {format_count(levels, 'level')}",
     }
 

@@ -59,7 +59,7 @@ def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:
             yield Column(site.to("board", view.slug), title, each.title, each.kinds, each.answers, number > 1)
         return
     board = view.board
-    words = NETWORK_KINDS if board.protocol.by_networks else KINDS
+    words = NETWORK_KINDS if board.protocol.scores_siblings else KINDS
     rows = {row.id: Answer(row.value, row.kind, row.words, row.by_construction) for row in board.rows}
     yield Column(site.at(find_board_address(view, board.protocol)), title, board.protocol.tab, words, rows, True)
 

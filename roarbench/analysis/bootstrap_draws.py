@@ -63,7 +63,7 @@ class Evidence:
         return self.get_draws(MASK_ONLY, self.unit)
 
     @property
-    def mask_level(self) -> float:
+    def level_shared_with_mask_only(self) -> float:
         """Return the highest removal fraction that ROAR and mask-only share; 0 if there is none.
 
         The level does not depend on the results, so the error rate is that of a single comparison.
@@ -130,7 +130,7 @@ class Evidence:
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
         """Return the board with these rows and levels (all levels if empty); None if the suite lacks the protocol."""
-        if protocol.by_networks:
+        if protocol.scores_siblings:
             return load_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
         scores, drawn = self.suite_results.collect_correctness(protocol, unit), self.get_draws(protocol, unit)
         if scores is None:
@@ -145,7 +145,7 @@ class Evidence:
         Returns None for networks at chance, for own-network gain, and if there are no intervals.
         """
         scores = self.suite_results.collect_correctness(protocol, unit)
-        if scores is None or self.suite_results.at_chance_warning or protocol.by_networks:
+        if scores is None or self.suite_results.at_chance_warning or protocol.scores_siblings:
             return None
         if (protocol, unit) not in self._judges:
             drawn = self.get_draws(protocol, unit)

@@ -44,14 +44,14 @@ def count_correct_predictions_per_image(
     """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
     own, others = _collect_row_correctness(results, protocol, unit, [name])
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
-    return CorrectCountsPerImage(counts[0], counts[1], len(own), "kept" if protocol.by_networks else "right")
+    return CorrectCountsPerImage(counts[0], counts[1], len(own), "kept" if protocol.scores_siblings else "right")
 
 
 def _collect_row_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the correctness of rows and of their counterparts at all levels above 0, as lists of bool (images,)."""
-    if protocol.by_networks:
+    if protocol.scores_siblings:
         found = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]
     twins = [protocol.make_paired_twin_id(name) for name in names]

@@ -119,7 +119,7 @@ class Claim:
     where: str
     checks: Callable[[AccuracyTables], Iterable[ClaimCheck]]
     # whether own-network gain can test the claim, because the claim compares estimators and not kinds of training
-    by_networks: bool = True
+    own_network_testable: bool = True
 
     def test(self, tables: AccuracyTables, significant: Collection[ComparedPair] | None = None) -> ClaimFinding:
         """Test the claim on tables of mean accuracies; only the differences of `significant` pairs decide.
@@ -162,8 +162,8 @@ def _compare_with_controls(
     ]
 
 
-def _list_estimator_ids(forms: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{form}-{base}" for form in forms for base in BASES)
+def _combine_prefixes_and_bases(prefixes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{prefix}-{base}" for prefix in prefixes for base in BASES)
 
 
 def _list_pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, ComparedPair, float, float]]:
@@ -178,7 +178,7 @@ def _check_best_base_estimator(tables: AccuracyTables) -> Iterable[ClaimCheck]:
     """Check, by data set, whether the ensemble with the largest gain has the base estimator that the paper names."""
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
-        names = _list_estimator_ids(ENSEMBLES)
+        names = _combine_prefixes_and_bases(ENSEMBLES)
         gain_of = tables.gain or compute_curve_gain
         gains = {name: gain_of(rows[name], rows["random"]) for name in names if name in rows and "random" in rows}
         known = {name: value for name, value in gains.items() if value is not None}
@@ -209,7 +209,7 @@ CLAIMS = (
         "strong-ensembles-beat-random",
         "SmoothGrad-Squared and VarGrad are better than Random at every level on every data set",
         "abstract; section 4.3.3",
-        partial(_compare_with_controls, _list_estimator_ids(STRONG), lt, ("random",)),
+        partial(_compare_with_controls, _combine_prefixes_and_bases(STRONG), lt, ("random",)),
     ),
     *(
         Claim(
@@ -235,13 +235,13 @@ CLAIMS = (
         "at every level on every data set",
         "supplement, table 2",
         partial(_compare_with_controls, ("sobel-released",), gt, ("random",)),
-        by_networks=False,
+        own_network_testable=False,
     ),
     Claim(
         "smoothgrad-worse-than-random",
         "Classic SmoothGrad is worse than Random at every level on every data set",
         "section 4.3.3; figure 4",
-        partial(_compare_with_controls, _list_estimator_ids(("sg",)), gt, ("random",)),
+        partial(_compare_with_controls, _combine_prefixes_and_bases(("sg",)), gt, ("random",)),
     ),
     *(
         Claim(
@@ -270,7 +270,7 @@ CLAIMS = (
         "not retrained keeps almost none",
         "section 4.3.1",
         _check_that_retraining_matters,
-        by_networks=False,
+        own_network_testable=False,
     ),
 )
 

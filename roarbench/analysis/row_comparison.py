@@ -60,7 +60,7 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
 
     The tables compare own-network gains only with 0, so a comparison of two such gains has an interval but no verdict.
     """
-    if protocol.by_networks:
+    if protocol.scores_siblings:
         return _compare_own_network_gains(evidence, protocol, unit, first, second)
     drawn = evidence.get_draws(protocol, unit)
     comparison = evidence.compare(protocol, unit, first, second)
@@ -114,7 +114,7 @@ def _estimate_difference(drawn: SampledGains, first: str, second: str) -> Estima
 
 
 def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
-    if protocol.by_networks:
+    if protocol.scores_siblings:
         sides = ("kept with another network’s mask alone", "kept with its own mask alone")
     elif protocol.by_difference:
         other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"

@@ -175,7 +175,7 @@ def _make_mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Ma
 
 
 def _mark_masks_alone(evidence: Evidence, name: str) -> Mark | None:
-    at = name, evidence.mask_level
+    at = name, evidence.level_shared_with_mask_only
     alone, images = (drawn.draws.get_accuracy(at) for drawn in (evidence.masks, evidence.roar))
     if alone is None or images is None:
         return None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.result_consistency import (
+from roarbench.analysis.consistency_and_chance import (
     UnrankedRow,
     describe_at_chance,
     describe_reference_accuracy,
@@ -30,7 +30,7 @@ from roarbench.stats.board import RANDOM, Board, drop_verdicts
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import select_variance_components
-from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
+from roarbench.stats.training_and_network_variance import VarianceComponents, estimate_variance_components
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.file import Submission
 
@@ -39,11 +39,11 @@ ByPoint = Mapping[tuple[str, float], Mapping[int, RunResult]]  # by (estimator, 
 
 
 class OtherResults(NamedTuple):
-    """Results of another version of the suite in the same store; `limit` and `asked` are as in `SuiteResults`."""
+    """Results of another version of the suite in the same store; `options` select them on the command line."""
 
-    called: str
+    title: str
     limit: int | None
-    asked: tuple[str, ...]
+    options: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SuiteResults:
     # names of images and references in the title, if the store has several versions or these are not the suite's own
     named: tuple[str, ...] = ()
     # values of `--data` and `--reference` that select these results; empty if neither is needed
-    asked: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     others: tuple[OtherResults, ...] = ()  # other versions with results of the suite
     # scores of the clean test images by reference number, without missing ones
     references: dict[int, RunResult] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class SuiteResults:
 
     @property
     def _untouched_results(self) -> list[RunResult]:
-        if self.default_protocol.by_networks:  # whose rows at t = 0 count agreement between networks, not accuracy
+        if self.default_protocol.scores_siblings:  # whose rows at t = 0 count agreement between networks, not accuracy
             return [*self.references.values()]
         asked = (CLEAN, self.default_protocol.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
@@ -190,7 +190,7 @@ class SuiteResults:
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
         rows, levels = self.suite.list_shared_rows_and_levels(protocol, unit, fill)
-        if not levels or protocol.by_networks:  # correctness per image has no meaning for these protocols
+        if not levels or protocol.scores_siblings:  # correctness per image has no meaning for these protocols
             return None
         held, others = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:

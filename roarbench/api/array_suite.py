@@ -38,8 +38,8 @@ from roarbench.errors import CallerError
 from roarbench.execution.network_trials import tune_learning_rate_and_sides
 from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.new_suite import BASE, write_recipe_lines
+from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.runs import find_protocol
-from roarbench.plan.suite_file import parse_suite
 from roarbench.plan.toml_table import format_toml
 from roarbench.text import describe_type, fit_on_one_line, format_percent
 
@@ -136,7 +136,7 @@ def read_lists(**given: Any) -> dict[str, list[Any]]:
 def _check_protocols(names: Iterable[str], splits: Mapping[Split, GivenSplit]) -> None:
     """Refuse protocols that need several networks, or training images that are not given."""
     for protocol in map(find_protocol, names):
-        if protocol.by_networks:
+        if protocol.scores_siblings:
             seen = f"{protocol.name} compares networks with each other, and Suite.from_arrays explains a single one"
             raise CallerError(f"{seen}; roarbench.own_network_gain(networks, images, estimators) takes several")
         if protocol.trains and Split.TRAIN not in splits:
@@ -186,7 +186,7 @@ def _convert_network(model: nn.Module, images: Tensor, file: str, say: Callable[
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
-    source, function = _split_file_name(file) if file else (write_network_source(model), "network")
+    source, function = _read_source_and_function_name(file) if file else (write_network_source(model), "network")
     with borrow_networks([model]):
         few = move_to_model(model, images[:_FEW] if len(images) > 1 else images.repeat(2, 1, 1, 1))
         whole = add_second_logit(model, few)
@@ -207,7 +207,7 @@ def _convert_network(model: nn.Module, images: Tensor, file: str, say: Callable[
     return given
 
 
-def _split_file_name(named: str) -> tuple[str, str]:
+def _read_source_and_function_name(named: str) -> tuple[str, str]:
     """Split FILE.py:FUNCTION into the source and the function."""
     file, _, function = named.rpartition(":")
     try:

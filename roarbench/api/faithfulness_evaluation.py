@@ -9,16 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.analysis.result_consistency import is_at_chance
+from roarbench.analysis.consistency_and_chance import is_at_chance
 from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.explainers import ask_networks, read_explainers
 from roarbench.api.faithfulness_table import OWN, CheckTable
 from roarbench.api.inputs import check_labels, read_images, read_labels
+from roarbench.api.make_and_score_maps import Column, MapScores, ScoringRequest, make_and_score_maps
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_table import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.removal import RemovalSettings, list_networks, make_replacer, prepare_network, read_fill
-from roarbench.api.score_maps import Column, MapScores, ScoringRequest, score_maps
+from roarbench.api.removal import RemovalSettings, make_replacer, prepare_network, read_fill, read_network_list
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -59,7 +59,8 @@ def check(
     """
     pixels = read_images(images)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
-    steps, models = RemovalSettings.read(Order.MORF, levels).levels, [*list_networks([model]), *list_networks(siblings)]
+    steps = RemovalSettings.read(Order.MORF, levels).levels
+    models = [*read_network_list([model]), *read_network_list(siblings)]
     if not fills or isinstance(fills, str):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     if len(models) == FEWEST_NETWORKS - 1:
@@ -77,7 +78,7 @@ def check(
         own, fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
         explainers.try_out(ask_networks(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads)
-        answers = score_maps(request, explainers, threads)
+        answers = make_and_score_maps(request, explainers, threads)
     return _make_table(answers, (targets == classes).numpy(), request)
 
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
+from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import RemovalSettings, list_networks, prepare_network, read_fill
-from roarbench.api.score_maps import MapScores, ScoringRequest, score_maps
+from roarbench.api.removal import RemovalSettings, prepare_network, read_fill, read_network_list
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
@@ -169,7 +169,7 @@ def own_network_gain(
     Raises:
         CallerError: The arguments do not fit together, or the networks agree on no image.
     """
-    pixels, models = read_images(images), list_networks(networks)
+    pixels, models = read_images(images), read_network_list(networks)
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill(pixels, fill)
@@ -180,7 +180,7 @@ def own_network_gain(
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
-        answers = score_maps(request, explainers, threads)
+        answers = make_and_score_maps(request, explainers, threads)
     return make_own_network_table(answers, request)
 
 

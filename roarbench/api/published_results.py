@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from roarbench.analysis.results_query import ResultsQuery, open_results
+from roarbench.analysis.load_results import ResultsQuery, open_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator

@@ -198,7 +198,7 @@ def make_replacer(pixels: Tensor, fill: Any) -> Replace:
     return replace
 
 
-def list_networks(given: Any) -> list[nn.Module]:
+def read_network_list(given: Any) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
     if isinstance(given, nn.Module) or not isinstance(given, Iterable):
         raise CallerError(f"networks is a single {type(given).__name__}; write [model, sibling_1, sibling_2]")

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.results_query import ResultsQuery, load_from_open_store, open_results
+from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_results
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
@@ -234,7 +234,7 @@ class SuiteResult:
 
         drawn = replace(self, rows=self.rows or self.stored.suite.ranked_estimators)
         if not (protocol or unit or published) and self._shows_both:
-            figure = draw_gains(make_combined_table(self.stored, drawn.rows).pictures)
+            figure = draw_gains(make_combined_table(self.stored, drawn.rows).gains_by_axis_label)
         else:
             figure = make_figure(make_chart(drawn.single_table(protocol, unit), published))
         if file is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import Tensor, nn
 
-    from roarbench.analysis.results_query import ResultsQuery
+    from roarbench.analysis.load_results import ResultsQuery
     from roarbench.api.suite_result import SuiteResult
     from roarbench.execution.job_context import JobContext, ReferenceModel
     from roarbench.execution.run_suite import Request
@@ -143,7 +143,7 @@ class Suite:
         Raises:
             CallerError: The arguments do not fit together.
         """
-        from roarbench.analysis.results_query import find_suite_spec
+        from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import read_lists, write_array_suite
 
         root, said = find_default_store() if store is None else Path(store), make_console()
@@ -173,7 +173,7 @@ class Suite:
     @property
     def question(self) -> "ResultsQuery":
         """Return the query for the suite's results in the store."""
-        from roarbench.analysis.results_query import ResultsQuery
+        from roarbench.analysis.load_results import ResultsQuery
 
         return ResultsQuery(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
@@ -211,7 +211,7 @@ class Suite:
         """Find a peak learning rate for a suite from arrays, if this protocol (any protocol, if empty) trains
         networks and the suite has no peak yet.
         """
-        from roarbench.analysis.results_query import find_suite_spec
+        from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import find_and_write_peak_learning_rate
 
         trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
@@ -273,7 +273,7 @@ class Suite:
 
         The default store's folder is printed.
         """
-        from roarbench.analysis.results_query import has_store, open_results
+        from roarbench.analysis.load_results import has_store, open_results
         from roarbench.datasets.locations import describe_source
         from roarbench.store.user_suites import keep_suite
 
@@ -367,7 +367,7 @@ def load_suite(
     Raises:
         CallerError: There is no such suite, or the file does not describe one.
     """
-    from roarbench.analysis.results_query import find_suite_spec
+    from roarbench.analysis.load_results import find_suite_spec
 
     folder = find_default_store() if store is None else Path(store)
     weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)

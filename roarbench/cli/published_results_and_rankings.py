@@ -71,7 +71,7 @@ def submit(
     db: Db = "",
 ) -> None:
     """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
-    from roarbench.analysis.results_query import open_results
+    from roarbench.analysis.load_results import open_results
     from roarbench.report.row_pull_request import prepare_published_file
     from roarbench.report.row_pull_request import write_published_file as add
 
@@ -100,7 +100,7 @@ def export_rankings(
     work: WorkOptions,
 ) -> None:
     """Write all rankings of a suite and the explained networks to a folder, with checksums."""
-    from roarbench.analysis.results_query import open_results
+    from roarbench.analysis.load_results import open_results
     from roarbench.execution.ranking_bundle import export_rankings as export
 
     open_results(work.store, work.db).close()  # a wrong path fails before images are decoded

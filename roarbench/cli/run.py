@@ -230,7 +230,7 @@ def replicate(
         raise CallerError("--against compares stored results and runs nothing; leave --submission out")
     suite = work.load(options.suite)
     part = _select_part(suite, options)
-    from roarbench.analysis.results_query import load_suite_results, open_results
+    from roarbench.analysis.load_results import load_suite_results, open_results
     from roarbench.report.seed_replication_table import (
         compare_replication,
         format_replication,
@@ -246,7 +246,7 @@ def replicate(
     whole, here = add_submissions_and_estimators(suite.fitted, options.estimators), suite.question
     again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
     if not against:
-        part = _run_twice(suite, options, work, submitted, replication)
+        part = _run_suite_and_replication(suite, options, work, submitted, replication)
         again_suite = replace(whole, replication=replication)
     first, again = load_suite_results(whole, here), load_suite_results(again_suite, again_asked)
     found = compare_replication(first, again, part)
@@ -261,7 +261,7 @@ def replicate(
         raise typer.Exit(1)
 
 
-def _run_twice(
+def _run_suite_and_replication(
     suite: "Suite", options: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
 ) -> Plan:
     """Run the missing parts of a suite and of a replication; return the requested part."""
@@ -295,7 +295,7 @@ def plan(
     part, data, decoded, seconds = _select_part(suite, options), work.data, None, None
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
-    from roarbench.analysis.results_query import load_if_stored
+    from roarbench.analysis.load_results import load_if_stored
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import count_missing_work, make_plan
     from roarbench.execution.local_worker_setup import count_default_workers, start_rate_measurement

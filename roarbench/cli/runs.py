@@ -29,7 +29,7 @@ Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-
 def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
     """List the runs of a suite with key and state."""
     loaded = source.load(suite)
-    from roarbench.analysis.results_query import open_results
+    from roarbench.analysis.load_results import open_results
     from roarbench.report.run_list import format_runs
 
     with open_results(source.store, source.db) as results:
@@ -45,7 +45,7 @@ def _list_chosen_runs(
     Raises:
         CallerError: The store has no images of the suite; the message proposes the command for others, if it has any.
     """
-    from roarbench.analysis.results_query import load_from_open_store
+    from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.run_list import list_run_records
 
     plan = add_submissions_and_estimators(loaded.plan, estimators)
@@ -59,7 +59,7 @@ def _list_chosen_runs(
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
-    from roarbench.analysis.results_query import open_existing_results
+    from roarbench.analysis.load_results import open_existing_results
     from roarbench.text import format_count
 
     with open_existing_results(source.store, source.db) as results:
@@ -74,7 +74,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
 
 def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
-    from roarbench.analysis.results_query import find_key, open_results
+    from roarbench.analysis.load_results import find_key, open_results
     from roarbench.report.run_list import format_run, make_run_record
 
     with open_results(store, db) as results:
@@ -92,7 +92,7 @@ def archive(
     """Take results and failures off the boards and archive them with a reason; `run` can compute them again."""
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
-    from roarbench.analysis.results_query import open_existing_results
+    from roarbench.analysis.load_results import open_existing_results
     from roarbench.report.run_list import find_runs
     from roarbench.store.archived_rows import archive_rows as take_off
     from roarbench.text import format_count

@@ -31,7 +31,7 @@ from roarbench.plan.suites import SUITES
 from roarbench.text import format_decimals, format_interval, wrap_lines
 
 if TYPE_CHECKING:
-    from roarbench.analysis.results_query import ResultsQuery
+    from roarbench.analysis.load_results import ResultsQuery
     from roarbench.analysis.suite_results import SuiteResults
     from roarbench.api.suite_result import Difference
     from roarbench.plan.suite import SuiteSpec
@@ -55,7 +55,7 @@ def status(
     if watch and format == "json":
         raise CallerError("--watch draws on a terminal; leave out --format json, or leave out --watch to get JSON once")
     loaded = source.load(suite)
-    from roarbench.analysis.results_query import load_from_open_store, open_results
+    from roarbench.analysis.load_results import load_from_open_store, open_results
     from roarbench.report.status import count_status, format_status_lines, make_status_table
 
     with open_results(source.store, source.db) as results:
@@ -187,7 +187,7 @@ def diagnose(
     """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, contradictory ranks."""
     loaded = source.load(suite)
     others = [replace(source, fill="", unit=None).load(name) for name in against or ()]
-    from roarbench.analysis.results_query import adapt_query, load_suite_results
+    from roarbench.analysis.load_results import adapt_query, load_suite_results
     from roarbench.analysis.row_validity import compute_validity_panel
     from roarbench.report import validity_panel
 
@@ -239,7 +239,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
     """Test the paper's claims on the paper's table 2 and, with --suite, on your results."""
     loaded = source.load(suite) if suite else None
     from roarbench.analysis.bootstrap_draws import Evidence
-    from roarbench.analysis.results_query import load_suite_results
+    from roarbench.analysis.load_results import load_suite_results
     from roarbench.report import claim_table
     from roarbench.report.table import find_default_unit
 
@@ -268,7 +268,7 @@ def report(
     """Write a supplement for a paper (HTML or PDF): tables, curves, warnings, methods, provenance and BibTeX."""
     from leaderboard.report import write_report
     from leaderboard.views import SuiteView
-    from roarbench.analysis.results_query import load_suite_results
+    from roarbench.analysis.load_results import load_suite_results
 
     loaded = source.load(suite)
     suite_results = load_suite_results(loaded.plan, loaded.question)
@@ -349,7 +349,7 @@ def _tell(glances: Iterator["Glance"]) -> None:
 
 def _watch_states(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
     """Yield states until no run is left; rows are read again only if there are new rows."""
-    from roarbench.analysis.results_query import load_from_open_store
+    from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.status import count_status, measure_progress
 
     seen, suite_results = "", None

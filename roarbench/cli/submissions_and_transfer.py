@@ -48,7 +48,7 @@ def validate(
     try:
         found = check_submission(read_submission(file), err)
         out.print(found.format_report(drawn=True), soft_wrap=True)
-        command = propose_command("run", "--suite", found.suite.called, "--submission", file)
+        command = propose_command("run", "--suite", found.suite.name_in_commands, "--submission", file)
         err.print(f"next: {command}", soft_wrap=True)
     except Refusal as refusal:
         if not refusal.fault.trace:
@@ -65,11 +65,11 @@ def export_(
     db: Db = "",
 ) -> None:
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
-    from roarbench.analysis.results_query import open_results
+    from roarbench.analysis.load_results import open_results
     from roarbench.store.rankings import RankingsStore
-    from roarbench.store.results_csv import write_results_csv
     from roarbench.store.transfer import export_results
     from roarbench.store.workspace import Workspace
+    from roarbench.store.write_results_csv import write_results_csv
 
     kept = RankingsStore(Workspace(store).rankings).read_kept_shares()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
@@ -93,7 +93,7 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.results_query import find_unranked_rows, has_store, open_results
+    from roarbench.analysis.load_results import find_unranked_rows, has_store, open_results
     from roarbench.report.import_summary import format_import_summary
     from roarbench.store.published_folder import fetch_files
     from roarbench.store.transfer import check_export, import_results
@@ -125,7 +125,7 @@ def reproduce(
     trust_network: TrustNetwork = "",
 ) -> None:
     """Repeat one stored run from scratch, reference and rankings included, and compare."""
-    from roarbench.analysis.results_query import open_existing_results
+    from roarbench.analysis.load_results import open_existing_results
     from roarbench.execution.local_worker_setup import count_workers
     from roarbench.execution.reproduce import RerunRequest, refuse_unsandboxed_run
     from roarbench.execution.reproduce import reproduce as again

@@ -71,8 +71,8 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *words: 
     for other in suite_results.others:
         if not held or other.limit == suite_results.limit:
             small = ("--max-images", other.limit) if other.limit else ()
-            call = propose_command(command, *words, "--suite", suite, *small, *other.asked, carried=carried)
-            calls.append(f"{call} ({other.called})")
+            call = propose_command(command, *words, "--suite", suite, *small, *other.options, carried=carried)
+            calls.append(f"{call} ({other.title})")
     first = "this store also has" if held else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""
 

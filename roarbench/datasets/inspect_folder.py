@@ -210,11 +210,11 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
     try:
         image, label = _find_image_and_label_columns(found[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
-        test = next((test for _, test in pairs if not _describe_missing_labels(found[test], label)), "")
+        test = next((test for _, test in pairs if not _describe_missing_rows_or_labels(found[test], label)), "")
         if pairs and test != (first := pairs[0][1]):
             used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-            say(f"warning: the split '{first}' has no {_describe_missing_labels(found[first], label)}; {used}")
-        if lack := _describe_missing_labels(found[train], label):
+            say(f"warning: the split '{first}' has no {_describe_missing_rows_or_labels(found[first], label)}; {used}")
+        if lack := _describe_missing_rows_or_labels(found[train], label):
             raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             file_formats.refuse_missing_shards(found[name])
@@ -235,7 +235,7 @@ def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
     return _choose_column(file, "images", images, _IMAGES), _choose_column(file, "labels", labels, LABELS)
 
 
-def _describe_missing_labels(files: list[Path], name: str) -> str:
+def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
     """Describe whether a split lacks rows or labels (the hub's withheld labels are -1 or missing); empty otherwise."""
     columns = [file_formats.read_column(file, name) for file in files]
     if not any(map(len, columns)):

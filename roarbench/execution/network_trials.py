@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.analysis.result_consistency import is_near_chance
+from roarbench.analysis.consistency_and_chance import is_near_chance
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.external_networks import is_view_error
 from roarbench.compute.inputs import Normalisation
@@ -32,9 +32,9 @@ from roarbench.estimators.network_surgery import fold_batchnorm
 from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.pretrained_weights import load_starting_weights
 from roarbench.execution.workload import build_suite_network
+from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
-from roarbench.plan.suite_file import parse_suite
 from roarbench.plan.suite_record import drop_estimators
 from roarbench.stopping import convert_exit_to_error
 from roarbench.text import fit_on_one_line

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from roarbench.analysis.result_versions import collect_results
-from roarbench.analysis.results_query import find_key
+from roarbench.analysis.load_results import find_key
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
@@ -57,7 +57,7 @@ class Reproduction:
         return ReproductionOutcome.WITHIN if near else ReproductionOutcome.DIFFERENT
 
     @property
-    def differences(self) -> list[str]:
+    def version_and_hardware_differences(self) -> list[str]:
         """Return the versions and hardware that differ, as far as both rows record them."""
         old, new = self.stored.provenance, self.again.provenance
         pairs = [("code", old.code_version, new.code_version)]
@@ -76,7 +76,8 @@ class Reproduction:
             f"95 % of chance differences are below {100 * self.margin:.1f} points",
         ]
         if self.verdict is not ReproductionOutcome.EQUAL:
-            lines += [f"  {line}" for line in self.differences or ["no difference in versions or hardware is known"]]
+            differences = self.version_and_hardware_differences
+            lines += [f"  {line}" for line in differences or ["no difference in versions or hardware is known"]]
         return "\n".join(lines)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from roarbench.analysis.result_consistency import NEAR_CHANCE
-from roarbench.analysis.result_versions import collect_results
+from roarbench.analysis.consistency_and_chance import NEAR_CHANCE
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.external_networks import import_timm_if_needed
 from roarbench.compute.networks import build_network
@@ -43,7 +43,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
-from roarbench.store.image_source_notes import note_images, read_decoded_notes, read_image_notes
+from roarbench.store.image_set_sources import note_images, read_decoded_notes, read_image_notes
 from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace

@@ -9,8 +9,8 @@ from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.errors import CallerError
 from roarbench.files import write_if_absent
+from roarbench.plan.read_suite_file import make_suite_name
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite_file import make_suite_name
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import format_toml
 from roarbench.text import fit_on_one_line

@@ -65,7 +65,7 @@ def select_part_of_suite(
         blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and block.protocol.trains else block.seeds))
     asked = tuple(block for block in blocks if block.estimators)
     # only references that a seed uses are needed, or all if networks are compared under each other's maps
-    most = suite.references if any(block.protocol.by_networks for block in asked) else seeds or suite.references
+    most = suite.references if any(block.protocol.scores_siblings for block in asked) else seeds or suite.references
     return replace(suite, blocks=asked, references=min(suite.references, most))
 
 

@@ -52,7 +52,7 @@ class Protocol:
         return self.retrain.trains
 
     @property
-    def by_networks(self) -> bool:
+    def scores_siblings(self) -> bool:
         """Return whether each explained network is scored with the maps of every explained network."""
         return self.retrain is ScoredNetwork.SIBLINGS
 
@@ -69,12 +69,12 @@ class Protocol:
     @property
     def by_difference(self) -> bool:
         """Return whether gains are differences of correctness per image, so that every level has a gain."""
-        return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.by_networks
+        return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.scores_siblings
 
     @property
     def random_is_zero(self) -> bool:
         """Return whether Random's gain is 0 by construction; rows are then compared with 0."""
-        return self.paired or bool(self.made_of) or self.by_networks
+        return self.paired or bool(self.made_of) or self.scores_siblings
 
     @property
     def gain_axis(self) -> str:

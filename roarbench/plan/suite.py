@@ -113,7 +113,7 @@ class SuiteSpec:
         return f"{self.name}@{self.version}"
 
     @property
-    def called(self) -> str:
+    def name_in_commands(self) -> str:
         """Return the value of `--suite` for this suite; without a version it selects the newest version."""
         return self.versioned if self.own else self.name
 
@@ -122,7 +122,7 @@ class SuiteSpec:
         """Return the name with version, for tables and pages."""
         again = f", replication {self.replication}" if self.replication else ""
         measured = f", {self.measured}" if self.measured else ""
-        return f"{self.called if self.own else f'{self.name} v{self.version}'}{measured}{again}"
+        return f"{self.name_in_commands if self.own else f'{self.name} v{self.version}'}{measured}{again}"
 
     def list_seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
         """Return the seeds of each cell of a block; one per explained network if the protocol trains no networks.

@@ -154,9 +154,9 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: S
             raise CallerError(f"--reference {reference} {same}; name each network once")
         _check_weights_fit_suite(suite, given)
         names[given] = reference
-    by_networks = [block.protocol.name for block in suite.blocks if block.protocol.by_networks]
-    if by_networks and 0 < len(names) < FEWEST_NETWORKS:
-        seen = f"suite '{suite.name}' compares networks with each other ({by_networks[0]})"
+    sibling_protocols = [block.protocol.name for block in suite.blocks if block.protocol.scores_siblings]
+    if sibling_protocols and 0 < len(names) < FEWEST_NETWORKS:
+        seen = f"suite '{suite.name}' compares networks with each other ({sibling_protocols[0]})"
         raise CallerError(f"{seen}, but --reference names only {len(names)}; name {FEWEST_NETWORKS} or more")
     return set_explained_weights(suite, ",".join(names)) if names else suite
 

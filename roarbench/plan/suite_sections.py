@@ -274,13 +274,13 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
 
 def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
     """Refuse references that no seed uses, and too few or too many references for comparisons."""
-    by_networks = [block.protocol.name for block in blocks if block.protocol.by_networks]
-    if by_networks and not FEWEST_NETWORKS <= references <= SIBLINGS:
+    sibling_protocols = [block.protocol.name for block in blocks if block.protocol.scores_siblings]
+    if sibling_protocols and not FEWEST_NETWORKS <= references <= SIBLINGS:
         named = f"networks lists {references}" if "networks" in top else f"references is {references}"
-        seen = f"{named}, but {by_networks[0]} compares networks with each other"
+        seen = f"{named}, but {sibling_protocols[0]} compares networks with each other"
         raise top.make_error(f"{seen}; use {FEWEST_NETWORKS} to {SIBLINGS} networks, such as 5")
     trained = [block.seeds for block in blocks if block.protocol.trains]
-    if trained and max(trained) < references and not by_networks:
+    if trained and max(trained) < references and not sibling_protocols:
         seen = f"references is {references} and seeds is {max(trained)}, but each seed uses only one reference"
         raise top.make_error(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 

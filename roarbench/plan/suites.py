@@ -89,7 +89,7 @@ def copy_suite_file(name: str) -> str:
 def make_suite_argument(suite: SuiteSpec) -> str:
     """Return the value of `--suite` that selects exactly this version; the name alone selects the newest one."""
     newest = SUITES.get(suite.name)
-    return suite.versioned if newest and newest.version != suite.version else suite.called
+    return suite.versioned if newest and newest.version != suite.version else suite.name_in_commands
 
 
 def find_headline_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:

@@ -110,7 +110,9 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
     for name, measure in measures.items():
         clear = find_significant_claim_pairs(measure)
         for claim, record in zip(CLAIMS, records, strict=True):
-            record[name] = _make_verdict_record(claim, measure, clear, asked=name == "ours" or claim.by_networks)
+            record[name] = _make_verdict_record(
+                claim, measure, clear, asked=name == "ours" or claim.own_network_testable
+            )
     return records
 
 

@@ -90,7 +90,7 @@ class TwoQuestions:
         return tuple(dict.fromkeys(found))
 
     @property
-    def pictures(self) -> dict[str, dict[str, Estimate | None]]:
+    def gains_by_axis_label(self) -> dict[str, dict[str, Estimate | None]]:
         """Return the gains by axis label and row; None for a row that was not run."""
         panels = zip(("ROAR gain, points", "own-network gain, points"), self._by_name, strict=True)
         return {

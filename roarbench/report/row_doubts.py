@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.result_versions import STABLE_ENOUGH, describe_prediction_under_noise
 from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,
@@ -14,6 +13,7 @@ from roarbench.analysis.row_warnings import (
     do_warnings_apply_to,
     find_row_marks,
 )
+from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, describe_prediction_under_noise
 from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.estimators.catalogue import describe_control_inputs, find_display_name
 from roarbench.plan.protocols import Protocol
@@ -131,7 +131,7 @@ def _find_mask_doubts(evidence: Evidence, mark: Mark, name: str, aside: str) -> 
     Nothing is yielded if the grade of the mark is `none`. A single training on masks has no interval and therefore no
     grade; the accuracies are then reported without intervals.
     """
-    t = evidence.mask_level
+    t = evidence.level_shared_with_mask_only
     alone, images = (drawn.estimate_accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
     chance = 1 / evidence.suite_results.classes
     told, whole = ((each.value or 0) - chance for each in (alone, images))

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
+from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
@@ -82,7 +82,7 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
         there = ", ".join(sorted(name for name in found.by_estimator if name != CLEAN and "~" not in name)) or "none"
-        others = ", ".join(other.called for other in found.others)
+        others = ", ".join(other.title for other in found.others)
         kept = f" (only others, which are not published: {others})" * (bool(others) and not found.has_rows)
         seen = f"the store has no runs of {row} in {found.suite.title}{kept}; its rows: {there}"
         raise CallerError(seen, Hint("; `{}` adds rows", "run", ("--suite", suite)))

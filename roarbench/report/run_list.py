@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roarbench.analysis.results_query import find_key, has_run, propose_runs_list
+from roarbench.analysis.load_results import find_key, has_run, propose_runs_list
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator

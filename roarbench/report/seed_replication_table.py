@@ -105,7 +105,7 @@ def format_replication(found: Replications, first: SuiteResults, again: SuiteRes
 
 def _make_table(protocol: Protocol, found: Replication, first: SuiteResults, again: SuiteResults) -> Table:
     table = Table(title=f"{protocol.title}, {first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
-    leads, own = any(row.beats for row in found.rows), protocol.by_networks
+    leads, own = any(row.beats for row in found.rows), protocol.scores_siblings
     for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "vs 0" if own else "vs Random"):
         number, name = "[" in heading, heading == "estimator"
         table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")

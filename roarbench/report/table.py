@@ -7,7 +7,6 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.result_versions import STABLE_ENOUGH
 from roarbench.analysis.retraining_free_metrics import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     Mark,
@@ -18,6 +17,7 @@ from roarbench.analysis.row_warnings import (
     find_rows_not_above_mask_only,
     make_sentence,
 )
+from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
@@ -118,7 +118,9 @@ class SuiteTable:
         (Binder et al. 2022).
         """
         protocol = self.board.protocol
-        asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).is_model_free
+        asks = (
+            protocol.random_is_zero and not protocol.scores_siblings and not find_estimator(row.estimator).is_model_free
+        )
         below = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
         if not asks or any(found is None or found.verdict is not Verdict.BETTER for found in below):
             return ()
@@ -244,7 +246,7 @@ class SuiteTable:
 
     @property
     def _networks(self) -> str:
-        if self.board.protocol.by_networks:
+        if self.board.protocol.scores_siblings:
             return f"{self.suite_results.suite.references} networks, not retrained"
         return self._seeds if self.board.protocol.trains else "the reference, not retrained"
 
@@ -267,12 +269,12 @@ class SuiteTable:
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
             self._networks,
             f"{board.images} test image{'s' * (board.images != 1)}"
-            + " on which all networks agree" * board.protocol.by_networks,
+            + " on which all networks agree" * board.protocol.scores_siblings,
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
             self.suite_results.reference_accuracy_text,
         ]
-        clean = self.has_gains_and_ranks and board.rows and not board.protocol.by_networks
+        clean = self.has_gains_and_ranks and board.rows and not board.protocol.scores_siblings
         scored = "scoring networks" if board.protocol.trains else "the same networks"
         if clean:
             parts.append(f"{scored}: {format_percent(board.rows[0].clean.value)}% correct on untouched images (t=0)")
@@ -304,7 +306,7 @@ def make_suite_table(
     named = suite_results.suite.estimators if rows is None else rows
     table = make_table(Evidence(suite_results, chosen), wanted, named)
     if table is None:
-        raise _make_lacking_error(suite_results.suite, wanted, chosen)
+        raise _make_missing_protocol_error(suite_results.suite, wanted, chosen)
     if not table.board.rows:
         lacking = f"no {wanted.name} results of {', '.join(rows or ())}"
         raise CallerError(f"suite '{suite_results.suite.name}' has {lacking}; leave these rows out")
@@ -323,7 +325,7 @@ def _set_fill(suite_results: SuiteResults, protocol: Protocol, fill: str) -> Sui
     return replace(suite_results, suite=replace(suite, blocks=blocks))
 
 
-def _make_lacking_error(suite: SuiteSpec, protocol: Protocol, unit: Unit) -> CallerError:
+def _make_missing_protocol_error(suite: SuiteSpec, protocol: Protocol, unit: Unit) -> CallerError:
     has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
     needs = (
         f" (made of {' and '.join(part.name for part in protocol.made_of)} at one level)" if protocol.made_of else ""

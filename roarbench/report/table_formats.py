@@ -107,7 +107,8 @@ def _list_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) ->
     """Return all notes below a table on a terminal that shows the columns `kept`."""
     left = [column.heading for column in columns if column not in kept]
     notes = [table.caption, write_remarks(table)]
-    notes += [_write_legend(table, kept)] if table.has_gains_and_ranks and not table.board.protocol.by_networks else []
+    has_legend = table.has_gains_and_ranks and not table.board.protocol.scores_siblings
+    notes += [_write_legend(table, kept)] if has_legend else []
     notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Columns not shown: {', '.join(left)} (--format csv has all)."] if left else []
     return notes
@@ -133,7 +134,7 @@ def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
 def list_columns(table: SuiteTable) -> list[Column]:
     """Return all columns of a table as text; own-network gain has shares of kept predictions instead of accuracies."""
     board, rows, nothing, columns = table.board, table.rows, Estimate(), list[Column]()
-    own = board.protocol.by_networks
+    own = board.protocol.scores_siblings
 
     def add(heading: str, cells: Iterable[str], worth: float = 0, short: str = "", left: bool = False) -> None:
         if table.has_gains_and_ranks or heading not in _JUDGED:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from roarbench.analysis.own_network_results import describe_lack_of_agreed_images
-from roarbench.analysis.result_versions import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.retraining_free_metrics import IMAGES
 from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
+from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -93,7 +93,7 @@ def _explain_no_images(table: SuiteTable) -> str:
     if board.images:
         return ""
     lack = ""
-    if board.protocol.by_networks:
+    if board.protocol.scores_siblings:
         lack = describe_lack_of_agreed_images(table.suite_results, board.protocol, table.unit)
     return lack or _count_done_runs(table)
 
@@ -213,7 +213,7 @@ def _describe_certainty(table: SuiteTable) -> str:
     draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
     if not table.has_gains_and_ranks:
         return f"{sure} ({draws}). {_NO_GAINS}"
-    if board.protocol.by_networks:
+    if board.protocol.scores_siblings:
         return f"{board.protocol.meaning} {sure}; verdicts are adjusted for {format_count(board.family, 'row')}."
     text = f"{sure} ({draws}); place intervals hold jointly over the suite's rows."
     text = f"{board.protocol.meaning} {text}"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from roarbench.analysis.result_versions import describe_prediction_under_noise
 from roarbench.analysis.row_warnings import Grade
+from roarbench.analysis.stored_images_and_weights import describe_prediction_under_noise
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
@@ -77,13 +77,13 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         **_make_plain_accuracies_above_masks(table, row),
         **_make_plain_gains(table, row),
         **(_make_plain_probability_drop(table, row) if table.board.protocol.has_probabilities else {}),
-        **({"permutation_p": row.network and row.network.permutation} if table.board.protocol.by_networks else {}),
+        **({"permutation_p": row.network and row.network.permutation} if table.board.protocol.scores_siblings else {}),
     } | ({"quantus": table.get_quantus_scores(row)} if table.metrics else {})
 
 
 def _find_verdict(table: SuiteTable, row: Row) -> str | None:
     """Return the verdict of a row's comparison with Random, or of its own-network gain with 0."""
-    found = row.network if table.board.protocol.by_networks else row.random
+    found = row.network if table.board.protocol.scores_siblings else row.random
     return found.verdict if found else None
 
 

@@ -210,12 +210,11 @@ def write_legend(panel: ValidityPanel) -> list[str]:
     lines = [f"{question}{suite.dataset} with {suite.model}; unit {evidence.unit}; gains and areas in accuracy points"]
     lines += filter(None, [results.reference_accuracy_text])
     if any(find_row_marks(evidence, name) for name in panel.names):
-        masks = (
-            f"; masks alone: share of the accuracy above chance that masks alone reach at t = {evidence.mask_level:g}"
-        )
+        level = evidence.level_shared_with_mask_only
+        masks = f"; masks alone: share of the accuracy above chance that masks alone reach at t = {level:g}"
         lines += [
             "marks: share of the row's gain that a weaker ranking also reaches"
-            f"{masks if evidence.mask_level else ''}. Grade: some if the interval's lower end is above {SOME:.0%}, "
+            f"{masks if level else ''}. Grade: some if the interval's lower end is above {SOME:.0%}, "
             f"strong above {STRONG:.0%}; each grade is wrong with at most 2.5% probability"
         ]
     if evidence.masks.levels:

@@ -141,7 +141,7 @@ def compare_boards(one: Board, other: Board) -> Replication:
         ValueError: The boards differ in protocol, levels or (except for own-network gain) number of images.
     """
     asked, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
-    if asked[:2] != answered[:2] or (one.images != other.images and not one.protocol.by_networks):
+    if asked[:2] != answered[:2] or (one.images != other.images and not one.protocol.scores_siblings):
         raise ValueError(f"one board has (protocol, levels, images) {asked}, the other {answered}; they must be equal")
     again = {row.estimator: row for row in other.rows if row.gain.value is not None}
     rows = tuple(

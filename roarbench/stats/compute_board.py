@@ -25,7 +25,7 @@ from roarbench.stats.own_network_gain import (
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import SampledGains, sample_gains, select_variance_components
-from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
+from roarbench.stats.training_and_network_variance import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
@@ -144,7 +144,7 @@ class Judge(SampledGains):
         own = [
             name for name in self.scores.estimators if name in self.scores.model_free_controls - self.scores.submitted
         ]
-        return (RANDOM,) if self.protocol.by_networks else tuple(dict.fromkeys((*CONTROLS, *own)))
+        return (RANDOM,) if self.protocol.scores_siblings else tuple(dict.fromkeys((*CONTROLS, *own)))
 
     @cached_property
     def family(self) -> _Differences:
@@ -161,9 +161,9 @@ class Judge(SampledGains):
         """Return the comparisons of the board by row and opponent; empty without intervals."""
         return self._compare(*self._split_own_and_submitted(self.family)) if self.repeated else {}
 
-    def _compare(self, family: _Differences, joining: list[_Differences]) -> dict[tuple[str, str], Comparison]:
-        samples = {pair: sample for part in (family, *joining) for pair, sample in part.items()}
-        found = judge_comparisons(family, joining)
+    def _compare(self, family: _Differences, of_added_rows: list[_Differences]) -> dict[tuple[str, str], Comparison]:
+        samples = {pair: sample for part in (family, *of_added_rows) for pair, sample in part.items()}
+        found = judge_comparisons(family, of_added_rows)
         return {pair: one._replace(difference=self.estimate(samples[pair])) for pair, one in found.items()}
 
     def compare(self, first: str, second: str) -> Comparison | None:
@@ -220,11 +220,11 @@ class Judge(SampledGains):
     def places(self) -> dict[str, RankInterval]:
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
         own = self.select_own_gains(self.ranked_gains)
-        joining = [n for n, name in enumerate(self.ranked_gains) if name not in own]
+        added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
         found = (
-            compute_rank_intervals(self.all_pairs, joining)
+            compute_rank_intervals(self.all_pairs, added)
             if self.repeated
-            else rank_by_gain(self.all_pairs.values, joining)
+            else rank_by_gain(self.all_pairs.values, added)
         )
         return dict(zip(self.ranked_gains, found, strict=True))
 

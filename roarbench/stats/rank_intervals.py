@@ -73,28 +73,28 @@ class RankInterval(NamedTuple):
     high: int | None = None
     # the row's tie groups, numbered from 1 at the top; empty without intervals
     groups: tuple[int, ...] = ()
-    joining: bool = False  # whether the row was added to the suite; its place is in brackets and changes no other place
+    added: bool = False  # whether the row was added to the suite; its place is in brackets and changes no other place
 
 
-def rank_by_gain(gains: Floats, joining: Collection[int] = ()) -> list[RankInterval]:
-    """Return places from the gains alone, shape (estimators,); `joining` is as in `compute_rank_intervals`."""
-    own = _mark_compared_pairs(len(gains), joining)
+def rank_by_gain(gains: Floats, added: Collection[int] = ()) -> list[RankInterval]:
+    """Return places from the gains alone, shape (estimators,); `added` is as in `compute_rank_intervals`."""
+    own = _mark_compared_pairs(len(gains), added)
     above = [int((gains[own] > gain).sum()) for gain in gains]
-    return [RankInterval(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
+    return [RankInterval(1 + count, added=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
-def compute_rank_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[RankInterval]:
+def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[RankInterval]:
     """Return places with intervals that hold simultaneously with the confidence of the pairs of gains.
 
     The best possible place of an estimator is one below all estimators that are significantly better, and its worst
     possible place is one above all that are significantly worse (Klein, Wright, Wieczorek 2020; Mogstad, Romano,
     Shaikh, Wilhelm 2024). Counting the places in the draws instead would be wrong if estimators are truly equal
-    (docs/statistics.md). `joining` has the indices of added estimators: each has the place that it would have if it
+    (docs/statistics.md). `added` has the indices of added estimators: each has the place that it would have if it
     alone joined the others, and changes none of their places.
     """
-    gains, apart = pairs.values, _find_different_pairs(pairs, joining)
+    gains, apart = pairs.values, _find_different_pairs(pairs, added)
     groups = find_tie_groups(gains, apart)
-    own = _mark_compared_pairs(len(gains), joining)
+    own = _mark_compared_pairs(len(gains), added)
     above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
     rivals = own.sum() + ~own  # number of rows to rank among: the suite's own, and the row itself
     return [
@@ -103,24 +103,24 @@ def compute_rank_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[
             high=int(rivals[index] - below[index]),
             groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
         )
-        for index, point in enumerate(rank_by_gain(gains, joining))
+        for index, point in enumerate(rank_by_gain(gains, added))
     ]
 
 
-def _find_different_pairs(pairs: Pairs, joining: Collection[int]) -> NDArray[np.bool_]:
+def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bool_]:
     """Return which pairs differ significantly: among the suite's own estimators, and with each added one alone."""
-    own = _mark_compared_pairs(len(pairs.values), joining)
+    own = _mark_compared_pairs(len(pairs.values), added)
     apart = find_significant_pairs(pairs, own)
-    if joining:
+    if added:
         apart |= find_significant_pairs(pairs, ~own)
-    for index in joining:
+    for index in added:
         found = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
         apart[index, own] = apart[own, index] = found[index, own]
     return apart
 
 
-def _mark_compared_pairs(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
-    return ~np.isin(np.arange(size), list(joining))
+def _mark_compared_pairs(size: int, added: Collection[int]) -> NDArray[np.bool_]:
+    return ~np.isin(np.arange(size), list(added))
 
 
 def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 The accuracy of a cell varies for three reasons: other test images, other explained networks (references), and other
 trainings. A draw repeats all three. Test images are drawn with replacement, the same for every cell, so that
 comparisons are paired. The effects of references and trainings are drawn as deviations, whose sizes are estimated from
-all cells together (`variance_components`). The rows of one explained network share a part of its deviation.
+all cells together (`training_and_network_variance`). The rows of one explained network share a part of its deviation.
 `docs/statistics.md` has the formulas and the coverage.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import Bits, Correctness, Floats, Point, hash_correctness
-from roarbench.stats.variance_components import (
+from roarbench.stats.training_and_network_variance import (
     PRIORS,
     ReferenceCurve,
     ReferenceVariance,
@@ -228,7 +228,7 @@ class _ReferenceDraws:
         self._sizes = lru_cache(1)(self._draw_sizes)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw)
         # rows share the common part of their deviations
-        self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)
+        self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean_network_effect)
 
     def draw_cell(self, point: Point) -> tuple[Floats, Floats]:
         """Return a cell's mean deviation over its networks in every draw, true and with noise, (resamples,) each."""
@@ -255,7 +255,7 @@ class _ReferenceDraws:
         chi_squared = _make_generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)
         return (self.prior + freedom * own) / chi_squared
 
-    def _draw_mean(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
+    def _draw_mean_network_effect(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
         """Draw a cell's mean over its networks, weighted by the number of trainings on each, shape (resamples,)."""
         column, mean = self.spread.get_factor_column(t), np.zeros(self.bootstrap.resamples)
         for name in sorted(set(names)):

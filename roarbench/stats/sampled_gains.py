@@ -12,7 +12,7 @@ from roarbench.stats.board import RANDOM, IntervalScope
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import Correctness, Floats, compute_gain
 from roarbench.stats.resampling import Draws
-from roarbench.stats.variance_components import VarianceComponents
+from roarbench.stats.training_and_network_variance import VarianceComponents
 
 
 def select_variance_components(protocol: Protocol, spread: VarianceComponents | None) -> VarianceComponents | None:

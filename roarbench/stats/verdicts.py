@@ -53,18 +53,18 @@ def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
 
 
 def judge_comparisons(
-    family: Mapping[Key, Sample], joining: Iterable[Mapping[Key, Sample]] = ()
+    family: Mapping[Key, Sample], added_rows: Iterable[Mapping[Key, Sample]] = ()
 ) -> dict[Key, Comparison]:
     """Judge all comparisons of a family together; a positive difference is better.
 
     Args:
         family: Differences by comparison.
-        joining: Differences of each row that is not part of the family. Each row is judged as if it alone joined the
+        added_rows: Differences of each row that is not part of the family. Each row is judged as if it alone joined the
             family, so it changes no result of the family or of another such row.
     """
     whole: dict[Key, Comparison] = {}
     tails, own = _Tails(), list[float]()
-    for part in (family, *joining):
+    for part in (family, *added_rows):
         joined = tails.add_samples(part.values())
         ps = joined.compute_p_values(part.values())
         qs = adjust_by_benjamini_hochberg([*own, *ps])[len(own) :]

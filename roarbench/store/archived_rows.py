@@ -91,7 +91,11 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
     Raises:
         CallerError: A process is working on one of these runs.
     """
-    why = {"reason": fit_on_one_line(reason, REASON_LENGTH), "who": _name_user(), "code_version": read_code_version()}
+    why = {
+        "reason": fit_on_one_line(reason, REASON_LENGTH),
+        "who": _name_user_and_host(),
+        "code_version": read_code_version(),
+    }
     with database.write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
             raise CallerError(
@@ -133,7 +137,7 @@ def _make_plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _name_user() -> str:
+def _name_user_and_host() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # the system has no name for the user id

@@ -30,7 +30,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.store import schema
 from roarbench.store.database import insert_new, select_matching
-from roarbench.store.image_source_notes import LOCAL, ImageNote, check_note, put_notes, read_image_notes
+from roarbench.store.image_set_sources import LOCAL, ImageNote, check_note, put_notes, read_image_notes
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, make_row, read_result
 from roarbench.store.submissions_and_annotations import (

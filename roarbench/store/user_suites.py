@@ -29,7 +29,7 @@ _SHOWN = 160  # characters shown of a file's beginning
 def keep_suite(database: Database, suite: SuiteSpec) -> None:
     """Store a suite from a file with the location of its data; an earlier copy is replaced."""
     with database.write() as connection:
-        connection.execute(delete(suites).where(suites.c.id == suite.called))
+        connection.execute(delete(suites).where(suites.c.id == suite.name_in_commands))
         put_suites(connection, [suite])
 
 
@@ -41,7 +41,7 @@ def put_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
 def _make_row(suite: SuiteSpec) -> dict[str, str]:
     dataset = suite.own.dataset if suite.own else None
     return {
-        "id": suite.called,
+        "id": suite.name_in_commands,
         "record": encode_canonically(write_suite_record(suite)),
         "folder": dataset.folder if dataset else "",
     }
@@ -57,7 +57,7 @@ def read_suites(database: Database) -> list[SuiteSpec]:
     for row in rows:
         with suppress(CallerError, KeyError, TypeError, ValueError):
             suite = read_suite_record(json.loads(row.record))
-            if suite.called == row.id:
+            if suite.name_in_commands == row.id:
                 found.append(_set_dataset_folder(suite, row.folder))
     return found
 
@@ -96,7 +96,7 @@ def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
         path = _save_source(store / "imported-networks", source)
         what = f"{suite.described_network} with your rights, a file that came with imported results"
         begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
-        seen = f"{suite.called} would run {what}: {begin}"
+        seen = f"{suite.name_in_commands} would run {what}: {begin}"
         raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")
 
 

@@ -87,7 +87,7 @@ class AcceptedSubmission:
         lines += [f"parameters: {_describe_parameters(entry)}"] if entry.parameters else []
         time = f"about {format_duration(self.cost.seconds)} of one core"
         takes = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
-        lines += [f"maps of {self.suite.called}: {takes}", f"images: {how}"]
+        lines += [f"maps of {self.suite.name_in_commands}: {takes}", f"images: {how}"]
         return "\n".join([*lines, *(f"warning: {_WARNINGS[found]}" for found in self.warnings)])
 
 

@@ -8,8 +8,8 @@ With --replication 1 the rows are those of `roarbench replicate --replication 1`
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.analysis.result_versions import add_stored_submissions, collect_results
-from roarbench.analysis.results_query import open_results
+from roarbench.analysis.load_results import open_results
+from roarbench.analysis.stored_images_and_weights import add_stored_submissions, collect_results
 from roarbench.plan.suites import find_suite
 from roarbench.store.published_folder import add_file_to_index, read_index
 from roarbench.store.rankings import RankingsStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import load_kept_predictions
-from roarbench.analysis.result_versions import collect_results
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator

@@ -6,7 +6,7 @@ Run: python -m studies.quick_full.run --store DIR
 from pathlib import Path
 
 from roarbench.analysis.own_network_results import load_own_network_board
-from roarbench.analysis.result_versions import collect_results
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.planned_runs import expand_points
@@ -49,7 +49,7 @@ def gains(results: SuiteResults) -> str:
 
 
 def _board(results: SuiteResults, protocol: Protocol) -> Board:
-    if not protocol.by_networks:
+    if not protocol.scores_siblings:
         return board(results, protocol)
     found = load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
     assert found is not None, "the suite has it"

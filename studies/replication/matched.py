@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from roarbench.analysis.results_query import find_suite_spec
+from roarbench.analysis.load_results import find_suite_spec
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.protocols import MATCHED

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from roarbench.analysis.result_versions import add_stored_submissions
+from roarbench.analysis.stored_images_and_weights import add_stored_submissions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.protocols import ROAR, Protocol
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_file import read_suite
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.bootstrap import Estimate

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.result_versions import collect_results
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.suite_file import read_suite
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Sample
 from roarbench.store.results import ResultsStore

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.result_versions import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.retraining_free_metrics import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import describe_warnings
+from roarbench.analysis.stored_images_and_weights import add_prediction_stability_and_ties, collect_results
 from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import Point

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from rich.table import Table
 
-from roarbench.analysis.results_query import ResultsQuery
+from roarbench.analysis.load_results import ResultsQuery
 from roarbench.cli import show_results, terminal
 from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from roarbench.plan.protocols import ROAR
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
-from roarbench.plan.suite_file import read_suite
 from tests.helpers.command_line import command, record
 from tests.helpers.older_suites import OLDER
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite
@@ -85,7 +85,7 @@ def made(tmp_path_factory):
 
 
 def test_it_is_printed_planned_and_run_by_its_file(call, made, tmp_path):
-    title, suite = read_suite(made / "pictures.toml").called, ("--suite", made / "pictures.toml")
+    title, suite = read_suite(made / "pictures.toml").name_in_commands, ("--suite", made / "pictures.toml")
     file = (*suite, "--store", made / "store")
     found = record(call, "table", *file)
     assert (found["suite"], found["version"]) == tuple(title.split("@"))
@@ -111,7 +111,7 @@ def test_a_file_to_begin_with_is_printed(call, tmp_path):
 
 
 def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_suite_onto_the_board(call, made, tmp_path):
-    title, other = read_suite(made / "pictures.toml").called, ("--store", tmp_path / "other")
+    title, other = read_suite(made / "pictures.toml").name_in_commands, ("--store", tmp_path / "other")
     store = shutil.copytree(made / "store", tmp_path / "store")
     for word in ("status", "table", "diagnose", "list-runs", "claims"):
         for name in (title, "pictures"):
@@ -178,7 +178,7 @@ def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(ca
         tmp_path, TEXT.replace('"resnet-planted"', '"net.py:build"').replace("epochs = 1", "epochs = 30")
     )
     assert call("run", "--suite", path, "--store", tmp_path / "first").code == 0
-    title, other = read_suite(path).called, ("--store", tmp_path / "other")
+    title, other = read_suite(path).name_in_commands, ("--store", tmp_path / "other")
     assert call("plan", "--suite", title, "--store", tmp_path / "first").code == 0  # an own file named it
     call("export", tmp_path / "x.parquet", "--store", tmp_path / "first")
     (tmp_path / "was-run").unlink()

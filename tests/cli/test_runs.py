@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.analysis.results_query import propose_runs_list
+from roarbench.analysis.load_results import propose_runs_list
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suites import SUITES, add_estimators, find_suite
 from roarbench.store.results import ResultsStore, find_default_url

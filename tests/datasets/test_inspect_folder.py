@@ -17,7 +17,7 @@ from roarbench.datasets.sources import add_image_counts, open_source
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError
 from roarbench.plan.new_suite import write_suite, write_suite_text
-from roarbench.plan.suite_file import read_suite
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.toml_table import format_toml
 from tests.helpers.own_photos import TEXT, write_pictures
 from tests.helpers.tiny_set import png, write_rows

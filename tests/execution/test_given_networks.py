@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.result_versions import collect_results
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.compute import external_networks
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
@@ -28,8 +28,8 @@ from roarbench.identity import encode_canonically
 from roarbench.plan.planned_runs import list_keys
 from roarbench.plan.pretrained_weight_names import make_weights_title
 from roarbench.plan.protocols import MORF, OWN_NETWORK
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
-from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.plan.suites import find_suite

@@ -10,8 +10,8 @@ import torch
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.execution.network_trials import find_peak_learning_rate, tune_learning_rate_and_sides
 from roarbench.plan.new_suite import write_suite as write_new_suite
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite_file import read_suite
 from tests.helpers.own_photos import TEXT, write_pictures, write_suite
 
 NETWORK = """

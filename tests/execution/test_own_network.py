@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.load_results import ResultsQuery
 from roarbench.analysis.own_network_results import describe_lack_of_agreed_images, load_own_network_board
-from roarbench.analysis.result_versions import collect_results
-from roarbench.analysis.results_query import ResultsQuery
 from roarbench.analysis.row_comparison import compare_rows
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit

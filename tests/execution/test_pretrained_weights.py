@@ -23,10 +23,10 @@ from roarbench.execution.pretrained_weights import load_given_weights, load_star
 from roarbench.plan.planned_runs import make_common_network
 from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import AUGMENTED, ROAR
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.plan.suite_file import read_suite
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.networks import randomised
 from tests.helpers.own_photos import TEXT, write_suite

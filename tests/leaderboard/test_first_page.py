@@ -153,9 +153,9 @@ def test_the_first_page_of_both_questions_reads_its_own_suite_with_few_statement
     with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:
         live = LiveStore(store, tmp_path)
         event.listen(Engine, "before_cursor_execute", count)
-        view = next(iter(live.views(waiting=True).values()))
+        view = next(iter(live.read_views(first_page_only=True).values()))
         page = render_page(Site({view.slug: view}, [], live=True), make_address())
         event.remove(Engine, "before_cursor_execute", count)
         assert view.is_combined and view.paired and 'id="rows"' in page.html and not live.state
-        assert list(live._views) == [view.slug] and len(live.views()) == 2
+        assert list(live._views) == [view.slug] and len(live.read_views()) == 2
     assert len(statements) <= 40

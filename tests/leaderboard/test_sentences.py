@@ -136,7 +136,7 @@ def test_a_page_says_what_an_estimator_is_shown_to_know():
 def test_a_page_counts_places_among_the_rows_of_the_suite():
     """Of four rows one has no place and one is added: it alone joins the other two."""
     second, third = row("≈", place=RankInterval(2, 2, 3)), row("control", place=RankInterval(2, 2, 2))
-    added = row("yes", place=RankInterval(1, 1, 2, joining=True), added=True)
+    added = row("yes", place=RankInterval(1, 1, 2, added=True), added=True)
     board = SimpleNamespace(rows=(second, third, added, row("unjudged")), title="quick", gained=True)
     for asked, words in (
         (second, "2–3 of 2 on quick"),

@@ -19,7 +19,7 @@ from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES
-from roarbench.store.image_source_notes import LOCAL, ImageNote, hash_source, note_images
+from roarbench.store.image_set_sources import LOCAL, ImageNote, hash_source, note_images
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions_and_annotations import ReproductionOutcome, note_reproduction
 from tests.helpers.board_store import make_store, results, views_of
@@ -49,12 +49,12 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
     assert find_live_store(shown) is live
     with pytest.raises(StoreError):
         find_live_store(shown._replace(url=f"sqlite:///{tmp_path}/nothing.sqlite"))
-    before = live.views()
-    assert list(before) == ["quick-v1", "planted-v1"] and live.views() is before
+    before = live.read_views()
+    assert list(before) == ["quick-v1", "planted-v1"] and live.read_views() is before
     with ResultsStore.open(shown.url) as store:
         done, failed, *_ = late(QUICK)
         store.add_all([done])
-        after = live.views()
+        after = live.read_views()
         view = after["quick-v1"]
         assert after["planted-v1"] is before["planted-v1"] and view is not before["quick-v1"]
         assert len(view.results.results) == len(before["quick-v1"].results.results) + 1
@@ -62,9 +62,9 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
         assert "failed" not in dict(view.states.values())
         store.failures.add_all([failed.run], "the disk is full")
         assert [reason for state, reason in view.states.values() if state == "failed"] == ["the disk is full"]
-        view = live.views()["quick-v1"]
+        view = live.read_views()["quick-v1"]
         note_reproduction(store.database, done.run.key, ReproductionOutcome.EQUAL, done.correct)
-        assert live.views()["quick-v1"] is not view
+        assert live.read_views()["quick-v1"] is not view
 
 
 @pytest.mark.slow
@@ -73,34 +73,34 @@ def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path):
     for suite in (PLANTED, QUICK):
         make_store(tmp_path, suite, early, images=40)
     live = LiveStore(reading(tmp_path), tmp_path)
-    assert list(live.views(waiting=True)) == ["quick-v1"] and not live.state
-    assert list(live.views()) == ["quick-v1", "planted-v1"] and live.state
+    assert list(live.read_views(first_page_only=True)) == ["quick-v1"] and not live.state
+    assert list(live.read_views()) == ["quick-v1", "planted-v1"] and live.state
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add_all([late(QUICK)[0]])
-    assert list(live.views(waiting=True)) == ["quick-v1", "planted-v1"] and live.state
+    assert list(live.read_views(first_page_only=True)) == ["quick-v1", "planted-v1"] and live.state
     make_store(tmp_path, OLDER["quick-matched@2"], early, images=40)
     anew = LiveStore(reading(tmp_path), tmp_path)
-    beside = list(anew.views(waiting=True))
+    beside = list(anew.read_views(first_page_only=True))
     assert beside[0].startswith("quick-matched") and "quick-v1" in beside
-    assert "planted-v1" not in beside and list(anew.views())[0] == beside[0]
+    assert "planted-v1" not in beside and list(anew.read_views())[0] == beside[0]
 
 
 @pytest.mark.slow
 def test_the_newest_version_with_rows_comes_first(tmp_path):
     """Untouched images alone are shown last, and not at all where a suite with rows explains the same references."""
     live = find_live_store(ShownStore(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))
-    assert live.views() == {}
+    assert live.read_views() == {}
     second = OLDER["quick@2"]
     make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
     make_store(tmp_path, PLANTED, early, images=20)
-    assert list(live.views())[:2] == ["planted-v1", "quick-full-v1"]
+    assert list(live.read_views())[:2] == ["planted-v1", "quick-full-v1"]
     make_store(tmp_path, SUITES["quick-full"], early, images=20)
-    assert list(live.views()) == ["quick-full-v1", "planted-v1"]
+    assert list(live.read_views()) == ["quick-full-v1", "planted-v1"]
     make_store(tmp_path, second, early, images=20)
     make_store(tmp_path, QUICK, early, images=20)
-    assert list(live.views())[:3] == ["quick-full-v1", "quick-v2", "quick-v1"]
+    assert list(live.read_views())[:3] == ["quick-full-v1", "quick-v2", "quick-v1"]
     with views_of(tmp_path) as found:
-        assert list(found) == list(live.views())
+        assert list(found) == list(live.read_views())
 
 
 def test_suites_on_the_same_images_and_network_stand_beside_each_other(tmp_path):
@@ -136,7 +136,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     found = read()
     assert sorted(found) == ["planted-v1-small-40", *slugs] and next(iter(found)) == "quick-v1"
     live = find_live_store(ShownStore(find_default_url(tmp_path), str(tmp_path), "07e4"))
-    assert list(live.views()) == list(read(str(photos))) == slugs[1:2]
+    assert list(live.read_views()) == list(read(str(photos))) == slugs[1:2]
     assert list(read("", weights[:10])) == slugs[2:] and not read("", "file@ffff")
     for asked in ("--data /nowhere", "--data 07e4 --reference file@0a1b"):
         answer = call("leaderboard", "--store", tmp_path, *asked.split(), "--export", out)
@@ -179,7 +179,7 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     kept = first_page_cache.read_cached_page(shown)
     assert kept and kept.html == page and kept.files and 'class="board"' in page
     with monkeypatch.context() as closed:
-        closed.setattr(LiveStore, "views", None)
+        closed.setattr(LiveStore, "read_views", None)
         assert page_of() == page
     assert "Suites" in page_of(page="trust") != page
     with ResultsStore.open(shown.url) as store:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import FAST
 from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.bootstrap import Estimate

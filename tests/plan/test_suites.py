@@ -17,9 +17,9 @@ from roarbench.estimators.estimator import NOISY
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import expand_points, list_keys, make_tuning_recipe
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
+from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
 from roarbench.plan.runs import Cell, Run
-from roarbench.plan.suite_file import parse_suite
 from roarbench.plan.suite_options import select_part
 from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file, find_suite
 from roarbench.store.published_folder import check_folder

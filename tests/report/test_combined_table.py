@@ -81,7 +81,7 @@ def test_what_is_not_run_is_told_from_what_is_missing(both):
     assert lines["ig"]["own_network_gain_high"] == "1.5"
     page = format_html(both)
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
-    words = [text.get_text().strip() for axes in draw_gains(both.pictures).axes for text in axes.texts]
+    words = [text.get_text().strip() for axes in draw_gains(both.gains_by_axis_label).axes for text in axes.texts]
     with pytest.raises(CallerError, match="nothing to draw"):
         draw_gains({"gain": {"ig": None, "gb": Estimate()}})
     assert words == ["not run", "–", "0", "0", "0", "0"]

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from roarbench.analysis.result_versions import collect_results
-from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
+from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.plan.planned_runs import build_run, describe_run, expand_points, make_reference
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.runs import CLEAN

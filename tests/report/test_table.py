@@ -13,7 +13,7 @@ from roarbench.cli.terminal import print_table
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import SHOWN
-from roarbench.plan.suite_file import read_suite
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import escape_latex, format_html, format_latex_table, format_text, render
 from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_remarks
@@ -190,7 +190,7 @@ def test_text_has_the_same_cells_and_checks_below_all_rows():
 
 @pytest.mark.parametrize("style", ["text", "markdown", "latex", "html", "json", "csv"])
 def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
-    added = replace(ROWS[3], place=RankInterval(3, 2, 4, joining=True))
+    added = replace(ROWS[3], place=RankInterval(3, 2, 4, added=True))
     shown = with_board(rows=(*ROWS[:3], added, ROWS[4]))
     suite = replace(SUITE, entered=frozenset({"var-grad"}))
     shown = replace(shown, suite_results=replace(shown.suite_results, suite=suite))

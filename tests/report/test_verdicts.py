@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.result_versions import collect_results
 from roarbench.analysis.row_validity import compute_validity_panel, find_twins
 from roarbench.analysis.row_warnings import describe_row_warnings
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.plan.suite_file import read_suite
 from roarbench.report import claim_table
 from roarbench.report.claim_table import format_claims, format_paper_gains, list_claims, list_paper_gains
 from roarbench.report.seed_replication_table import compare_replication, format_replication, make_replication_record

@@ -12,7 +12,7 @@ from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.variance_components import estimate_variance_components
+from roarbench.stats.training_and_network_variance import estimate_variance_components
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
@@ -111,7 +111,7 @@ def test_an_added_row_joins_the_others_alone_and_says_so_whichever_are_shown(see
     scores = replace(scores, correct={**scores.correct, **copies}, submitted=frozenset(names[-2:]))
     for shown in (None, ("added-1", "bad", "added-2")):
         found = {each.estimator: each.place for each in compute_board(scores, ROAR, BOOTSTRAP, shown=shown).rows}
-        assert {name for name, place in found.items() if place.joining} == {"added-1", "added-2"}
+        assert {name for name, place in found.items() if place.added} == {"added-1", "added-2"}
         assert (found["added-1"].place, found["added-2"].place, found["bad"].place) == (1, 1, len(MAIN))
 
 

@@ -11,7 +11,7 @@ from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Correctness, compute_area_weights
 from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
-from roarbench.stats.variance_components import (
+from roarbench.stats.training_and_network_variance import (
     PRIORS,
     ReferenceVariance,
     TrainingVariance,

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 
 from roarbench.errors import StoreError
 from roarbench.identity import encode_canonically
-from roarbench.plan.suite_file import read_suite
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.store import schema, transfer
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions_and_annotations import keep_entry

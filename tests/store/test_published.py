@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from roarbench.analysis.result_versions import collect_results
+from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite

@@ -10,7 +10,7 @@ from sqlalchemy import inspect
 from roarbench.errors import StoreError
 from roarbench.store import schema
 from roarbench.store.archived_rows import find_keys, read_archived_rows
-from roarbench.store.image_source_notes import read_image_notes
+from roarbench.store.image_set_sources import read_image_notes
 from roarbench.store.results import ResultsStore
 from tests.helpers.store_rows import make_result, make_run
 

@@ -18,13 +18,12 @@ from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
 from roarbench.identity import encode_canonically, make_record
 from roarbench.plan.planned_runs import build_run, expand_points
-from roarbench.plan.suite_file import read_suite
+from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions_and_annotations
 from roarbench.store.archived_rows import ArchivedCounts, archive_rows, list_estimator_keys, read_archived_rows
-from roarbench.store.image_source_notes import ImageNote, note_images, read_image_notes
+from roarbench.store.image_set_sources import ImageNote, note_images, read_image_notes
 from roarbench.store.leases import Owner
-from roarbench.store.results_csv import write_results_csv
 from roarbench.store.run_result import RunResult, make_row, pack_answers
 from roarbench.store.submissions_and_annotations import (
     Kind,
@@ -39,6 +38,7 @@ from roarbench.store.submissions_and_annotations import (
 )
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_suites import keep_suite, read_suites
+from roarbench.store.write_results_csv import write_results_csv
 from roarbench.submissions.file import check_source
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
@@ -137,7 +137,7 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     store.add_all([replace(noted, run=placed)])
     export_results(store, tmp_path / "more.parquet", keys={placed.key})
     import_results(second, tmp_path / "more.parquet")
-    assert [suite.called for suite in read_suites(second.database)] == [own.called]
+    assert [suite.name_in_commands for suite in read_suites(second.database)] == [own.name_in_commands]
 
 
 def test_notes_on_the_masks_of_very_many_images_arrive(store, second, tmp_path):

@@ -52,7 +52,7 @@ def lrp(map_input: MapInput) -> Tensor:
     Raises:
         RunError: The network has an operation without a rule.
     """
-    model = network_surgery.trace_to_modules(map_input.model)
+    model = network_surgery.rewrite_with_single_use_modules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from roarbench.analysis.result_versions import collect_results, collect_results_by_images_and_weights
-from roarbench.analysis.results_query import ResultsQuery, load_from_open_store
+from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
+from roarbench.analysis.stored_images_and_weights import collect_results, collect_results_by_images_and_weights
 from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import ScoredNetwork, Unit
@@ -17,7 +17,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
 from roarbench.report.status import count_status
-from roarbench.store.image_source_notes import LOCAL, ImageNote
+from roarbench.store.image_set_sources import LOCAL, ImageNote
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
@@ -114,7 +114,7 @@ def test_images_that_are_shown_and_what_is_said_of_the_others(store, held, notes
     assert (found.data, len(found.results)) == (data, counts[data])
     assert title is None or found.title == f"made-up v1{title}"
     assert said is None or describe_other_results(found, "table") == said
-    assert found.asked == (("--data", data[:8]) if asked else ())
+    assert found.options == (("--data", data[:8]) if asked else ())
 
 
 def test_where_no_fingerprint_is_pinned_one_of_unknown_origin_is_the_suites_own_and_of_two_none(store):
@@ -124,7 +124,7 @@ def test_where_no_fingerprint_is_pinned_one_of_unknown_origin_is_the_suites_own_
     store.add_all(rows("bbbb", suite=HUB))
     found = collect_results(HUB, store)
     assert (found.data, found.results) == ("", {})
-    assert [other.asked for other in found.others] == [("--data", "aaaa"), ("--data", "bbbb")]
+    assert [other.options for other in found.others] == [("--data", "aaaa"), ("--data", "bbbb")]
     one = collect_results(HUB, store, notes=[replace(PHOTOS, data="bbbb", dataset="cifar10")])
     assert (one.data, one.title) == ("aaaa", "made-up v1 (images of unknown origin, aaaa)")
 
@@ -169,7 +169,7 @@ def test_weights_are_together_that_explain_different_seeds(store):
     (found,) = collect_results_by_images_and_weights(SMALL, store)
     assert (found.suite.given, found.suite.references) == (f"{first},{second}", 2)
     assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
-    assert found.asked == ("--reference", first, "--reference", second)
+    assert found.options == ("--reference", first, "--reference", second)
     store.add_all(rows(suite=set_explained_weights(SMALL, second), hour=1))
     assert {found.suite.given for found in collect_results_by_images_and_weights(SMALL, store)} == {first, second}
     assert len(collect_results(together, store).results) == len(expand_points(together))
@@ -185,7 +185,7 @@ def test_all_that_a_store_holds_the_suites_own_first(store):
         (OTHER, None, "file@0a1b"),
         ("5ma11", 40, ""),
     ]
-    assert len({(held.limit, held.asked) for held in found}) == len(found)
+    assert len({(held.limit, held.options) for held in found}) == len(found)
 
 
 MINE = "mine@1a2b3c4d"

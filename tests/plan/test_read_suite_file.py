@@ -17,8 +17,8 @@ from roarbench.plan import new_suite
 from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
+from roarbench.plan.read_suite_file import parse_suite, read_suite
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
-from roarbench.plan.suite_file import parse_suite, read_suite
 from roarbench.plan.suite_record import drop_estimators, read_suite_record, write_suite_record
 from roarbench.plan.suites import find_default_explained_weights
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
@@ -119,7 +119,7 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.anywhere)
     part = drop_estimators(suite, {"grad": "no gradient"})
-    assert part.called == suite.called
+    assert part.name_in_commands == suite.name_in_commands
     assert read_suite_record(write_suite_record(part)).blocks == part.blocks
     assert drop_estimators(part, {}).blocks == suite.blocks
 
@@ -130,7 +130,7 @@ def test_a_file_has_its_networks_compiled_by_another_recipe(path):
     assert compiled.recipe_record.compile and not usual.recipe_record.compile
     assert compiled.version != usual.version
     assert read_suite_record(write_suite_record(compiled)).recipe == compiled.recipe
-    assert changed(path, "epochs = 1", "epochs = 1\ncompile = false").called == usual.called
+    assert changed(path, "epochs = 1", "epochs = 1\ncompile = false").name_in_commands == usual.name_in_commands
 
 
 def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_another(path, tmp_path):
@@ -140,7 +140,7 @@ def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_anot
     said = TEXT.replace('"pictures"\nsize', '"photos" # moved\nsize')
     said = said.replace("seeds = 1\nreferences = 1", "references = 1\nseeds = 1")
     moved.write_text(said + "smoothing = 0.1\n")  # what the recipe has already
-    assert read_suite(moved).called == usual.called
+    assert read_suite(moved).name_in_commands == usual.name_in_commands
     for old, new in (
         ("[0.5]", "[0.7]"),
         ("size = 8", "size = 16"),
@@ -184,7 +184,7 @@ def test_a_file_may_name_published_weights_to_explain(path):
     assert (suite.given, suite.references) == ("torchvision:resnet50-v1@0676ba61", 1)
     assert find_default_explained_weights(suite) == suite.given and suite.version != read_suite(path).version
     kept = read_suite_record(json.loads(encode_canonically(write_suite_record(suite))))
-    assert (kept.called, kept.given) == (suite.called, suite.given)
+    assert (kept.name_in_commands, kept.given) == (suite.name_in_commands, suite.given)
 
 
 @pytest.mark.parametrize("protocol", ["morf", "own-network"])
@@ -210,7 +210,9 @@ def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
     data = suite.dataset_record
     assert (data.size, data.resize, data.interpolation, data.crop) == (8, 10, "bilinear", 1.0)
     assert (data.mean, data.std) == ((127.5, 127.5, 127.5), (127.5, 102.0, 51.0))
-    assert changed(path, SIZE, f"{said}\nrange = 1").called == suite.called != usual.called
+    assert (
+        changed(path, SIZE, f"{said}\nrange = 1").name_in_commands == suite.name_in_commands != usual.name_in_commands
+    )
     kept = json.loads(encode_canonically(write_suite_record(suite)))
     assert read_suite_record(kept).dataset_record == replace(data, folder="")
     kept["dataset"] |= {"interpolation": "cubist"}
@@ -259,7 +261,7 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     ).suite
     kept = read_suite_record(write_suite_record(part))
     assert kept.dataset_record.columns == ("two", "one")
-    assert (kept.called, kept.dataset_record) == (part.called, part.dataset_record.anywhere)
+    assert (kept.name_in_commands, kept.dataset_record) == (part.name_in_commands, part.dataset_record.anywhere)
 
 
 NAME, IMAGES, SHARE, SIZE = 'name = "pictures"', 'images = "pictures"', "test_share = 0.25", "size = 8"

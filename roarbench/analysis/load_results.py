@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.result_consistency import UnrankedRow
-from roarbench.analysis.result_versions import (
+from roarbench.analysis.consistency_and_chance import UnrankedRow
+from roarbench.analysis.stored_images_and_weights import (
     add_prediction_stability_and_ties,
     add_stored_submissions,
     collect_results,
@@ -25,7 +25,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_argument, set_explained_weights
 from roarbench.store.archived_rows import find_keys
-from roarbench.store.image_source_notes import ImageNote, hash_source, read_image_notes
+from roarbench.store.image_set_sources import ImageNote, hash_source, read_image_notes
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.user_suites import list_suites, read_suites
 
@@ -63,22 +63,22 @@ def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     `NAME@VERSION` is a version of a user's own suite, and `NAME` is its newest version in the store.
     """
     if name.endswith(".toml"):
-        from roarbench.plan.suite_file import read_suite
+        from roarbench.plan.read_suite_file import read_suite
         from roarbench.plan.suite_record import drop_estimators
 
         plan = read_suite(Path(name))
-        known = [kept for kept in _read_stored_suites(store, db) if kept.called == plan.called]
+        known = [kept for kept in _read_stored_suites(store, db) if kept.name_in_commands == plan.name_in_commands]
         return drop_estimators(plan, known[0].left_out) if known else plan
     try:
         return find_suite(name)
     except UnknownName:
         kept = _read_stored_suites(store, db)
-        if found := [plan for plan in kept if name in (plan.called, plan.name)]:
+        if found := [plan for plan in kept if name in (plan.name_in_commands, plan.name)]:
             return found[-1]
         if (path := Path(name)).suffix or path.name != name:
             raise _make_no_suite_error(path) from None
         if kept:
-            raise UnknownName("suite", name, [*SUITES, *(plan.called for plan in kept)], "suites") from None
+            raise UnknownName("suite", name, [*SUITES, *(plan.name_in_commands for plan in kept)], "suites") from None
         raise
 
 

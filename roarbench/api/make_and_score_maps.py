@@ -72,7 +72,9 @@ class MapScores(NamedTuple):
 _Batch = tuple[Tensor, list[tuple[ExplainedBatch, Maps]]]  # positions of images, and what each network explains
 
 
-def score_maps(request: ScoringRequest, explainers: Explainers, threads: NetworkThreads) -> dict[str, MapScores]:
+def make_and_score_maps(
+    request: ScoringRequest, explainers: Explainers, threads: NetworkThreads
+) -> dict[str, MapScores]:
     """Make the maps of all estimators batch by batch, and score the networks under them."""
 
     def prepare(rows: Tensor) -> _Batch:

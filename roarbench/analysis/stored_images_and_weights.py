@@ -21,7 +21,7 @@ from roarbench.plan.planned_runs import build_run, expand_points, has_explained_
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
-from roarbench.store.image_source_notes import LOCAL, ImageNote, read_decoded_notes, read_image_notes
+from roarbench.store.image_set_sources import LOCAL, ImageNote, read_decoded_notes, read_image_notes
 from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
@@ -201,7 +201,9 @@ def collect_results_by_images_and_weights(
     """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
     versions = list_stored_images_and_weights(suite, store, notes)
     found = [_load_results(versions, version, store) for version in versions.stored]
-    return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
+    return sorted(
+        found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.options))
+    )
 
 
 def _load_results(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
@@ -221,7 +223,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         shares=read_annotations(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
         quantus=_load_quantus_scores(suite, store, version.data),
         named=versions.list_title_parts(version),
-        asked=versions.list_options(version),
+        options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
         masks=read_annotations(store.database, Kind.MASKS, {key for key, row in found.items() if _scores_own_map(row)}),
         others=tuple(
@@ -303,13 +305,13 @@ def add_stored_submissions(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec
     return joined(suite, tuple(find_entered_ids(results.database, suite.dataset, suite.model)))
 
 
-def drop_idle_submissions(suite_results: SuiteResults, asked: SuiteSpec, results: ResultsStore) -> SuiteResults:
+def drop_idle_submissions(suite_results: SuiteResults, requested: SuiteSpec, results: ResultsStore) -> SuiteResults:
     """Remove submissions from the protocols in which none of their runs is done, running or failed.
 
     A submission that was run for one version or protocol may never have been started for others. Runs of a twin count
     for its parent. Rows of the requested suite are never removed.
     """
-    suite, own = suite_results.suite, asked.estimators
+    suite, own = suite_results.suite, requested.estimators
     entered = {name for name in suite.estimators if find_estimator(name).untwinned_id not in own}
     if not entered:
         return suite_results
