@@ -178,7 +178,7 @@ def test_what_differs_is_told():
     origin = replace(ORIGIN, versions={**ORIGIN.versions, "torch": "9"}, hardware=there)
     again = replace(stored, bits=pack_answers(answers), correct=stored.correct - 1, provenance=origin)
     near, far = (Reproduction(stored, again, margin=share / stored.total) for share in (1, 0.5))
-    assert near.differences == [
+    assert near.version_and_hardware_differences == [
         "torch was 2.13.0, is now 9",
         "cpu was some, is now other",
     ]  # what both are known to have
