@@ -69,6 +69,11 @@ def fit_on_one_line(text: str, longest: int | None = None) -> str:
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
 
+def describe_error(error: Exception) -> str:
+    """Describe an error by its class and message, on one printable line of at most 160 characters."""
+    return fit_on_one_line(f"{type(error).__name__}: {error}", 160)
+
+
 def describe_type(value: object) -> str:
     """Describe what an object is, for messages: `an int`, `None`, `the class CNN`."""
     if value is None:

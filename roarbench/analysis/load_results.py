@@ -1,6 +1,6 @@
 """Open stores and load results for commands. Nothing here imports torch."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,36 +25,36 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_argument, set_explained_weights
 from roarbench.store.archived_rows import find_keys
-from roarbench.store.image_set_sources import ImageNote, hash_source, read_image_notes
+from roarbench.store.image_set_sources import ImageNote, hash_source
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.user_suites import list_suites, read_suites
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 
 
-def open_results(store: Path, db: str, read_only: bool = True) -> ResultsStore:
-    """Open the results in a store folder or in a database.
+def open_results(store: Path, db: str) -> ResultsStore:
+    """Open the results in a store folder or in a database for reading.
 
     Raises:
-        EmptyStore: There is no store yet, and `read_only` is True.
+        EmptyStore: There is no store yet.
         StoreError: The store cannot be used.
     """
-    return ResultsStore.open(db or find_default_url(store), read_only=read_only)
+    return ResultsStore.open(db or find_default_url(store), read_only=True)
 
 
-def has_store(store: Path, db: str) -> bool:
-    """Return whether a store exists; raise StoreError if it cannot be used."""
+def open_to_write(store: Path, db: str, check: Callable[[], object] | None = None) -> ResultsStore:
+    """Open a store for writing; raise StoreError if it cannot be used.
+
+    If there is no store yet, `check` is called first, so that input that it refuses leaves no empty store; without
+    `check`, EmptyStore is raised.
+    """
     try:
         open_results(store, db).close()
     except EmptyStore:
-        return False
-    return True
-
-
-def open_existing_results(store: Path, db: str) -> ResultsStore:
-    """Open a store for writing that exists already; raise as `open_results`, and leave no store at a wrong path."""
-    open_results(store, db).close()
-    return open_results(store, db, read_only=False)
+        if not check:
+            raise
+        check()
+    return ResultsStore.open(db or find_default_url(store))
 
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
@@ -263,7 +263,7 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
     return dropped
 
 
-def find_key(store: ResultsStore, beginning: str) -> str:
+def find_key(store: ResultsStore, folder: Path, beginning: str) -> str:
     """Return the full key of a run from its first digits; raise CallerError if no run or several runs match."""
     keys = find_keys(store.database, beginning) if beginning else []
     if len(keys) == 1:
@@ -271,10 +271,11 @@ def find_key(store: ResultsStore, beginning: str) -> str:
     if keys:
         some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
         raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
-    raise CallerError(f"no run in this store has a key that begins with '{beginning}'", propose_runs_list(store))
+    seen = f"no run in this store has a key that begins with '{beginning}'"
+    raise CallerError(seen, propose_runs_list(store, folder))
 
 
-def propose_runs_list(store: ResultsStore) -> Hint | None:
+def propose_runs_list(store: ResultsStore, folder: Path) -> Hint | None:
     """Return the command that lists the runs of the suite that the newest result belongs to; None without a suite."""
     if not (run := store.find_newest_run()):
         return None
@@ -287,7 +288,7 @@ def propose_runs_list(store: ResultsStore) -> Hint | None:
     if not (found := [each for each in suites if has_run(each, run)]):
         return None
     suite = max(found, key=find_share_done)  # several suites may share the run
-    versions = list_stored_images_and_weights(suite, store, read_image_notes(store.database))
+    versions = list_stored_images_and_weights(suite, store, list_image_notes(store, folder, suite.dataset))
     same = [one for one in versions.stored if (one.data, one.limit) == (run.data, run.limit)]
     small = ("--max-images", str(run.limit)) if run.limit else ()
     words = ("--suite", make_suite_argument(suite), *small, *(versions.list_options(same[-1]) if same else ()))

@@ -13,10 +13,10 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import REPLICATION, SIBLINGS
 from roarbench.stats.board import Board, drop_verdicts
-from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import KeptPredictions, compute_own_network_board
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness
-from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
+from roarbench.stats.own_network_gain import OwnNetworkGain, compute_own_network_gain_per_row
 from roarbench.store.run_result import RunResult
 
 Grid = Sequence[Sequence[RunResult]]  # [map][network]
@@ -45,12 +45,11 @@ def load_own_network_board(
 
 def compute_own_network_gains(
     results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap
-) -> dict[str, Sample]:
+) -> dict[str, OwnNetworkGain]:
     """Compute the own-network gain of each complete row, with paired draws."""
     _, kept = load_kept_predictions(results, protocol, unit)
     answers = {name: each.answers for name, each in kept.items()}
-    found = compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
-    return {name: each.gain for name, each in found.items()}
+    return compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
 
 
 def load_kept_predictions(

@@ -1,6 +1,5 @@
 """Make maps of any network by a built-in estimator, a function or a captum class, or take precomputed arrays."""
 
-import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,7 +16,7 @@ from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.inputs import move_to_model, to_tensor
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import check_map_shape, hash_images, rank_maps
-from roarbench.api.submission_source import is_quantus_signature
+from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.devices import keep_freed_cpu_memory, release_freed_cpu_memory
@@ -269,13 +268,7 @@ def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of (model, images, targets, generator) that calls the given one according to its signature."""
     if hasattr(getattr(given, "__self__", None), "attribute"):
         raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
-    try:
-        signature = inspect.signature(given)
-    except (TypeError, ValueError):
-        signature = inspect.Signature()
-    held = signature.parameters.values()
-    plain = [one for one in held if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    needed = sum(one.default is one.empty for one in plain)
+    signature, needed = read_signature(given)
     if isinstance(given, type) and hasattr(given, "attribute"):
         if needed > 1 or "attribution_method" in signature.parameters:  # NoiseTunnel
             remedy = "pass a function of the network that returns the object"

@@ -20,7 +20,7 @@ from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, dec
 from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.errors import CallerError
 from roarbench.plan.data_section import read_published_preprocessing
-from roarbench.text import describe_type, fit_on_one_line
+from roarbench.text import describe_error, describe_type
 
 _FAR = 1e-4  # share of outlying values at each end
 _SAMPLE = 10**6  # values per channel for the quantiles
@@ -41,7 +41,7 @@ def to_array(given: Any, what: str = "the values", wanted: str = "real numbers")
         found = _detach(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
         found = found.astype(found.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
-        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
+        seen = describe_error(error)
         raise CallerError(f"{what} cannot be read as an array ({seen}); pass one array or tensor") from None
     if found.dtype == object and found.size and all(isinstance(one, Real) for one in found.flat):
         found = np.array(found.tolist())  # from pandas

@@ -19,6 +19,7 @@ from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
 from roarbench.store.published_folder import fetch_files, find_suite_of_files, read_index
+from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.transfer import import_results
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _cache_results(files: list[Path]) -> Path:
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=place.parent))
-        with open_results(made, "", read_only=False) as store:
+        with ResultsStore.open(find_default_url(made)) as store:
             for file in files:
                 import_results(store, file)
         try:

@@ -101,21 +101,26 @@ def make_submission_name(name: str) -> str:
 
 def _choose_calling_code(name: str, given: Callable[..., Any]) -> str:
     """Return the code with which a submission file calls an object, according to the object's signature."""
+    if isinstance(given, type) and hasattr(given, "attribute"):
+        return _WAYS[1]
+    signature, needed = read_signature(given)
+    if is_quantus_signature(signature):
+        return "explain_func = {call}\n"
+    if needed not in _WAYS:
+        seen = f"{name}{signature} has {needed} arguments without a default"
+        raise CallerError(f"{seen}; expected (model, inputs, targets), or a class of captum")
+    return _WAYS[needed]
+
+
+def read_signature(given: Callable[..., Any]) -> tuple[inspect.Signature, int]:
+    """Return the signature of a callable, empty if unknown, and its number of arguments without a default."""
     try:
         signature = inspect.signature(given)
     except (TypeError, ValueError):
         signature = inspect.Signature()
     held = signature.parameters.values()
-    if isinstance(given, type) and hasattr(given, "attribute"):
-        return _WAYS[1]
-    if is_quantus_signature(signature):
-        return "explain_func = {call}\n"
     plain = [one for one in held if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    needed = sum(one.default is one.empty for one in plain)
-    if needed not in _WAYS:
-        seen = f"{name}{signature} has {needed} arguments without a default"
-        raise CallerError(f"{seen}; expected (model, inputs, targets), or a class of captum")
-    return _WAYS[needed]
+    return signature, sum(one.default is one.empty for one in plain)
 
 
 def is_quantus_signature(signature: inspect.Signature) -> bool:

@@ -273,15 +273,15 @@ class Suite:
 
         The default store's folder is printed.
         """
-        from roarbench.analysis.load_results import has_store, open_results
+        from roarbench.analysis.load_results import open_to_write
         from roarbench.datasets.locations import describe_source
         from roarbench.store.user_suites import keep_suite
 
         print_default_store(self.store, said)
         plan = self.fitted
-        if self.data and not has_store(self.store, self.db):
-            describe_source(plan.dataset_record, self.data)  # a wrong folder leaves no store
-        results = open_results(self.store, self.db, read_only=False)
+        folder = self.data
+        check = (lambda: describe_source(plan.dataset_record, folder)) if folder else (lambda: None)
+        results = open_to_write(self.store, self.db, check)
         if plan.own:
             keep_suite(results.database, plan)
         for name, why in plan.left_out.items():

@@ -59,10 +59,10 @@ def _list_chosen_runs(
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
-    from roarbench.analysis.load_results import open_existing_results
+    from roarbench.analysis.load_results import open_to_write
     from roarbench.text import format_count
 
-    with open_existing_results(source.store, source.db) as results:
+    with open_to_write(source.store, source.db) as results:
         suite_results, rows = _list_chosen_runs("retry", loaded, results, estimators)
         keys = [row["key"] for row in rows if row["state"] == "failed"]
         due = results.failures.retry(keys, suite_results.data)
@@ -78,7 +78,7 @@ def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "t
     from roarbench.report.run_list import format_run, make_run_record
 
     with open_results(store, db) as results:
-        found = make_run_record(results, store, find_key(results, key))
+        found = make_run_record(results, store, find_key(results, store, key))
     print_report(format, found, format_run)
 
 
@@ -92,13 +92,13 @@ def archive(
     """Take results and failures off the boards and archive them with a reason; `run` can compute them again."""
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
-    from roarbench.analysis.load_results import open_existing_results
+    from roarbench.analysis.load_results import open_to_write
     from roarbench.report.run_list import find_runs
     from roarbench.store.archived_rows import archive_rows as take_off
     from roarbench.text import format_count
 
-    with open_existing_results(store, db) as results:
-        named = find_runs(results, what)
+    with open_to_write(store, db) as results:
+        named = find_runs(results, store, what)
         if named.built_in and not yes:
             raise CallerError(f"{named.words} comes with roarbench; add --yes to take it off the boards anyway")
         gone = take_off(results.database, named.keys, why)

@@ -93,17 +93,15 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.load_results import find_unranked_rows, has_store, open_results
+    from roarbench.analysis.load_results import find_unranked_rows, open_to_write
     from roarbench.report.import_summary import format_import_summary
     from roarbench.store.published_folder import fetch_files
-    from roarbench.store.transfer import check_export, import_results
+    from roarbench.store.transfer import check_exports, import_results
 
     print_default_store(store, err)
     with fetch_files(source) as files:
-        if not Path(source).is_dir() and not has_store(store, db):  # a refused file leaves no empty store
-            for file in files:
-                check_export(file)
-        with open_results(store, db, read_only=False) as results:
+        unchecked = [] if Path(source).is_dir() else files
+        with open_to_write(store, db, partial(check_exports, unchecked)) as results:
             for file in files:
                 found = import_results(results, file)
                 dropped = find_unranked_rows(found.new | found.known, results, store)
@@ -125,17 +123,15 @@ def reproduce(
     trust_network: TrustNetwork = "",
 ) -> None:
     """Repeat one stored run from scratch, reference and rankings included, and compare."""
-    from roarbench.analysis.load_results import open_existing_results
+    from roarbench.analysis.load_results import open_to_write
     from roarbench.execution.local_worker_setup import count_workers
-    from roarbench.execution.reproduce import RerunRequest, refuse_unsandboxed_run
+    from roarbench.execution.reproduce import RerunRequest
     from roarbench.execution.reproduce import reproduce as again
     from roarbench.store.submissions_and_annotations import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 
-    request = RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network)
-    with open_existing_results(store, db) as results:
-        if not trust:
-            refuse_unsandboxed_run(results, key)
+    request = RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network, trust)
+    with open_to_write(store, db) as results:
         made = again(request, Workspace(store), results, err)
     out.print(made.format_report(), soft_wrap=True)
     if made.verdict is ReproductionOutcome.DIFFERENT:

@@ -13,6 +13,7 @@ from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.torchvision_networks import import_torchvision_models
 from roarbench.errors import CallerError, UnknownName
 from roarbench.stopping import convert_exit_to_error
+from roarbench.text import describe_error
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _CONTRACT = ("classes", "channels", "size")
@@ -86,7 +87,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
         with convert_exit_to_error():
             exec(compile(source, file, "exec"), module.__dict__)
     except Exception as error:
-        seen = f"{file} raised {type(error).__name__}: {error}"
+        seen = f"{file} raised {describe_error(error)}"
         raise CallerError(f"{seen}; the file must be self-contained and import only installed packages") from error
     maker = getattr(module, function, None)
     wanted = f"def {function}({', '.join(_CONTRACT)})"
@@ -100,7 +101,7 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
         with convert_exit_to_error():
             made = maker(classes, channels, size)
     except Exception as error:
-        seen = f"{function}({classes}, {channels}, {size}) of {file} raised {type(error).__name__}: {error}"
+        seen = f"{function}({classes}, {channels}, {size}) of {file} raised {describe_error(error)}"
         remedy = "; build the network on the CPU, because roarbench moves it to a GPU" if "CUDA" in str(error) else ""
         raise CallerError(f"{seen}{remedy}") from error
     if not isinstance(made, nn.Module):

@@ -102,9 +102,11 @@ def send_normalisation(norm: Normalisation, device: torch.device) -> DeviceNorma
     return DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
 
 
-def normalise_on_device(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+def normalise_on_device(
+    images: Tensor, scale: DeviceNormalisation, layout: torch.memory_format = torch.channels_last
+) -> Tensor:
     """Normalise images with a normalisation that is on their device."""
-    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)
+    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=layout)
 
 
 def is_cacheable(inputs: object, width: int, most: float) -> TypeGuard[Fixed]:

@@ -10,7 +10,7 @@ from roarbench.compute.external_networks import TWO_CLASSES, read_logits
 from roarbench.devices import is_out_of_memory
 from roarbench.errors import CallerError
 from roarbench.stopping import convert_exit_to_error
-from roarbench.text import describe_type, fit_on_one_line
+from roarbench.text import describe_error, describe_type
 
 _NETWORK = "the network"
 _CHANNELS = (1, 3, 4)  # usual numbers of channels
@@ -75,7 +75,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
     except Exception as error:  # the user's network may raise anything
         if is_out_of_memory(error):
             raise
-        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
+        seen = describe_error(error)
         last = images.ndim == 4 and images.shape[3] in _CHANNELS and images.shape[1] not in _CHANNELS
         remedy = "; the channels seem to be last: write images.permute(0, 3, 1, 2)" if last else ""
         raise CallerError(f"{name} does not accept images of shape {shape} ({seen}){remedy}") from error

@@ -6,7 +6,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.compute.inputs import DeviceNormalisation, Fixed, Inputs, Normalisation, send_normalisation
+from roarbench.compute.inputs import (
+    DeviceNormalisation,
+    Fixed,
+    Inputs,
+    Normalisation,
+    normalise_on_device,
+    send_normalisation,
+)
 from roarbench.compute.streamed_images import Streamed
 from roarbench.devices import choose_float32_layout, find_device, use_exact_float32
 
@@ -66,13 +73,10 @@ def _normalise_batches(
             yield {norm: _normalise_in_parts(inputs, index, scale) for norm, scale in scales.items()}
         return
     read = inputs.read(indices) if isinstance(inputs, Streamed) else map(inputs.batch, indices)
+    layout = choose_float32_layout(device)
     for images in read:
         there = images.to(device)
-        yield {norm: _normalise_images(there, scale) for norm, scale in scales.items()}
-
-
-def _normalise_images(images: Tensor, scale: DeviceNormalisation) -> Tensor:
-    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=choose_float32_layout(images.device))
+        yield {norm: normalise_on_device(there, scale, layout) for norm, scale in scales.items()}
 
 
 def _normalise_in_parts(inputs: Fixed, index: Tensor, scale: DeviceNormalisation) -> Tensor:

@@ -37,7 +37,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suite_record import drop_estimators
 from roarbench.stopping import convert_exit_to_error
-from roarbench.text import fit_on_one_line
+from roarbench.text import describe_error, fit_on_one_line
 
 _BLACK = -2.0  # black of normalised photographs; an all-0 image would hide missing rules in networks without biases
 _RATE = 0.01  # learning rate of the trial step
@@ -128,7 +128,7 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
             loss.backward()  # type: ignore[no-untyped-call]
             torch.optim.SGD(model.parameters(), lr=_RATE).step()
     except Exception as error:  # the user's network may raise anything
-        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
+        seen = describe_error(error)
         raise CallerError(
             f"{suite.model} cannot be trained ({seen}); use protocols that train no network, such as morf"
         ) from error
@@ -148,7 +148,7 @@ def _try_image_size(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
                 f"{suite.model} calls .view on a tensor in the memory format torch.channels_last, which torch refuses"
             )
             raise CallerError(f"{seen}; write .flatten(1) or .reshape(…) instead") from error
-        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
+        seen = describe_error(error)
         raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         if not isinstance(logits, Tensor):
@@ -169,7 +169,7 @@ def _try_folding(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     try:
         fold_batchnorm(model)(images)
     except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
-        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 120)
+        seen = describe_error(error)
         remedy = 'write maps = "float32"'
         folding = f"the batch norm of {suite.model} cannot be folded into its convolutions"
         raise CallerError(f'maps is "{suite.maps}", but {folding} ({seen}); {remedy}') from error
@@ -189,7 +189,7 @@ def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor
     except (CallerError, RunError) as error:
         return fit_on_one_line(str(error).partition(";")[0], 160)
     except Exception as error:  # the user's network or a library may raise anything
-        return fit_on_one_line(f"{tried.id} cannot explain the network ({type(error).__name__}: {error})", 160)
+        return f"{tried.id} cannot explain the network ({describe_error(error)})"
     return ""
 
 

@@ -25,7 +25,7 @@ from roarbench.datasets.preprocessing import read_moments
 from roarbench.errors import CallerError
 from roarbench.files import compute_sha256
 from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
-from roarbench.text import fit_on_one_line, list_some
+from roarbench.text import describe_error, list_some
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _URL = "https://download.pytorch.org/models/"
@@ -79,7 +79,7 @@ def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
     try:
         state = timm.create_model(name, pretrained=True).state_dict()
     except Exception as error:  # the hub may fail, or timm has no published weights for the network
-        seen = fit_on_one_line(f"{type(error).__name__}: {error}", 160)
+        seen = describe_error(error)
         raise CallerError(
             f"cannot fetch the weights of timm:{name} ({seen}); download the file and write timm:{name}@FILE"
         ) from error

@@ -90,6 +90,7 @@ class RerunRequest:
     references: tuple[str, ...] = ()  # weights of the run's given networks, unless published
     workers: int = 1
     trusted: str = ""  # hash of the network's Python file, if the file came with imported results
+    trusts_submission: bool = False  # repeat a run even if its submission ran without the sandbox
 
 
 def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
@@ -101,8 +102,10 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         DataError: The images differ from those of the row.
         RunError: The repetition fails.
     """
-    stored = _find_result(store, request.key)
+    stored = _find_result(store, workspace.root, request.key)
     run = stored.run
+    if not request.trusts_submission:
+        _refuse_unsandboxed_run(run)
     named = {make_weights_title(each): each for each in request.references}
     suite = _find_suite(store, run, named)
     weights = _find_given_weights(suite, run, named)
@@ -123,16 +126,16 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     return made
 
 
-def refuse_unsandboxed_run(store: ResultsStore, key: str) -> None:
+def _refuse_unsandboxed_run(run: Run) -> None:
     """Refuse a run whose submission ran without the sandbox, on any machine."""
-    estimator = _find_result(store, key).run.cell.estimator
+    estimator = run.cell.estimator
     if TRUSTED in EstimatorId.read(estimator).marks:
         seen = f"{estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
 
 
-def _find_result(store: ResultsStore, key: str) -> RunResult:
-    found = find_key(store, key)
+def _find_result(store: ResultsStore, folder: Path, key: str) -> RunResult:
+    found = find_key(store, folder, key)
     if not (stored := store.read_results([found])):
         hint = Hint("; `{}` shows its state", "run-info", (found,))
         raise CallerError(f"the run {found} has no result in this store", hint)

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.own_network_results import load_kept_predictions
+from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.analysis.paper_claims import (
     CLAIMS,
     HALF,
@@ -26,7 +26,6 @@ from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import ONE_NETWORK, RANDOM
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
-from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 
@@ -79,10 +78,10 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
 
 def collect_negated_gains(evidence: Evidence) -> Measure:
     """Return negated own-network gains of complete rows, because claims treat lower as better; empty at chance."""
-    results = evidence.suite_results
-    levels, kept = load_kept_predictions(results, OWN_NETWORK, evidence.unit)
-    answers = {name: each.answers for name, each in ({} if results.at_chance_warning else kept).items()}
-    gains = compute_own_network_gain_per_row(answers, OWN_NETWORK.order, evidence.bootstrap)
+    results, unit = evidence.suite_results, evidence.unit
+    levels = results.list_levels(OWN_NETWORK, unit)
+    known = not results.at_chance_warning
+    gains = compute_own_network_gains(results, OWN_NETWORK, unit, evidence.bootstrap) if known else {}
     drawn = {(name, t): each for name, gain in gains.items() for t, each in zip(levels, gain.levels, strict=True)}
     drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
     curves = {name: {t: -drawn[name, t].value for t in levels} for name in gains}

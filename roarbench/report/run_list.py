@@ -66,15 +66,15 @@ class NamedRuns(NamedTuple):
     built_in: bool
 
 
-def find_runs(store: ResultsStore, name: str) -> NamedRuns:
+def find_runs(store: ResultsStore, folder: Path, name: str) -> NamedRuns:
     """Find the run with a key, or all runs of an estimator; key and submission id may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _complete_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_estimator_keys(store.database, name)
         if not keys:
-            raise CallerError(f"this store has no results of {name}", propose_runs_list(store))
+            raise CallerError(f"this store has no results of {name}", propose_runs_list(store, folder))
         return NamedRuns(keys, name, built_in)
-    run = find_run(store, key := find_key(store, name))
+    run = find_run(store, key := find_key(store, folder, name))
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
     return NamedRuns([key], describe_run(Point(run.cell, run.seed)), built_in)

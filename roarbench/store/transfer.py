@@ -258,10 +258,11 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
 
-def check_export(path: Path) -> None:
-    """Read a whole file without a store; raise StoreError as `read_results` does."""
-    for _ in read_results(path):
-        pass
+def check_exports(paths: Iterable[Path]) -> None:
+    """Read whole files without a store; raise StoreError as `read_results` does."""
+    for path in paths:
+        for _ in read_results(path):
+            pass
 
 
 def _refuse_twice(results: Iterable[RunResult], path: Path) -> Iterator[RunResult]:

@@ -172,7 +172,7 @@ def _published(suite: str, protocol: Protocol) -> Mapping[str, Sample]:
 def _published_gains(name: str) -> Mapping[str, Sample]:
     stored = rb.load_published_results(f"benchmark-{name}").stored
     found = compute_own_network_gains(stored, OWN_NETWORK, Unit.SCALAR, Bootstrap(2000))
-    return {row: sample for row, sample in found.items() if sample.value or sample.draws.any()}
+    return {row: each.gain for row, each in found.items() if each.gain.value or each.gain.draws.any()}
 
 
 def _differs(kept: Kept) -> bool:

@@ -5,10 +5,10 @@ from functools import cached_property
 from pathlib import Path
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.own_network_results import load_kept_predictions
+from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Order, Unit
+from roarbench.enums import Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
@@ -16,7 +16,6 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
-from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.store.published_folder import read_index
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.transfer import import_results
@@ -65,12 +64,8 @@ class DataSet:
     @cached_property
     def own_samples(self) -> dict[str, Sample]:
         """Return the draws of own-network gains."""
-        _, kept = load_kept_predictions(self.high, OWN_NETWORK, Unit.SCALAR)
-        return {
-            name: compute_own_network_gain(each.answers, Order.MORF, Bootstrap()).gain
-            for name, each in kept.items()
-            if name in self.own
-        }
+        found = compute_own_network_gains(self.high, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+        return {name: each.gain for name, each in found.items() if name in self.own}
 
     def samples(self, protocol: Protocol) -> dict[str, Sample]:
         """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""

@@ -185,6 +185,7 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
         ("net.build@0", "import nowhere", 3, "net.py raised ModuleNotFoundError: .*; the file must be self-contained"),
         ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
         ("net.wrong@0", NET, 3, r"wrong of net.py does not accept three arguments; write def wrong\(classes, chan"),
+        ("net.build@0", "raise ValueError('one\\ntwo')", 3, "net.py raised ValueError: one two; the file must"),
         ("net.broken@0", NET, 3, r"broken\(7, 3, 8\) of net.py raised ZeroDivisionError"),
         ("net.leaves@0", NET, 3, r"leaves\(7, 3, 8\) of net.py raised RuntimeError: sys.exit\('done'\) was called"),
         ("net.build@0", "import sys; sys.exit()", 3, r"net.py raised RuntimeError: sys.exit\(None\) was called"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roarbench.analysis import own_network_results
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.row_validity import compute_validity_panel, find_twins
 from roarbench.analysis.row_warnings import describe_row_warnings
@@ -19,7 +20,6 @@ from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.report import claim_table
 from roarbench.report.claim_table import format_claims, format_paper_gains, list_claims, list_paper_gains
 from roarbench.report.seed_replication_table import compare_replication, format_replication, make_replication_record
 from roarbench.report.validity_panel import format_json, format_markdown, format_text, list_sections
@@ -98,7 +98,7 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
     chance, rows = np.random.default_rng(0), ("random", "sobel", "grad", "ig", "gb-sq")
     kept = {name: KeptPredictions(networks(name, chance), False) for name in rows[2:]}
     kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
-    monkeypatch.setattr(claim_table, "load_kept_predictions", lambda *_: ((0.5,), kept))
+    monkeypatch.setattr(own_network_results, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
     records = list_claims(Evidence(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
     found = {row["claim"]: (row["own_network"]["verdict"], row["own_network"]["agree"]) for row in records}

@@ -165,7 +165,7 @@ def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, s
             import_results(store, file)
         said = str(found.value)
         with pytest.raises(StoreError) as alone:
-            transfer.check_export(file)
+            transfer.check_exports([file])
         assert str(alone.value) == said
         assert words in said and len(said) < 600 and said.isprintable()
         with store.database.read() as connection:
