@@ -75,8 +75,8 @@ def list_gpu_ids() -> tuple[str, ...]:
     if why := describe_cuda_failure():
         seen = f"the driver lists {count} GPU{'s' * (count > 1)}, but CUDA fails: {why}"
         raise CallerError(f"{seen}; see `roarbench doctor`, or set CUDA_VISIBLE_DEVICES= to use the CPU")
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return tuple(named.split(",")[:count]) if named else tuple(map(str, range(count)))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return tuple(visible.split(",")[:count]) if visible else tuple(map(str, range(count)))
 
 
 def describe_cuda_failure() -> str:
@@ -222,7 +222,7 @@ def name_device(device: torch.device) -> str:
 def list_gpu_libraries(device: torch.device) -> dict[str, str]:
     """Return the versions of CUDA and cuDNN for a GPU; empty for a CPU."""
     versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
-    return {name: str(found) for name, found in versions.items() if found and device.type == "cuda"}
+    return {name: str(version) for name, version in versions.items() if version and device.type == "cuda"}
 
 
 def choose_precision(wanted: Precision, device: torch.device) -> Precision:

@@ -106,20 +106,20 @@ def compute_sha256(path: Path) -> str:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool = False) -> None:
+def refuse_altered(path: Path, noted: str, description: str, remedy: str, whole: bool = False) -> None:
     """Raise StoreError if a file does not have the checksum that was recorded when it was written.
 
     A process reads each version of a file once. A large file that this or another process has read completely before
     is compared by size, modification time and a sample of its bytes, unless `whole`.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}; {remedy}") from error
     if not whole and _was_read_whole_before(path, noted):
         return
-    if _compute_checksum_once(path, found.st_size, found.st_mtime_ns, found.st_ino) != noted:
-        raise StoreError(f"{what}: {path} was altered: it does not have the recorded checksum; {remedy}")
+    if _compute_checksum_once(path, status.st_size, status.st_mtime_ns, status.st_ino) != noted:
+        raise StoreError(f"{description}: {path} was altered: it does not have the recorded checksum; {remedy}")
     record_whole_read(path, noted)
 
 
@@ -150,13 +150,13 @@ def _find_note_path(path: Path) -> Path:
 
 def _make_signature(path: Path, checksum: str) -> str:
     """Return a line of checksum, size, modification time and a hash of blocks sampled with the checksum as seed."""
-    found, digest = path.stat(), hashlib.sha256()
-    places = Random(checksum).choices(range(found.st_size), k=_SAMPLED)
+    status, digest = path.stat(), hashlib.sha256()
+    places = Random(checksum).choices(range(status.st_size), k=_SAMPLED)
     with path.open("rb") as file:
-        for place in (0, *sorted(places)):
-            file.seek(place)
+        for offset in (0, *sorted(places)):
+            file.seek(offset)
             digest.update(file.read(_BLOCK))
-    return f"{checksum} {found.st_size} {found.st_mtime_ns} {digest.hexdigest()}\n"
+    return f"{checksum} {status.st_size} {status.st_mtime_ns} {digest.hexdigest()}\n"
 
 
 def flush_to_disk(path: Path) -> None:

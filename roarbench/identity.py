@@ -22,13 +22,13 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 def make_record(item: object) -> dict[str, object]:
     """Convert a frozen record to JSON values, leaving out fields that have their default value."""
-    kept = {}
+    values = {}
     for name, default in _list_fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
         # newer fields at their default stay out of the hash, see `plan.runs.Run`
         if default is MISSING or value != default:
-            kept[name] = make_record(value) if hasattr(value, "__dataclass_fields__") else value
-    return kept
+            values[name] = make_record(value) if hasattr(value, "__dataclass_fields__") else value
+    return values
 
 
 @cache

@@ -81,7 +81,7 @@ def _is_gone() -> bool:
     return any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes())
 
 
-class _Place(NamedTuple):
+class _ActorSetup(NamedTuple):
     """The environment that an actor takes over from the command's process."""
 
     mark: Path  # file in the store that exists as long as the engine
@@ -94,20 +94,20 @@ class _Place(NamedTuple):
 class _JobActor:
     """A process for jobs, started by Ray on any node."""
 
-    def prepare(self, place: _Place) -> str:
+    def prepare(self, setup: _ActorSetup) -> str:
         """Prepare the process as a worker; return the reason if it cannot be one, otherwise an empty string."""
-        if not place.mark.exists():
-            node, store = ray.util.get_node_ip_address(), place.mark.parent
+        if not setup.mark.exists():
+            node, store = ray.util.get_node_ip_address(), setup.mark.parent
             return f"node {node} does not see {store}; mount that folder there, under the same path"
-        if place.compiling:
-            os.environ[COMPILING] = place.compiling
-        if place.sharing:
-            os.environ[SHARING] = str(place.sharing)
-            limit_compilers(8 * place.sharing)  # an actor sees only its own GPU; a machine has 8 at most
+        if setup.compiling:
+            os.environ[COMPILING] = setup.compiling
+        if setup.sharing:
+            os.environ[SHARING] = str(setup.sharing)
+            limit_compilers(8 * setup.sharing)  # an actor sees only its own GPU; a machine has 8 at most
         with suppress(OSError):  # without the folder, jobs that need files by relative paths report the error
-            os.chdir(place.folder)
-        if place.logs:
-            write_worker_log(place.logs)
+            os.chdir(setup.folder)
+        if setup.logs:
+            write_worker_log(setup.logs)
         torch.set_num_threads(1)
         return ""
 
@@ -144,7 +144,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
-        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
+        self._place = _ActorSetup(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
         self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
         self._idle: list[_RayWorker] = []
         self._starting: dict[Any, _RayWorker] = {}

@@ -39,11 +39,11 @@ def format_interval(measured: Measured, form: Callable[[float], str] = format_si
     return form(value) + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
 
 
-def format_rank(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
+def format_rank(interval: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
     """Format a place as an interval such as `2-4`, in brackets for a row that was added to the suite."""
-    if place is None:
+    if interval is None:
         return MISSING
-    position, low, high, _, added = place
+    position, low, high, _, added = interval
     words = str(position if low is None else low) if low == high else f"{low}-{high}"
     return f"({words})" if added else words
 
@@ -132,9 +132,9 @@ def list_some(names: Sequence[object], shown: int = 3) -> str:
     return ", ".join(map(str, names[:shown])) + more
 
 
-def format_count(count: int, what: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Format a count: `no results`, `1 result`, `1,234 results`."""
-    return f"{count or 'no':{',' if count else ''}} {what}{'s' * (count != 1)}"
+    return f"{count or 'no':{',' if count else ''}} {noun}{'s' * (count != 1)}"
 
 
 def format_duration(seconds: float) -> str:

@@ -56,9 +56,13 @@ def list_estimator_keys(database: Database, estimator: str) -> list[str]:
 
 def list_submission_ids(database: Database, beginning: str) -> list[str]:
     """Return the ids of submissions that begin with this string and have results or failures, without twins."""
-    found = set(_find_estimators_by_key(database, beginning).values())
+    estimators = set(_find_estimators_by_key(database, beginning).values())
     return sorted(
-        {_find_parent_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)}
+        {
+            _find_parent_row(name)
+            for name in estimators
+            if EstimatorId.read(name).submitted and name.startswith(beginning)
+        }
     )
 
 
@@ -67,8 +71,8 @@ def _find_estimators_by_key(database: Database, beginning: str) -> dict[str, str
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True))
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
     with database.read() as connection:
-        found = {row.key: row.estimator for row in connection.execute(done)}
-        return found | {
+        estimators = {row.key: row.estimator for row in connection.execute(done)}
+        return estimators | {
             row.key: read_run_record(json.loads(row.record)).cell.estimator for row in connection.execute(tried)
         }
 
@@ -106,8 +110,11 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
         for kind, rows in taken.items():
             for row in rows:
                 attached = vouched if kind == "result" else {}
-                kept = {name: [one for one in found if one["key"] == row["key"]] for name, found in attached.items()}
-                values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **kept}}
+                attached_rows = {
+                    name: [one for one in candidates if one["key"] == row["key"]]
+                    for name, candidates in attached.items()
+                }
+                values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **attached_rows}}
                 connection.execute(insert(forgotten), {**values, **why})
         for table in (*_KINDS.values(), *_VOUCHED.values(), stopped, tries):
             delete_rows(connection, table, keys)
@@ -119,16 +126,16 @@ def read_archived_rows(database: Database, keys: Collection[str]) -> list[Archiv
     with database.read() as connection:
         if not inspect(connection).has_table(forgotten.name):
             return []
-        found = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
+        archived = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
     return [
         ArchivedRow(read_run_record(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created)
-        for row in found
+        for row in archived
     ]
 
 
 def _read_rows(connection: Connection, table: Table, keys: Collection[str]) -> list[dict[str, Any]]:
-    found = select_matching(connection, select(table), table.c.key, keys)
-    return [{name: _make_plain(value) for name, value in row._mapping.items()} for row in found]
+    rows = select_matching(connection, select(table), table.c.key, keys)
+    return [{name: _make_plain(value) for name, value in row._mapping.items()} for row in rows]
 
 
 def _make_plain(value: Any) -> Any:

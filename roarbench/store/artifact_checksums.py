@@ -43,7 +43,7 @@ class Checksums:
     database: Database
     workspace: Workspace
 
-    def check(self, found: Collection[Artifact], noted: Collection[RecordedChecksum] = ()) -> None:
+    def check(self, artifacts: Collection[Artifact], noted: Collection[RecordedChecksum] = ()) -> None:
         """Record the folder's files that have no checksum in the database yet, unless results contradict them.
 
         Files that are missing in the folder are reserved for it: no other folder may make them while a command works on
@@ -54,41 +54,41 @@ class Checksums:
             StoreError: The folder has other files or lacks recorded ones, another folder is making them, or results
                 record their inputs and none of them matches the folder; nothing is recorded.
         """
-        self._record_checksums(found, made_here=False, noted=noted)
+        self._record_checksums(artifacts, made_here=False, noted=noted)
 
-    def note(self, found: Collection[Artifact]) -> None:
+    def note(self, artifacts: Collection[Artifact]) -> None:
         """Record files just made in the folder, also in place of lost files on which no result depends.
 
         Raises:
             StoreError: Results depend on other files, or another folder has other files; nothing is recorded.
         """
-        self._record_checksums(found, made_here=True)
+        self._record_checksums(artifacts, made_here=True)
 
     def _record_checksums(
-        self, found: Collection[Artifact], made_here: bool, noted: Collection[RecordedChecksum] = ()
+        self, artifacts: Collection[Artifact], made_here: bool, noted: Collection[RecordedChecksum] = ()
     ) -> None:
-        made = {each.key: each for each in found}
+        made = {artifact.key: artifact for artifact in artifacts}
         here = {"folder": self.workspace.identity, "place": f"{socket.gethostname()}:{self.workspace.root.resolve()}"}
 
         def work(connection: Connection) -> None:
-            new = [each for each in sorted(made.values()) if each.checksum or not made_here]
-            rows = [{"key": each.key, "what": each.what, "checksum": each.checksum} for each in new]
+            new = [artifact for artifact in sorted(made.values()) if artifact.checksum or not made_here]
+            rows = [{"key": artifact.key, "what": artifact.what, "checksum": artifact.checksum} for artifact in new]
             insert_new(connection, checksums, rows, {**here, "created": read_database_clock(connection)})
-            held = (
+            stored = (
                 select(checksums, read_database_clock(connection).label("now"))
                 .order_by(checksums.c.key)
                 .with_for_update()
             )
-            there = {row.key: row for row in select_matching(connection, held, checksums.c.key, made)}
-            for row, each in ((there[key], each) for key, each in made.items() if key in there):
+            there = {row.key: row for row in select_matching(connection, stored, checksums.c.key, made)}
+            for row, artifact in ((there[key], artifact) for key, artifact in made.items() if key in there):
                 own = row.folder == here["folder"]
-                if _may_change(connection, row, each, own, made_here):
+                if _may_change(connection, row, artifact, own, made_here):
                     mine = update(checksums).where(checksums.c.key == row.key)
                     connection.execute(
-                        mine.values(**here, checksum=each.checksum, created=read_database_clock(connection))
+                        mine.values(**here, checksum=artifact.checksum, created=read_database_clock(connection))
                     )
                 else:
-                    self._compare(row, each, own)
+                    self._compare(row, artifact, own)
             self._check_recorded_inputs(connection, noted)
 
         if made:
@@ -109,12 +109,12 @@ class Checksums:
 
     def _check_recorded_inputs(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
         """Raise StoreError if results record other inputs and no result records those of the folder."""
-        imported = find_stored_keys(connection, imports, {each.run for each in noted})
-        own = [each for each in noted if each.run not in imported]
-        fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
-        for each in own:
-            if each.here and (each.what, each.here) not in fitting:
-                self._refuse_folder(f"has a different {each.what} than the one of the run {each.run}")
+        imported = find_stored_keys(connection, imports, {recorded.run for recorded in noted})
+        own = [recorded for recorded in noted if recorded.run not in imported]
+        fitting = {(recorded.what, recorded.here) for recorded in own if recorded.checksum == recorded.here}
+        for recorded in own:
+            if recorded.here and (recorded.what, recorded.here) not in fitting:
+                self._refuse_folder(f"has a different {recorded.what} than the one of the run {recorded.run}")
 
     def _refuse_folder(self, seen: str) -> NoReturn:
         raise StoreError(
@@ -124,13 +124,13 @@ class Checksums:
         )
 
 
-def _may_change(connection: Connection, row: Any, each: Artifact, own: bool, made_here: bool) -> bool:
+def _may_change(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:
     """Return whether a folder may replace the recorded checksum with its own."""
     # another folder is making the artifact; its command may not have a lease yet, or may have ended
     if not row.checksum:
         return own or not (row.now - row.created < SILENCE or read_leases(connection))
-    made = made_here and each.checksum not in ("", row.checksum)
-    return own and made and not _has_dependent_result(connection, row, each)
+    made = made_here and artifact.checksum not in ("", row.checksum)
+    return own and made and not _has_dependent_result(connection, row, artifact)
 
 
 def _has_dependent_result(connection: Connection, row: Any, made: Artifact) -> bool:

@@ -80,9 +80,9 @@ class Database:
     def query(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
         with self._convert_damaged_rows():
-            if held := self._held_connection:
+            if connection := self._held_connection:
                 with convert_database_errors(self.where):
-                    return work(held)
+                    return work(connection)
             return self._retry_while_unreachable(lambda: self._run_in_transaction(self._reader, work))
 
     @contextmanager
@@ -101,7 +101,7 @@ class Database:
         while True:
             try:
                 with convert_database_errors(self.where):
-                    found = call()
+                    answer = call()
             except StoreError as error:
                 elapsed = time.monotonic() - begun
                 if not is_unreachable(error) or elapsed > self.patience:
@@ -114,7 +114,7 @@ class Database:
             else:
                 if told:
                     self.tell(f"results store {self.where}: the server is back after {time.monotonic() - begun:.0f} s")
-                return found
+                return answer
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -125,13 +125,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a read transaction, which never blocks write transactions."""
-        held = self._held_connection
+        held_connection = self._held_connection
         with (
             self._convert_damaged_rows(),
-            nullcontext(held) if held else self._open_transaction(self._reader) as found,
+            nullcontext(held_connection) if held_connection else self._open_transaction(self._reader) as connection,
             convert_database_errors(self.where),
         ):
-            yield found
+            yield connection
 
     @contextmanager
     def hold_connection(self) -> Iterator[None]:
@@ -170,8 +170,8 @@ class Database:
             return
         self._file, copy = None, f"{self.where}.kept-{os.getpid()}"
         try:
-            with closing(self._engine.raw_connection()) as held, closing(sqlite3.connect(copy)) as kept:
-                cast(sqlite3.Connection, held.driver_connection).backup(kept)
+            with closing(self._engine.raw_connection()) as source, closing(sqlite3.connect(copy)) as target:
+                cast(sqlite3.Connection, source.driver_connection).backup(target)
             saved = f"its rows were saved in {copy}: move that file back and run the same command again"
         except (DBAPIError, sqlite3.Error):  # the folder is gone too, or no connection was open
             saved = "its rows could not be saved; restore a backup"
@@ -197,10 +197,10 @@ class Database:
 def _identify_file(path: str) -> tuple[int, int]:
     """Return the identity of a file, which earlier files of its name do not share; zeros if there is no file."""
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return 0, 0
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def is_unreachable(error: StoreError) -> bool:
@@ -236,8 +236,8 @@ def insert_new(
         return set()
     insert = _INSERT[connection.dialect.name](table)
     statement = insert.values(same) if same else insert
-    found = connection.execute(statement.on_conflict_do_nothing().returning(*table.primary_key), list(rows))
-    return set(found.scalars())
+    inserted = connection.execute(statement.on_conflict_do_nothing().returning(*table.primary_key), list(rows))
+    return set(inserted.scalars())
 
 
 def delete_rows(connection: Connection, table: Table, keys: Collection[str]) -> None:

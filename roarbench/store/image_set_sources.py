@@ -34,7 +34,7 @@ class ImageNote(Keyed):
 
 def read_image_notes(database: Database) -> list[ImageNote]:
     """Return all notes of a store, oldest first; empty for an older store, which lacks the table."""
-    columns = [images.c[each.name] for each in fields(ImageNote)]
+    columns = [images.c[field.name] for field in fields(ImageNote)]
     with database.read() as connection:
         if not inspect(connection).has_table(images.name):
             return []
@@ -63,11 +63,11 @@ def check_note(note: ImageNote) -> ImageNote:
 
 def read_decoded_notes(folder: Path, dataset: str) -> list[ImageNote]:
     """Return the sources of a data set's decoded images in a folder, the latest last."""
-    found = []
+    notes = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
         with suppress(ValueError, LookupError):  # loading the images reports damage
-            found.append(_make_note(json.loads(path.read_text())))
-    return [note for note in found if note.dataset == dataset]
+            notes.append(_make_note(json.loads(path.read_text())))
+    return [note for note in notes if note.dataset == dataset]
 
 
 def _make_note(manifest: Mapping[str, Any]) -> ImageNote:

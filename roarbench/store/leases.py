@@ -125,9 +125,9 @@ def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: 
     why = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
     rows = list(select_matching(connection, select(leases, *_select_clocks(connection)), leases.c.key, keys))
     living = _find_living_owners(rows)
-    held = {row.key for row in rows if row.owner in living}
+    leased = {row.key for row in rows if row.owner in living}
     dead = {row.key: row.number for row in rows if row.owner not in living}
-    gone = done | held | why.keys()
+    gone = done | leased | why.keys()
     free = [wish for wish in wanted if gone.isdisjoint(wish.keys)][:most]
     numbers = {wish: secrets.randbits(62) for wish in free}
     fresh = {key: _make_row(wish, owner, number) for wish, number in numbers.items() for key in wish.keys}
@@ -139,7 +139,7 @@ def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: 
     mine = taken - late
     granted = {wish: number for wish, number in numbers.items() if mine.issuperset(wish.keys)}
     drop_leases(connection, taken - {key for wish in granted for key in wish.keys}, owner)
-    return LeaseReply(granted, done | late, why, held | fresh.keys() - taken)
+    return LeaseReply(granted, done | late, why, leased | fresh.keys() - taken)
 
 
 def _make_row(wish: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:

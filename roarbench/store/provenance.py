@@ -49,7 +49,7 @@ def read_provenance(
 ) -> Provenance:
     """Return this process's provenance; `device` is `cpu` or a GPU's name, `libraries` has further versions."""
     versions = {"python": platform.python_version()}
-    versions |= {name: found for name in LIBRARIES if (found := read_package_version(name))}
+    versions |= {name: version for name in LIBRARIES if (version := read_package_version(name))}
     hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _name_processor(), "cores": count_cores()}
     return Provenance(
         read_code_version(), {**versions, **libraries}, hardware | {"device": device, "precision": precision}

@@ -62,10 +62,10 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
     Raises:
         StoreError: A check fails; the message has the file and the expectation.
     """
-    found = {file: _check_file(folder, file) for file in read_index(folder)}
+    results_by_file = {file: _check_file(folder, file) for file in read_index(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
     data: dict[str, str] = {}  # fingerprint of the images, by suite: a board compares rows image by image
-    for file, result in ((file, result) for file, results in found.items() for result in results):
+    for file, result in ((file, result) for file, results in results_by_file.items() for result in results):
         run = result.run
         other, first = seen.setdefault(run.key, (file, result))
         if other is not file and other.suite == file.suite:
@@ -76,7 +76,7 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
             raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
     if before:
         _check_nothing_lost({key: result for key, (_, result) in seen.items()}, check_folder(before))
-    return found
+    return results_by_file
 
 
 def read_index(folder: Path) -> tuple[PublishedFile, ...]:
@@ -103,7 +103,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def read_index_json(path: Path, what: str) -> Any:
+def read_index_json(path: Path, remedy: str) -> Any:
     """Read the JSON of an index.
 
     Raises:
@@ -112,7 +112,7 @@ def read_index_json(path: Path, what: str) -> Any:
     """
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
-        raise StoreError(f"{seen}; name {what}")
+        raise StoreError(f"{seen}; name {remedy}")
     if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
         raise ValueError(f"expected a plain file of at most {_INDEX_BYTES:,} bytes")
     return json.loads(path.read_text("utf-8"))
@@ -138,7 +138,7 @@ def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
         *(_read_entries(index) if index.exists() else ()),
         PublishedFile(path, compute_sha256(folder / path), rows, about),
     ]
-    listed = [make_record(each) for each in sorted(files, key=lambda each: each.path)]
+    listed = [make_record(file) for file in sorted(files, key=lambda file: file.path)]
     text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
     write_atomically(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
 

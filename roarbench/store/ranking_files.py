@@ -122,8 +122,8 @@ class MapProvenance(NamedTuple):
 def merge_batch_records(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
     """Merge neighbouring ranges of images that were explained with the same settings."""
     return [
-        ExplainedBatches(sum(part.images for part in alike), *how)
-        for how, alike in groupby(parts, lambda part: part[1:])
+        ExplainedBatches(sum(part.images for part in alike), *settings)
+        for settings, alike in groupby(parts, lambda part: part[1:])
     ]
 
 
@@ -151,11 +151,11 @@ class RankedRange(NamedTuple):
 
 def list_parts(folder: Path, split: Split) -> list[RankedRange]:
     """List the parts of a split by first image; of parts with the same first image, the longest comes first."""
-    found = []
+    ranges = []
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
-        found.append(RankedRange(start, stop, path))
-    return sorted(found, key=lambda part: (part.start, -part.stop))
+        ranges.append(RankedRange(start, stop, path))
+    return sorted(ranges, key=lambda part: (part.start, -part.stop))
 
 
 def choose_covering_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
@@ -266,8 +266,8 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(path.read_text())
         if manifest["format"] > FORMAT:
-            found = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
-            raise StoreError(f"{found}; upgrade roarbench")
+            mismatch = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
+            raise StoreError(f"{mismatch}; upgrade roarbench")
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
             raise StoreError(f"{path} lacks sizes or checksums of its files; {suggest_remedy(folder)}")
     except FileNotFoundError as error:
@@ -282,24 +282,24 @@ def find_sibling_rankings(folder: Path, spec: RankingSpec) -> Iterator[RankingSp
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
         # a damaged folder is not a duplicate
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
-            found = json.loads(manifest.read_text())
-            splits = tuple(map(Split, found.get("splits", [*Split])))
-            other = replace(spec, splits=splits, levels=tuple(found["levels"]))
+            record = json.loads(manifest.read_text())
+            splits = tuple(map(Split, record.get("splits", [*Split])))
+            other = replace(spec, splits=splits, levels=tuple(record["levels"]))
             identity, names = describe_spec(other), {field.name for field in fields(other)}
-            if other != spec and all(found.get(name) == identity.get(name) for name in names | identity.keys()):
+            if other != spec and all(record.get(name) == identity.get(name) for name in names | identity.keys()):
                 yield other
 
 
 def are_same_rankings(
     planes: Mapping[Split, NDArray[np.uint8]],
     layout: Layout,
-    others: Mapping[Split, NDArray[np.uint8]],
+    other_planes: Mapping[Split, NDArray[np.uint8]],
     other_layout: Layout,
 ) -> bool:
     """Return whether two rankings of the same images remove the same features at the levels that both have."""
     levels = {*layout.levels} & {*other_layout.levels}
-    for split in planes.keys() & others.keys():
-        own, their = planes[split], others[split]
+    for split in planes.keys() & other_planes.keys():
+        own, their = planes[split], other_planes[split]
         for start, t, order in product(range(0, len(own), _AT_ONCE), levels, Order):
             rows = slice(start, start + _AT_ONCE)
             removed = find_removed_bits(own[rows], t, order, layout)

@@ -112,14 +112,14 @@ class RankingsStore:
         return self._read_shares("ties", "images")
 
     def _read_shares(self, part: str, whole: str) -> dict[str, float]:
-        found = {}
+        shares = {}
         for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")):
             # a damaged manifest has no share
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
                 manifest = json.loads(path.read_text())
                 if (share := compute_share(manifest["files"], part, whole)) is not None:
-                    found[read_rankings_checksum(manifest)] = share
-        return found
+                    shares[read_rankings_checksum(manifest)] = share
+        return shares
 
     @contextmanager
     def lock(self, data: str, group: str, split: Split, starts: Iterable[int]) -> Iterator[None]:
@@ -176,9 +176,9 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        seconds, weights, batches, kept, ties = provenance
+        seconds, weights, batches, stable_copies, ties = provenance
         about = describe_file(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
-        about |= {"kept": list(kept)} if kept else {}
+        about |= {"kept": list(stable_copies)} if stable_copies else {}
         about |= {"ties": [round(share, 6) for share in ties]} if ties else {}
         path = self._make_part_path(spec, split, start, stop)
         with convert_write_errors(path):
@@ -234,26 +234,26 @@ class RankingsStore:
         manifest = read_manifest(folder, spec.splits)
         for key, value in describe_spec(spec).items():
             if manifest.get(key) != value:
-                found = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
-                raise StoreError(f"{found}; {suggest_remedy(folder)}")
+                mismatch = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
+                raise StoreError(f"{mismatch}; {suggest_remedy(folder)}")
         files = manifest["files"]
         splits = {split: _map_planes(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
         weights, checksum = manifest.get("weights", ""), read_rankings_checksum(manifest)
-        kept = compute_share(files, "kept", "copies")
-        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, kept)
+        prediction_stability = compute_share(files, "kept", "copies")
+        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability)
 
     def list_checksums(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, with any splits and levels."""
-        found = (spec, *find_sibling_rankings(self.get_folder(spec), spec))
-        return {load_rankings_checksum(self.get_folder(each) / MANIFEST) for each in found} - {""}
+        specs = (spec, *find_sibling_rankings(self.get_folder(spec), spec))
+        return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
     def verify(self, spec: RankingSpec, whole: bool = True) -> None:
         """Raise StoreError if the files of rankings differ from the sealed files; `whole` as in `refuse_altered`."""
-        found = self.open(spec)
-        for split, file in found.files.items():
-            path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
-            refuse_altered(path, file["sha256"], what, suggest_remedy(found.folder), whole)
+        rankings = self.open(spec)
+        for split, file in rankings.files.items():
+            path, description = rankings.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
+            refuse_altered(path, file["sha256"], description, suggest_remedy(rankings.folder), whole)
 
     def _find_equal_rankings(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of other finished rankings that remove the same features; empty if there are none."""
@@ -276,7 +276,7 @@ class RankingsStore:
     def _join_parts(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; return its entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
-        about, seconds, made, kept = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
+        about, seconds, made, stable_copies = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
         ties: list[float] = []
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
@@ -286,7 +286,7 @@ class RankingsStore:
                 metadata.pop("weights", "")
                 noted = metadata.pop("made", []) or [(len(planes), 0, "")]
                 made += trim_batch_records(first - part.start, (ExplainedBatches(*batches) for batches in noted))
-                kept += metadata.pop("kept", [])[first - part.start :]
+                stable_copies += metadata.pop("kept", [])[first - part.start :]
                 ties += metadata.pop("ties", [])[first - part.start :]
                 if metadata != about:
                     raise StoreError(f"{part.path} is a part of other rankings; {suggest_remedy(part.path)}")
@@ -297,8 +297,8 @@ class RankingsStore:
         raw.unlink()
         record_whole_read(path, digest := compute_sha256(path))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
-        if len(kept) == count:  # only maps from noisy copies record the counts
-            entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(kept)}
+        if len(stable_copies) == count:  # only maps from noisy copies record the counts
+            entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
         return entry | {"made": [part._asdict() for part in merge_batch_records(made)]}
 

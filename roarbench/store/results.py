@@ -120,20 +120,20 @@ class Failures:
 
     def read_history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
         """Return the failures of these keys, oldest first, also of runs that succeeded later."""
-        found: dict[str, list[Failure]] = {}
+        history: dict[str, list[Failure]] = {}
         with self._database.read() as connection:
             for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
                 failure = Failure(read_run(row), row.reason, row.code_version, row.created)
-                found.setdefault(row.key, []).append(failure)
-        return found
+                history.setdefault(row.key, []).append(failure)
+        return history
 
     def list_failed_data(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
         """Return the data of failed runs, as pairs of fingerprint and images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.read() as connection:
             runs = [read_run(row) for row in connection.execute(records)]
-        asked = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
-        return list(dict.fromkeys((run.data, run.limit) for run in asked))
+        failed = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
+        return list(dict.fromkeys((run.data, run.limit) for run in failed))
 
 
 def clear_failures(connection: Connection, keys: Collection[str]) -> None:
@@ -142,9 +142,9 @@ def clear_failures(connection: Connection, keys: Collection[str]) -> None:
         delete_rows(connection, table, keys)
 
 
-def _insert_stopped(connection: Connection, keys: Collection[str], what: str, data: str, reason: str) -> None:
+def _insert_stopped(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
     clear_failures(connection, keys)
-    rows = [{"key": key, "what": what, "data": data, "reason": reason} for key in sorted(keys)]
+    rows = [{"key": key, "what": step, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)
 
 
@@ -266,18 +266,18 @@ class ResultsStore:
         weights of the explained network; the last two may be empty. If networks are scored with each other's maps, the
         number of the explained network takes the place of the seed.
         """
-        said = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
-        columns = select(*said).order_by(results.c.created, results.c.key)
+        columns_read = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
+        columns = select(*columns_read).order_by(results.c.created, results.c.key)
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         with self.database.read() as connection:
             rows = connection.execute(wanted).all()
-        found: dict[tuple[str, int | None, str], set[int]] = {}
+        seeds: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
             # skips parsing: most records have neither field
             made = json.loads(text) if '"limit":' in text or '"given":' in text else {}
             number = find_explained_and_scored_network(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
-            found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
-        return found
+            seeds.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
+        return seeds
 
     def list_datasets_and_networks(self) -> set[tuple[str, str]]:
         """Return the pairs of data set and network that have results."""

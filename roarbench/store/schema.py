@@ -246,10 +246,10 @@ def open_database(url: str, read_only: bool) -> Database:
     Raises:
         StoreError: The database is missing, unreadable, read-only, damaged, newer than this version, or not a store.
     """
-    place = _parse_url(url)
-    lite = place.get_backend_name() == "sqlite"
-    where = str(place.database) if lite else place.set(query={}).render_as_string(hide_password=True)
-    engine = _make_sqlite_engine(Path(where), read_only) if lite else _make_postgres_engine(place, read_only)
+    address = _parse_url(url)
+    lite = address.get_backend_name() == "sqlite"
+    where = str(address.database) if lite else address.set(query={}).render_as_string(hide_password=True)
+    engine = _make_sqlite_engine(Path(where), read_only) if lite else _make_postgres_engine(address, read_only)
     event.listen(engine, "begin", _begin_transaction)
     database = Database(engine, where)
     try:
@@ -269,20 +269,20 @@ def open_database(url: str, read_only: bool) -> Database:
 
 def _parse_url(url: str) -> URL:
     try:
-        place = make_url(url)
+        address = make_url(url)
     except (ArgumentError, ValueError):
         raise StoreError("the database URL cannot be read; write sqlite:///PATH or postgresql://HOST/NAME") from None
-    if place.drivername in ("postgresql", "postgres"):
-        place = place.set(drivername="postgresql+psycopg")
-    if place.drivername not in ("sqlite", "postgresql+psycopg"):
+    if address.drivername in ("postgresql", "postgres"):
+        address = address.set(drivername="postgresql+psycopg")
+    if address.drivername not in ("sqlite", "postgresql+psycopg"):
         raise StoreError(
-            f"databases of type '{place.drivername}' are not supported; write sqlite:///PATH or postgresql://HOST/NAME"
+            f"databases of type '{address.drivername}' are not supported; write sqlite:///PATH or postgresql://HOST/NAME"
         )
-    if "@" in (place.host or ""):  # the host contains the end of a password
+    if "@" in (address.host or ""):  # the host contains the end of a password
         raise StoreError("the database URL has one '@' too many; in a password write %40, or set PGPASSWORD")
-    if place.database in (None, "", ":memory:"):
+    if address.database in (None, "", ":memory:"):
         raise StoreError("the database URL names no database; write sqlite:///PATH or postgresql://HOST/NAME")
-    return place
+    return address
 
 
 def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
@@ -299,7 +299,7 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
 
 def _check_sqlite_file(path: Path, read_only: bool) -> None:
     """Refuse a missing file if read-only, otherwise create it; refuse a file that is not an SQLite database."""
-    if blocked := next((place for place in path.parents if place.is_file()), None):
+    if blocked := next((parent for parent in path.parents if parent.is_file()), None):
         expected = "--store names a folder, --db sqlite:///FILE a database"
         raise StoreError(f"results store {path}: {blocked} is a file; {expected}")
     if not read_only:
@@ -328,11 +328,11 @@ def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
-def _make_postgres_engine(place: URL, read_only: bool) -> Engine:
+def _make_postgres_engine(address: URL, read_only: bool) -> Engine:
     options = f"-c lock_timeout={PATIENCE}s -c default_transaction_read_only={'on' if read_only else 'off'}"
     arguments: dict[str, Any] = {"options": options, "connect_timeout": 10}
     try:
-        return create_engine(place, connect_args=arguments, isolation_level="READ COMMITTED", pool_pre_ping=True)
+        return create_engine(address, connect_args=arguments, isolation_level="READ COMMITTED", pool_pre_ping=True)
     except ModuleNotFoundError:
         raise StoreError("PostgreSQL needs psycopg; run `pip install 'roarbench[postgres]'`") from None
 

@@ -71,10 +71,12 @@ def find_entries(database: Database, ids: Collection[str] | None = None) -> dict
 
 def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return the submissions among these estimators by estimator id, with parameters and twins."""
-    ids = {name: asked for name in estimators if (asked := EstimatorId.read(name)).submitted}
-    found = find_entries(database, {asked.file for asked in ids.values()}) if ids else {}
+    ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.read(name)).submitted}
+    submissions = find_entries(database, {estimator_id.file for estimator_id in ids.values()}) if ids else {}
     return {
-        name: found[asked.file].set_parameters(asked.listed or "") for name, asked in ids.items() if asked.file in found
+        name: submissions[estimator_id.file].set_parameters(estimator_id.listed or "")
+        for name, estimator_id in ids.items()
+        if estimator_id.file in submissions
     }
 
 
@@ -87,20 +89,20 @@ def find_entered_ids(database: Database, dataset: str, model: str) -> list[str]:
     done = select(results.c.estimator).where(results.c.dataset == dataset, results.c.model == model).distinct()
     failed = select(failures.c.record).distinct()
     with database.read() as connection:
-        found = set(connection.scalars(done))
+        estimators = set(connection.scalars(done))
         cells = [read_run_record(json.loads(text)).cell for text in connection.scalars(failed)]
-    found |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
-    return sorted(filter(_is_entered, found))
+    estimators |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
+    return sorted(filter(_is_entered, estimators))
 
 
 def _is_entered(name: str) -> bool:
     if name == CLEAN:
         return False
     try:
-        found = find_estimator(name)
+        estimator = find_estimator(name)
     except CallerError:
         return EstimatorId.read(name).submitted
-    return found.id == name and (found.addable or bool(found.values))
+    return estimator.id == name and (estimator.addable or bool(estimator.values))
 
 
 def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
@@ -140,8 +142,8 @@ def explain_unverified(database: Database, stored: Iterable[RunResult]) -> dict[
     """Explain, for each estimator with an unverified row, why it is unverified."""
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
     with database.read() as connection:
-        found = _find_origins(connection, rows)
-    return {rows[key][0]: UNVERIFIED[origin] for key, origin in found.items() if origin in UNVERIFIED}
+        origins = _find_origins(connection, rows)
+    return {rows[key][0]: UNVERIFIED[origin] for key, origin in origins.items() if origin in UNVERIFIED}
 
 
 def _choose_origin(name: str, imported: bool) -> Origin:
@@ -174,12 +176,12 @@ class Kind(StrEnum):
     MASKS = "masks"  # the first two bytes of each test image's mask hash, base 64
 
 
-def note_findings(database: Database, entry: str, found: Collection[ValidationFinding]) -> None:
+def note_findings(database: Database, entry: str, findings: Collection[ValidationFinding]) -> None:
     """Store the findings of `validate` on a submission; earlier findings are replaced."""
     key = f"{Kind.VALIDATE} {entry}"
     with database.write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
-        put_annotations(connection, {key: list(found)})
+        put_annotations(connection, {key: list(findings)})
 
 
 def put_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
@@ -203,14 +205,18 @@ def find_annotations(connection: Connection, kind: Kind, subjects: Collection[st
 
 def read_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
-    entries = {name: asked.id_without_marks for name in estimators if (asked := EstimatorId.read(name)).submitted}
-    found = read_annotations(database, Kind.VALIDATE, set(entries.values()))
-    lists = {name: found[entry] for name, entry in entries.items() if found.get(entry)}
+    entries = {
+        name: estimator_id.id_without_marks for name in estimators if (estimator_id := EstimatorId.read(name)).submitted
+    }
+    annotations = read_annotations(database, Kind.VALIDATE, set(entries.values()))
+    lists = {name: annotations[entry] for name, entry in entries.items() if annotations.get(entry)}
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
 
 
-def export_annotations(database: Database, exported: Collection[RunResult], kept: Mapping[str, float]) -> bytes:
-    """Return the annotations that these rows need as JSON, with the shares `kept` from the store's folder."""
+def export_annotations(
+    database: Database, exported: Collection[RunResult], prediction_stability: Mapping[str, float]
+) -> bytes:
+    """Return the annotations that these rows need as JSON; `prediction_stability` has shares by rankings checksum."""
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.read(result.run.cell.estimator) for result in exported}
     subjects = {
@@ -218,24 +224,26 @@ def export_annotations(database: Database, exported: Collection[RunResult], kept
         Kind.KEPT: rankings,
         Kind.MASKS: {result.run.key for result in exported},
     }
-    found = {
+    annotations = {
         f"{kind} {subject}": value
         for kind, wanted in subjects.items()
         for subject, value in read_annotations(database, kind, wanted).items()
     }
-    found |= {f"{Kind.KEPT} {checksum}": share for checksum, share in kept.items() if checksum in rankings}
-    return json.dumps(found, sort_keys=True).encode()
+    annotations |= {
+        f"{Kind.KEPT} {checksum}": share for checksum, share in prediction_stability.items() if checksum in rankings
+    }
+    return json.dumps(annotations, sort_keys=True).encode()
 
 
 def check_annotations(text: bytes) -> dict[str, Any]:
     """Read and check the annotations of an export; raise ValueError if one is invalid."""
-    found = {}
+    checked = {}
     for key, value in dict(json.loads(text)).items():
         kind, _, subject = key.partition(" ")
         if len(subject) > 400 or not _is_sound(kind, value):
             raise ValueError(f"'{key[:60]}' is not a valid annotation")
-        found[key] = value
-    return found
+        checked[key] = value
+    return checked
 
 
 def _is_sound(kind: str, value: Any) -> bool:

@@ -22,16 +22,18 @@ def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, s
     path = workspace.root / _FILE
     with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
         known = _read_speeds(workspace) | {_make_network_key(suite): {"device": device, **speeds}}
-        write_atomically(path, lambda place: place.write_text(json.dumps(known, indent=1)), path.with_suffix(".new"))
+        write_atomically(
+            path, lambda temporary: temporary.write_text(json.dumps(known, indent=1)), path.with_suffix(".new")
+        )
 
 
 def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
     """Return a message if compilation was measured to make training of a suite's network faster; otherwise empty."""
-    found = _read_speeds(workspace).get(_make_network_key(suite), {})
-    plain, compiled = found.get(UNCOMPILED), found.get(COMPILED)
+    speeds = _read_speeds(workspace).get(_make_network_key(suite), {})
+    plain, compiled = speeds.get(UNCOMPILED), speeds.get(COMPILED)
     if not (isinstance(plain, float) and isinstance(compiled, float) and compiled >= _PAYS * plain):
         return ""
-    seen = f"{compiled:,.0f} images/s instead of {plain:,.0f} on {found['device']}"
+    seen = f"{compiled:,.0f} images/s instead of {plain:,.0f} on {speeds['device']}"
     return f"compiling {_make_network_key(suite)}, because doctor measured {seen}"
 
 
@@ -44,6 +46,6 @@ def _read_speeds(workspace: Workspace) -> dict[str, dict[str, float | str]]:
     """Return all stored speeds; empty if the file is missing or damaged, because speeds affect only running time."""
     try:
         known = json.loads((workspace.root / _FILE).read_text())
-        return {name: dict(found) for name, found in dict(known).items()}
+        return {name: dict(speeds) for name, speeds in dict(known).items()}
     except (OSError, ValueError, TypeError):
         return {}

@@ -92,11 +92,11 @@ class ExportedFile:
             self._file = pq.ParquetFile(path, thrift_string_size_limit=min(max(size, 1), 2**31 - 1))
             schema = self._file.schema_arrow
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
-            found = self.metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]
-        if found != FORMAT or not schema.equals(COLUMNS):
+            file_format = self.metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]
+        if file_format != FORMAT or not schema.equals(COLUMNS):
             seen = "is not an export"
-            if found and found != FORMAT:
-                seen = f"has format {found}, but this version reads format {FORMAT}"
+            if file_format and file_format != FORMAT:
+                seen = f"has format {file_format}, but this version reads format {FORMAT}"
             raise StoreError(f"{path} {seen}; export the results again with this version")
         self._check_footer()
 
@@ -174,8 +174,8 @@ def export_results(
     """
     sources = {name: entry.source for name, entry in find_entries(store.database).items()}
     with store.database.read() as connection:
-        found = connection.execute(select(schema.results).order_by("key"))
-        stored = [read_result(row) for row in found if keys is None or row.key in keys]
+        rows = connection.execute(select(schema.results).order_by("key"))
+        stored = [read_result(row) for row in rows if keys is None or row.key in keys]
     about = {**(COLUMNS.metadata or {}), _ANNOTATIONS: export_annotations(store.database, stored, prediction_stability)}
     data, places = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
     about |= {_NOTES: _export_notes(note for note in read_image_notes(store.database) if note.data in data)}
@@ -292,20 +292,20 @@ def read_suites_of_file(path: Path) -> list[SuiteSpec]:
     return _read_metadata(ExportedFile(path).metadata, path)[1]
 
 
-def _check_totals(connection: Connection, found: set[tuple[str, int]], path: Path) -> None:
+def _check_totals(connection: Connection, totals: set[tuple[str, int]], path: Path) -> None:
     """Refuse rows on the same images with different numbers of images: leaderboards compare image by image.
 
-    `found` has the fingerprint and number of images of each row of the file, of which the new ones are stored already.
+    `totals` has the fingerprint and number of images of each row of the file, of which the new ones are stored already.
     """
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
-    rows = select_matching(connection, stored, schema.results.c.data, {data for data, _ in found})
-    _refuse_two_totals(found, {(row.data, row.total) for row in rows}, path)
+    rows = select_matching(connection, stored, schema.results.c.data, {data for data, _ in totals})
+    _refuse_two_totals(totals, {(row.data, row.total) for row in rows}, path)
 
 
-def _refuse_two_totals(found: set[tuple[str, int]], stored: set[tuple[str, int]], path: Path) -> None:
-    for data, total in sorted(found):
-        if others := [other for same, other in stored | found if same == data and other != total]:
-            seen = f"{path} has rows on {total} images of {data[:8]}, but other rows have {min(others)}"
+def _refuse_two_totals(totals: set[tuple[str, int]], stored: set[tuple[str, int]], path: Path) -> None:
+    for data, total in sorted(totals):
+        if other_totals := [other for same, other in stored | totals if same == data and other != total]:
+            seen = f"{path} has rows on {total} images of {data[:8]}, but other rows have {min(other_totals)}"
             raise StoreError(f"{seen}, so nothing was added; export the results again")
 
 
@@ -332,16 +332,16 @@ def _export_notes(notes: Iterable[ImageNote]) -> bytes:
 
 def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
     """Return the contents of a file besides its rows: notes on images, suites, and notes on submissions."""
-    what = "images"
+    section = "images"
     try:
-        found = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
-        notes = [check_note(note) for note in found if note.kind == LOCAL]
-        what = "suites"
+        image_notes = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
+        notes = [check_note(note) for note in image_notes if note.kind == LOCAL]
+        section = "suites"
         suites = [read_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
-        what = "entries"
+        section = "entries"
         return notes, suites, check_annotations(metadata.get(_ANNOTATIONS, b"{}"))
     except _ODD as error:
-        raise _make_error(f"{path}: its notes on {what} cannot be read", error) from None
+        raise _make_error(f"{path}: its notes on {section} cannot be read", error) from None
 
 
 def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> RunResult:

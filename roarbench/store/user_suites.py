@@ -49,7 +49,7 @@ def _make_row(suite: SuiteSpec) -> dict[str, str]:
 
 def read_suites(database: Database) -> list[SuiteSpec]:
     """Return the stored suites from files, oldest first, without those that this version cannot read."""
-    found = []
+    stored_suites = []
     with database.read() as connection:
         if not inspect(connection).has_table(suites.name):
             return []
@@ -58,8 +58,8 @@ def read_suites(database: Database) -> list[SuiteSpec]:
         with suppress(CallerError, KeyError, TypeError, ValueError):
             suite = read_suite_record(json.loads(row.record))
             if suite.name_in_commands == row.id:
-                found.append(_set_dataset_folder(suite, row.folder))
-    return found
+                stored_suites.append(_set_dataset_folder(suite, row.folder))
+    return stored_suites
 
 
 def _set_dataset_folder(suite: SuiteSpec, folder: str) -> SuiteSpec:
@@ -80,10 +80,10 @@ def trust_network(suite: SuiteSpec) -> None:
             _save_source(_find_trusted_folder(), source)
 
 
-def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
+def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path) -> None:
     """Refuse to execute a network's file that this user does not trust; save a copy in the store's folder to read.
 
-    `named` is the SHA-256 of a file that the user trusts; it may be empty.
+    `trusted_digest` is the SHA-256 of a file that the user trusts; it may be empty.
 
     Raises:
         CallerError: The suite has such a file.
@@ -91,19 +91,19 @@ def refuse_untrusted_network(suite: SuiteSpec, named: str, store: Path) -> None:
     """
     for source in _list_network_sources(suite):
         digest = sha256(source.encode()).hexdigest()
-        if named == digest or (_find_trusted_folder() / f"{digest}.py").exists():
+        if trusted_digest == digest or (_find_trusted_folder() / f"{digest}.py").exists():
             continue
         path = _save_source(store / "imported-networks", source)
-        what = f"{suite.described_network} with your rights, a file that came with imported results"
+        danger = f"{suite.described_network} with your rights, a file that came with imported results"
         begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
-        seen = f"{suite.name_in_commands} would run {what}: {begin}"
+        seen = f"{suite.name_in_commands} would run {danger}: {begin}"
         raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")
 
 
 def _list_network_sources(suite: SuiteSpec) -> list[str]:
     """Return the sources of the files that define a suite's networks, each once."""
-    found = [suite.network_source, *(each.source for each in suite.networks)]
-    return [source for source in dict.fromkeys(found) if source]
+    sources = [suite.network_source, *(network.source for network in suite.networks)]
+    return [source for source in dict.fromkeys(sources) if source]
 
 
 def _find_trusted_folder() -> Path:
@@ -116,5 +116,7 @@ def _save_source(folder: Path, source: str) -> Path:
     if not path.exists():
         with convert_write_errors(path):
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, lambda place: place.write_bytes(source.encode()), path.with_suffix(".partial"))
+            write_atomically(
+                path, lambda temporary: temporary.write_bytes(source.encode()), path.with_suffix(".partial")
+            )
     return path

@@ -49,7 +49,7 @@ class Workspace:
             with lock_file(self.root / ".identity.lock", self.root), convert_write_errors(path):
                 if not path.exists():
                     write_atomically(
-                        path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new")
+                        path, lambda temporary: temporary.write_text(secrets.token_hex(16)), path.with_suffix(".new")
                     )
         return path.read_text()
 
@@ -65,7 +65,7 @@ class Workspace:
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(f".{secrets.token_hex(8)}")
-            write_atomically(path, lambda place: place.write_bytes(source), temporary)
+            write_atomically(path, lambda target: target.write_bytes(source), temporary)
 
     def read_submission(self, entry: str) -> bytes:
         """Return the file of a submission by id, after a check of its hash; parameters and twins are ignored."""
