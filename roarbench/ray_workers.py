@@ -144,7 +144,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
-        self._place = _ActorSetup(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
+        self._setup = _ActorSetup(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
         self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
         self._idle: list[_RayWorker] = []
         self._starting: dict[Any, _RayWorker] = {}
@@ -160,7 +160,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
     @property
     def gpus(self) -> int:
         """Return the cluster's current number of GPUs; 0 if the workers use CPU cores."""
-        return _count_gpus() if self._place.sharing else 0
+        return _count_gpus() if self._setup.sharing else 0
 
     @property
     def idle(self) -> int:
@@ -209,7 +209,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
     def _start_worker(self, starts: int = 0, failed: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()
-        self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
+        self._starting[actor.prepare.remote(self._setup)] = _RayWorker(actor, starts, failed)
 
     def _handle_started_worker(self, reference: Any) -> None:
         """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""

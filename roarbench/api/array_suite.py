@@ -99,14 +99,14 @@ def write_array_suite(
     given = _convert_network(model, splits[Split.TEST].images, network, say)
     for split, one in splits.items():
         check_labels(one.labels, given.classes, f"{split} labels")
-    kept = find_value_range(next(iter(splits.values())).images.numpy())
-    pixels = {split: quantize(one.images.numpy(), kept) for split, one in splits.items()}
-    _check_steps(splits, pixels, kept, given, say)
+    value_range = find_value_range(next(iter(splits.values())).images.numpy())
+    pixels = {split: quantize(one.images.numpy(), value_range) for split, one in splits.items()}
+    _check_steps(splits, pixels, value_range, given, say)
     text = _write_suite_text(settings, splits, given)
     state = given.state
     hashed = hashlib.sha256(text.encode() + given.source.encode())
     labels = [one.labels for one in splits.values()]
-    for part in (*pixels.values(), *labels, *kept, *(value.numpy() for value in state.values())):
+    for part in (*pixels.values(), *labels, *value_range, *(value.numpy() for value in state.values())):
         hashed.update(np.ascontiguousarray(part).tobytes())
     folder = root / "arrays" / f"{settings['name']}-{hashed.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
@@ -115,8 +115,8 @@ def write_array_suite(
             for split, one in splits.items():
                 _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], one.labels)
             (folder / "network.py").write_text(given.source, "utf-8")
-            scale = 255 / (kept.high - kept.low)  # stored pixels have 256 steps
-            norm = {"mean": (-kept.low * scale).tolist(), "std": scale.tolist(), "range": 255}
+            scale = 255 / (value_range.high - value_range.low)  # stored pixels have 256 steps
+            norm = {"mean": (-value_range.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
             parse_suite(text, folder / "suite.toml")
             if any(find_protocol(one).trains for one in settings["protocols"]):
@@ -149,26 +149,26 @@ def _check_protocols(names: Iterable[str], splits: Mapping[Split, GivenSplit]) -
 @contextmanager
 def _removing_refused(folder: Path) -> Iterator[None]:
     """Remove a new folder again if the suite in it is refused; the message then names the arguments, not its file."""
-    created = [each for each in (folder, *folder.parents) if not each.exists()]
+    created = [created_folder for created_folder in (folder, *folder.parents) if not created_folder.exists()]
     try:
         yield
     except CallerError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        for each in created[1:]:
+        for created_folder in created[1:]:
             with suppress(OSError):  # another process uses it
-                each.rmdir()
-        place = rf"^{re.escape(str(folder))}\S*?[:,] (\[\[block\]\] \d+: )?"
-        raise CallerError(re.sub(place, "", str(error)), error.hint) from None
+                created_folder.rmdir()
+        location = rf"^{re.escape(str(folder))}\S*?[:,] (\[\[block\]\] \d+: )?"
+        raise CallerError(re.sub(location, "", str(error)), error.hint) from None
 
 
 def _read_splits(train: Arrays | None, test: Arrays) -> dict[Split, GivenSplit]:
     """Return the given splits, training images first; CallerError if there are none, or if they do not fit together."""
     given = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
-    found = {split: _read_pair(one, split) for split, one in given.items()}
-    shapes = {tuple(one.images.shape[1:]) for one in found.values()}
+    splits = {split: _read_pair(one, split) for split, one in given.items()}
+    shapes = {tuple(one.images.shape[1:]) for one in splits.values()}
     if len(shapes) > 1:
         raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected a single shape")
-    return found
+    return splits
 
 
 def _read_pair(pair: Any, split: Split) -> GivenSplit:
@@ -207,27 +207,27 @@ def _convert_network(model: nn.Module, images: Tensor, file: str, say: Callable[
     return given
 
 
-def _read_source_and_function_name(named: str) -> tuple[str, str]:
+def _read_source_and_function_name(argument: str) -> tuple[str, str]:
     """Split FILE.py:FUNCTION into the source and the function."""
-    file, _, function = named.rpartition(":")
+    file, _, function = argument.rpartition(":")
     try:
         return Path(file).read_text("utf-8"), function
     except (OSError, UnicodeDecodeError) as error:
         seen = getattr(error, "strerror", None) or "it is not UTF-8"
         raise CallerError(
-            f"network is '{named}': cannot read {file or 'it'} ({seen}); write FILE.py:FUNCTION"
+            f"network is '{argument}': cannot read {file or 'it'} ({seen}); write FILE.py:FUNCTION"
         ) from None
 
 
 def _check_steps(
     splits: Mapping[Split, GivenSplit],
     pixels: Mapping[Split, NDArray[np.uint8]],
-    kept: ValueRange,
+    value_range: ValueRange,
     given: GivenNetwork,
     say: Callable[[str], object],
 ) -> None:
     """Report how storing images in 256 steps changes them; CallerError if test images exceed the training range."""
-    low, high = (torch.from_numpy(end)[:, None, None] for end in kept)
+    low, high = (torch.from_numpy(end)[:, None, None] for end in value_range)
     step = (high - low) / 255
     for split, one in splits.items():
         beyond = (one.images < low - step / 2) | (one.images > high + step / 2)
@@ -237,7 +237,8 @@ def _check_steps(
             raise CallerError(f"{seen} training images; normalise both alike, or write x_test.clip(LOW, HIGH)")
         if beyond.any():
             seen = f"{int(beyond.sum())} values of {split} images are far from all others"
-            say(f"{seen}; they are clipped to {kept.low.round(2).tolist()} to {kept.high.round(2).tolist()}")
+            lowest, highest = (end.round(2).tolist() for end in value_range)
+            say(f"{seen}; they are clipped to {lowest} to {highest}")
     some = splits[Split.TEST].images[:_TRIED]
     again = (torch.from_numpy(pixels[Split.TEST][:_TRIED]) * step + low).float()
     with borrow_networks([given.model]):
@@ -291,10 +292,10 @@ def _accepts_smaller_images(given: GivenNetwork, images: Tensor) -> bool:
         side = round(share * images.shape[2])
         try:
             with torch.inference_mode():
-                found = read_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
+                logits = read_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
         except Exception:  # the caller's network may raise anything
             return False
-        if tuple(found.shape) != (2, given.classes):
+        if tuple(logits.shape) != (2, given.classes):
             return False
     return True
 
@@ -317,7 +318,7 @@ def find_and_write_peak_learning_rate(path: Path, say: Callable[[str], object]) 
     with lock_file(path.with_suffix(".lock")):
         if _is_untried(path):  # another process may have tuned the suite before the lock was free
             text = tune_learning_rate_and_sides(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
-            write_atomically(path, lambda place: place.write_text(text, "utf-8"), path.with_suffix(".new"))
+            write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".new"))
     return True
 
 

@@ -26,7 +26,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
         if not isinstance(model, nn.Module):
             raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     modes = _read_modes(models)
-    gradients = [(each, each.requires_grad, each.grad) for each in _list_parameters(models)]
+    gradients = [(weight, weight.requires_grad, weight.grad) for weight in _list_parameters(models)]
     with keep_global_generators():
         try:
             for model in models:
@@ -43,7 +43,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
 
 
 def _list_parameters(models: Sequence[nn.Module]) -> list[nn.Parameter]:
-    return [each for model in models for each in model.parameters() if not is_lazy(each)]
+    return [parameter for model in models for parameter in model.parameters() if not is_lazy(parameter)]
 
 
 @contextmanager

@@ -170,15 +170,15 @@ class _FunctionTrial(NamedTuple):
         images, targets = self.images[rows], self.targets[rows]
         generator = torch.Generator().manual_seed(int(rows[0]))
         before = generator.get_state()
-        found = self.estimate(self.model, images, targets, generator)
-        if not isinstance(found, Tensor):
-            raise CallerError(f"{self.name} returned {type(found).__name__}, expected a torch.Tensor or a NumPy array")
-        check_map_shape(f"the maps of {self.name}", tuple(found.shape), tuple(images.shape))
-        if not found.isfinite().all():
+        maps = self.estimate(self.model, images, targets, generator)
+        if not isinstance(maps, Tensor):
+            raise CallerError(f"{self.name} returned {type(maps).__name__}, expected a torch.Tensor or a NumPy array")
+        check_map_shape(f"the maps of {self.name}", tuple(maps.shape), tuple(images.shape))
+        if not maps.isfinite().all():
             raise CallerError(f"the maps of {self.name} have values that are NaN or infinite; expected finite numbers")
         if not torch.equal(images, self.images[rows]) or not torch.equal(targets, self.targets[rows]):
             raise CallerError(f"{self.name} changed its images or targets in place; use a .clone()")
-        return found.detach(), not torch.equal(before, generator.get_state())
+        return maps.detach(), not torch.equal(before, generator.get_state())
 
 
 class _Evaluation(NamedTuple):
@@ -202,9 +202,9 @@ class _Evaluation(NamedTuple):
         for name, one in made.items():
             if isinstance(one, dict):
                 names[name] = self._evaluate_maps(name, one, rows)
-        found = SuiteResult.read(self.suite.fitted, self.suite.question, names)
-        others = [name for name in self.suite.fitted.ranked_estimators if name in found.stored.by_estimator]
-        return replace(found, rows=tuple(dict.fromkeys((*rows, *others))))
+        result = SuiteResult.read(self.suite.fitted, self.suite.question, names)
+        stored_rows = [name for name in self.suite.fitted.ranked_estimators if name in result.stored.by_estimator]
+        return replace(result, rows=tuple(dict.fromkeys((*rows, *stored_rows))))
 
     def _store_submission(self, made: Submission, trusted: bool) -> str:
         """Store a submission (checked first if it runs in the sandbox) and return the id of its row."""
@@ -233,20 +233,20 @@ class _Evaluation(NamedTuple):
         blocks = tuple(block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain))
         if blocks == plan.blocks:
             return plan
-        asked, all_of = ({block.protocol.name: None for block in each} for each in (blocks, plan.blocks))
-        left = ", ".join(protocol for protocol in all_of if protocol not in asked)
+        possible, all_of = ({block.protocol.name: None for block in part} for part in (blocks, plan.blocks))
+        left = ", ".join(protocol for protocol in all_of if protocol not in possible)
         if not blocks:
             seen = f"{name} has maps of test images only, but {left} of {plan.title} also needs maps of training images"
             raise CallerError(f'{seen}; pass {{"test": maps, "train": maps}}')
-        run = ", ".join(asked)
+        run = ", ".join(possible)
         self.console.print(f"{name} is run under {run}; {left} also needs maps of training images", soft_wrap=True)
         return replace(plan, blocks=blocks)
 
     def _select_part(self, plan: Plan, ids: Collection[str]) -> Plan:
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
         entries = [row for row in ids if find_estimator(row).submitted]
-        others = [row for row in ids if row not in entries] if ids else None
-        return select_part(plan, others, entries, self.seeds, self.protocol)
+        built_in = [row for row in ids if row not in entries] if ids else None
+        return select_part(plan, built_in, entries, self.seeds, self.protocol)
 
     def _run(self, part: Plan) -> tuple[str, ...]:
         """Run the missing runs of a part; return its rows, or raise RunError with all failures."""
@@ -254,7 +254,7 @@ class _Evaluation(NamedTuple):
         finished = run_suite(request, workspace, self.results, self.console)
         if finished.failed:
             failed = list_run_failures(finished.suite_results, self.results)
-            reasons = dict.fromkeys(f"{each['estimator']}: {each['reason']}" for each in failed)
+            reasons = dict.fromkeys(f"{failure['estimator']}: {failure['reason']}" for failure in failed)
             raise RunError("; ".join(reasons) or f"{finished.failed} runs failed")
         return part.estimators
 
@@ -269,12 +269,12 @@ def read_maps(name: str, given: object) -> Maps:
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
         keys = "the keys are `test` and, for protocols that need it, `train`"
         raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
-    listed = {key: found if isinstance(found, list | tuple) else [found] for key, found in by_split.items()}
-    return {Split(key): [_read_array(name, one) for one in found] for key, found in listed.items()}
+    listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
+    return {Split(key): [_read_array(name, one) for one in arrays] for key, arrays in listed.items()}
 
 
-def _read_array(name: str, found: Any) -> NDArray[np.float32]:
-    values = to_array(found)
+def _read_array(name: str, given: Any) -> NDArray[np.float32]:
+    values = to_array(given)
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
@@ -286,8 +286,8 @@ def _read_array(name: str, found: Any) -> NDArray[np.float32]:
 def make_maps_submission(name: str, maps: Maps) -> Submission:
     """Return a submission that stores the checksums of these maps; it cannot compute maps itself."""
     sums = {
-        split.value: [hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in found]
-        for split, found in maps.items()
+        split.value: [hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in arrays]
+        for split, arrays in maps.items()
     }
     return check_source(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
 
@@ -295,12 +295,12 @@ def make_maps_submission(name: str, maps: Maps) -> Submission:
 def check_maps(name: str, maps: Maps, work: JobContext) -> None:
     """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
     shape = work.images.record.shape
-    for split, found in maps.items():
+    for split, arrays in maps.items():
         n, references = len(work.images[split].labels), work.suite.references
-        if len(found) != references:
-            seen = f"{name} has {len(found)} sets of maps of {split} images"
+        if len(arrays) != references:
+            seen = f"{name} has {len(arrays)} sets of maps of {split} images"
             raise CallerError(f"{seen}, expected {references}: one for each reference")
-        for number, one in enumerate(found):
+        for number, one in enumerate(arrays):
             check_map_shape(f"maps {number} of {name}", one.shape, (n, *shape))
 
 

@@ -72,8 +72,8 @@ class Explainers:
         """Compute the maps that may only be made in the calling thread: of the caller's functions and by tracing."""
         traced = {name: row for name, row in self.table.items() if row.traces_network}
         made = self._make_maps(traced.values(), explained)
-        found = {name: made[row.id] for name, row in traced.items()}
-        return found | {name: call(explained) for name, call in self.others.items()}
+        maps = {name: made[row.id] for name, row in traced.items()}
+        return maps | {name: call(explained) for name, call in self.others.items()}
 
     def rank(self, explained: ExplainedBatch, called: Maps, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
         """Rank the features of the images by each estimator's map; CallerError for unusable maps.
@@ -110,12 +110,12 @@ class Explainers:
             return None
 
         called = []
-        for each in batches:
-            unchanged = refuse_changes_of_network(each.model, ", ".join(self.others)) if self.others else nullcontext()
-            with unchanged, self._report_all_failures(each):
-                called.append(self.call_functions(each))
-        for each, error in zip(batches, threads.map(try_batch, zip(batches, called, strict=True)), strict=True):
-            with self._report_all_failures(each):
+        for batch in batches:
+            unchanged = refuse_changes_of_network(batch.model, ", ".join(self.others)) if self.others else nullcontext()
+            with unchanged, self._report_all_failures(batch):
+                called.append(self.call_functions(batch))
+        for batch, error in zip(batches, threads.map(try_batch, zip(batches, called, strict=True)), strict=True):
+            with self._report_all_failures(batch):
                 if error:
                     raise error
 
@@ -141,57 +141,59 @@ class Explainers:
             except (CallerError, RunError) as error:
                 faults[name] = str(error)
         why = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
-        said = f"network {explained.number + 1} cannot be explained by {why}"
+        message = f"network {explained.number + 1} cannot be explained by {why}"
         if len(faults) > 1 or not why.endswith(" out"):
-            said += f"; leave out {', '.join(faults)}"
-        return CallerError(said) if faults else None
+            message += f"; leave out {', '.join(faults)}"
+        return CallerError(message) if faults else None
 
     def _make_maps(self, estimators: Iterable[Estimator], explained: ExplainedBatch) -> Maps:
         """Make maps by id; for estimators that trace the network, it has no `_Centred` wrapper."""
         rows = list({row.id: row for row in estimators}.values())
         traced = [row for row in rows if row.traces_network]
         batch = Batch(explained.images, explained.targets, explained.ids)
-        found: Maps = {}
+        maps: Maps = {}
         if traced:
-            found |= compute_importance_maps(traced, explained.model, batch, self.black)
+            maps |= compute_importance_maps(traced, explained.model, batch, self.black)
         if centred := [row for row in rows if row not in traced]:
             mean = self.mean.to(explained.images)
             batch, model = batch._replace(images=explained.images - mean), _Centred(explained.model, mean).eval()
             black = self.black - self.mean
             # beside their baselines, half of the images take as much memory
             doubled = [row for row in centred if row.passes_baseline]
-            if others := [row for row in centred if row not in doubled]:
-                found |= compute_importance_maps(others, model, batch, black)
+            if undoubled := [row for row in centred if row not in doubled]:
+                maps |= compute_importance_maps(undoubled, model, batch, black)
             if doubled:
                 middle = (len(explained.rows) + 1) // 2
                 parts = [
                     batch.select_rows(slice(start, start + middle)) for start in range(0, len(explained.rows), middle)
                 ]
                 made = [compute_importance_maps(doubled, model, part, black) for part in parts]
-                found |= {name: torch.cat([part[name] for part in made]) for name in made[0]}
-        return found
+                maps |= {name: torch.cat([part[name] for part in made]) for name in made[0]}
+        return maps
 
 
 def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
     """Read a caller's estimators: a mapping from names, or a list of built-in ids; the table's controls come first."""
     keep_freed_cpu_memory()  # this process makes the maps
     listed = [given] if isinstance(given, str) else given
-    named = listed if isinstance(listed, Mapping) else _name_ids(listed)
-    if not named:
+    by_name = listed if isinstance(listed, Mapping) else _name_ids(listed)
+    if not by_name:
         raise CallerError('there are no estimators; write {"ig": "ig", "mine": my_function}')
-    if taken := [name for name in controls if named.get(name, name) is not name and named.get(name) != name]:
+    if taken := [name for name in controls if by_name.get(name, name) is not name and by_name.get(name) != name]:
         raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
-    named = dict.fromkeys(controls) | {name: name for name in controls} | dict(named)
-    if wrong := [name for name in named if not isinstance(name, str)]:
+    by_name = dict.fromkeys(controls) | {name: name for name in controls} | dict(by_name)
+    if wrong := [name for name in by_name if not isinstance(name, str)]:
         raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a string")
-    for name, one in named.items():
+    for name, one in by_name.items():
         if isinstance(one, str | Path) and Path(one).suffix == ".py":
             seen = f"{name} is the file {one}, and only rb.evaluate runs files (in the sandbox)"
             raise CallerError(f"{seen}; pass its function: from {Path(one).stem} import estimate")
-    table = {name: _find_estimator_or_control(one) for name, one in named.items() if isinstance(one, str)}
-    others = {name: _read_explainer(name, one, images, networks) for name, one in named.items() if name not in table}
+    table = {name: _find_estimator_or_control(one) for name, one in by_name.items() if isinstance(one, str)}
+    functions = {
+        name: _read_explainer(name, one, images, networks) for name, one in by_name.items() if name not in table
+    }
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
-    return Explainers(tuple(named), table, others, mean[:, None, None], black[:, None, None])
+    return Explainers(tuple(by_name), table, functions, mean[:, None, None], black[:, None, None])
 
 
 def _check_finite(maps: Tensor, rows: Tensor) -> None:
@@ -246,8 +248,8 @@ class _Centred(nn.Module):
         self.model, self.mean = model, mean
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.model(images + self.mean)
-        return found
+        logits: Tensor = self.model(images + self.mean)
+        return logits
 
 
 def _wrap_function(name: str, given: Callable[..., Any]) -> Explainer:
@@ -256,10 +258,10 @@ def _wrap_function(name: str, given: Callable[..., Any]) -> Explainer:
 
     def explain(explained: ExplainedBatch) -> Tensor:
         generator = torch.Generator().manual_seed(int(explained.ids[0]))
-        found = call(explained.model, explained.images.clone(), explained.targets.clone(), generator)
-        if not isinstance(found, Tensor | np.ndarray):
-            raise CallerError(f"{name} returned {describe_type(found)}, expected a tensor or an array of maps")
-        return to_tensor(found, f"maps of {name}")
+        maps = call(explained.model, explained.images.clone(), explained.targets.clone(), generator)
+        if not isinstance(maps, Tensor | np.ndarray):
+            raise CallerError(f"{name} returned {describe_type(maps)}, expected a tensor or an array of maps")
+        return to_tensor(maps, f"maps of {name}")
 
     return explain
 
@@ -321,4 +323,4 @@ def _wrap_arrays(name: str, given: Any, images: Tensor, networks: int) -> Explai
             _check_finite(one, torch.arange(len(images)))
         except CallerError as error:
             raise CallerError(f"{name}: {error}") from None
-    return lambda asked: made[asked.number][asked.rows]
+    return lambda explained: made[explained.number][explained.rows]

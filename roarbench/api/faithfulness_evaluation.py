@@ -69,7 +69,7 @@ def check(
     columns = [Column(order, fill, _select_levels(fill, steps)) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
     with borrow_networks(models):
-        networks = [prepare_network(each, pixels, _name_network(number)) for number, each in enumerate(models)]
+        networks = [prepare_network(network, pixels, _name_network(number)) for number, network in enumerate(models)]
         threads, logits = NetworkThreads.start(networks, pixels)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
@@ -106,13 +106,15 @@ def _make_table(answers: Mapping[str, MapScores], untouched: NDArray[np.bool_], 
     fixed = {(column, CONTROLS[0]) for column in levels}
     for column in request.columns:
         weights = np.asarray(compute_area_weights((0.0, *column.levels)))
-        areas = np.stack([weights @ np.vstack([untouched, each.correct[column.title]]) for each in answers.values()])
+        areas = np.stack(
+            [weights @ np.vstack([untouched, scores.correct[column.title]]) for scores in answers.values()]
+        )
         over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
         gains[column.title] = dict(zip(answers, bootstrap_means(over, Bootstrap()), strict=True))
     own = make_own_network_table(answers, request) if request.agreed.any() else None
     if own:
         nothing = Sample(0.0, np.zeros(Bootstrap().resamples))
-        gains[OWN] = {name: found.gain if found else nothing for name, found in own.gains.items()}
+        gains[OWN] = {name: own_gain.gain if own_gain else nothing for name, own_gain in own.gains.items()}
         levels[OWN] = own.levels
-        fixed |= {(OWN, name) for name, found in own.gains.items() if found is None}
+        fixed |= {(OWN, name) for name, own_gain in own.gains.items() if own_gain is None}
     return CheckTable(gains, levels, len(untouched), own, frozenset(fixed), float(untouched.mean()))

@@ -72,12 +72,12 @@ class CheckTable(GainTable):
     @property
     def leaders(self) -> dict[str, str | None]:
         """Return the estimator with the largest gain in each column; None for a tie."""
-        found: dict[str, str | None] = {}
+        leaders_by_column: dict[str, str | None] = {}
         for column, rows in self.gains.items():
             best = max(row.value for row in rows.values())
-            first, *others = (name for name, row in rows.items() if row.value == best)
-            found[column] = None if others else first
-        return found
+            first, *tied = (name for name, row in rows.items() if row.value == best)
+            leaders_by_column[column] = None if tied else first
+        return leaders_by_column
 
     @property
     def reversed(self) -> list[tuple[str, str]]:
@@ -91,9 +91,9 @@ class CheckTable(GainTable):
             for column, rows in self.gains.items()
             for one, two in pairs
         }
-        found = judge_comparisons(family)
+        comparisons = judge_comparisons(family)
         both = {Verdict.BETTER, Verdict.WORSE}
-        return [pair for pair in pairs if both <= {found[column, *pair].verdict for column in self.gains}]
+        return [pair for pair in pairs if both <= {comparisons[column, *pair].verdict for column in self.gains}]
 
     @property
     def disagreement(self) -> str:
@@ -104,10 +104,10 @@ class CheckTable(GainTable):
         pairs = self.reversed
         if not pairs:
             return f"{leads}; no pair of rows has significantly opposite orders in two columns."
-        named = ", ".join(f"{one} and {two}" for one, two in pairs[:_SHOWN])
+        listed_pairs = ", ".join(f"{one} and {two}" for one, two in pairs[:_SHOWN])
         more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
         count = format_count(len(pairs), "pair")
-        return f"{leads}; {count} of rows with significantly opposite orders in two columns: {named}{more}."
+        return f"{leads}; {count} of rows with significantly opposite orders in two columns: {listed_pairs}{more}."
 
     @property
     def caption(self) -> str:

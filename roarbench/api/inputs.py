@@ -33,31 +33,31 @@ class ValueRange(NamedTuple):
     high: NDArray[np.float64]
 
 
-def to_array(given: Any, what: str = "the values", wanted: str = "real numbers") -> NDArray[Any]:
+def to_array(given: Any, subject: str = "the values", wanted: str = "real numbers") -> NDArray[Any]:
     """Convert an array, a tensor or nested lists of numbers to a numeric array in native byte order."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-        raise CallerError(f"{what} are a masked array; write {what.rpartition(' ')[2]}.filled(VALUE)")
+        raise CallerError(f"{subject} are a masked array; write {subject.rpartition(' ')[2]}.filled(VALUE)")
     try:
-        found = _detach(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
-        found = found.astype(found.dtype.newbyteorder("="), copy=False)
+        array = _detach(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
         seen = describe_error(error)
-        raise CallerError(f"{what} cannot be read as an array ({seen}); pass one array or tensor") from None
-    if found.dtype == object and found.size and all(isinstance(one, Real) for one in found.flat):
-        found = np.array(found.tolist())  # from pandas
-    if found.dtype.kind not in "biuf":
-        raise CallerError(f"{what} {_describe_values(found)}, expected {wanted}")
-    return np.ascontiguousarray(found) if found.ndim else found
+        raise CallerError(f"{subject} cannot be read as an array ({seen}); pass one array or tensor") from None
+    if array.dtype == object and array.size and all(isinstance(one, Real) for one in array.flat):
+        array = np.array(array.tolist())  # from pandas
+    if array.dtype.kind not in "biuf":
+        raise CallerError(f"{subject} {_describe_values(array)}, expected {wanted}")
+    return np.ascontiguousarray(array) if array.ndim else array
 
 
-def _describe_values(found: NDArray[Any]) -> str:
+def _describe_values(array: NDArray[Any]) -> str:
     """Describe values that are not numbers, as the predicate of a sentence."""
-    if not found.size or found.dtype.kind not in "OUS":
-        return f"have type {found.dtype}"
-    first = next((one for one in found.flat if not isinstance(one, Real)), None)
+    if not array.size or array.dtype.kind not in "OUS":
+        return f"have type {array.dtype}"
+    first = next((one for one in array.flat if not isinstance(one, Real)), None)
     if isinstance(first, str | bytes):
         return f"are text, such as {str(first)!r}"
-    return f"are {describe_type(first)}" if found.ndim == 0 else f"hold {describe_type(first)}"
+    return f"are {describe_type(first)}" if array.ndim == 0 else f"hold {describe_type(first)}"
 
 
 def _detach(given: Tensor) -> Tensor:
@@ -65,26 +65,26 @@ def _detach(given: Tensor) -> Tensor:
     return plain.float() if plain.is_floating_point() and plain.dtype.itemsize < 4 else plain  # NumPy has no bfloat16
 
 
-def to_tensor(given: Any, what: str = "the values") -> Tensor:
+def to_tensor(given: Any, subject: str = "the values") -> Tensor:
     """Convert values to a tensor on the CPU, with the checks of `to_array`."""
-    return torch.as_tensor(to_array(given, what))
+    return torch.as_tensor(to_array(given, subject))
 
 
-def read_images(given: Any, what: str = "images") -> Tensor:
+def read_images(given: Any, subject: str = "images") -> Tensor:
     """Convert images, finite floats (n, c, h, w), to float32."""
     if remedy := _advise_on_images(given):
-        raise CallerError(f"{what} are {describe_type(given)}; {remedy}")
-    found = to_array(given, what)
-    if found.ndim != 4 or not found.size or found.dtype.kind != "f":
-        seen = f"{what} have shape {found.shape} and type {found.dtype}"
-        remedy = "; write (images / 255 - mean) / std, as for the network" if found.dtype.kind in "iu" else ""
+        raise CallerError(f"{subject} are {describe_type(given)}; {remedy}")
+    array = to_array(given, subject)
+    if array.ndim != 4 or not array.size or array.dtype.kind != "f":
+        seen = f"{subject} have shape {array.shape} and type {array.dtype}"
+        remedy = "; write (images / 255 - mean) / std, as for the network" if array.dtype.kind in "iu" else ""
         raise CallerError(f"{seen}; expected floats (n, c, h, w), n >= 1, normalised as for the network{remedy}")
     with np.errstate(over="ignore"):
-        found = found.astype(np.float32, copy=False)
-    if not np.isfinite(found).all():
-        number = int(np.argmin(np.isfinite(found).all((1, 2, 3))))
-        raise CallerError(f"{what}: number {number} holds NaN or infinity; expected finite numbers")
-    return torch.as_tensor(found if found.flags.writeable else found.copy())  # torch warns of read-only memory
+        array = array.astype(np.float32, copy=False)
+    if not np.isfinite(array).all():
+        number = int(np.argmin(np.isfinite(array).all((1, 2, 3))))
+        raise CallerError(f"{subject}: number {number} holds NaN or infinity; expected finite numbers")
+    return torch.as_tensor(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
 
 
 def _advise_on_images(given: Any) -> str:
@@ -99,35 +99,35 @@ def _advise_on_images(given: Any) -> str:
     return ""
 
 
-def read_labels(given: Any, count: int, what: str = "labels") -> NDArray[np.int64]:
+def read_labels(given: Any, count: int, subject: str = "labels") -> NDArray[np.int64]:
     """Convert labels to int64 (n,), from integers of any type, also in a column (n, 1)."""
-    found = to_array(given, what, "the numbers of the network's outputs, from 0")
-    found = found[:, 0] if found.shape == (count, 1) else found
-    if found.shape != (count,):
+    labels = to_array(given, subject, "the numbers of the network's outputs, from 0")
+    labels = labels[:, 0] if labels.shape == (count, 1) else labels
+    if labels.shape != (count,):
         raise CallerError(
-            f"{what} have shape {found.shape}, expected ({count},){_advise_on_rows_of_labels(found, count)}"
+            f"{subject} have shape {labels.shape}, expected ({count},){_advise_on_rows_of_labels(labels, count)}"
         )
-    whole = np.isfinite(found) & (np.rint(found) == found)
+    whole = np.isfinite(labels) & (np.rint(labels) == labels)
     if not whole.all():
-        raise CallerError(f"{what} hold {found[~whole][0]}; expected whole numbers from 0")
-    return found.astype(np.int64)
+        raise CallerError(f"{subject} hold {labels[~whole][0]}; expected whole numbers from 0")
+    return labels.astype(np.int64)
 
 
-def _advise_on_rows_of_labels(found: NDArray[Any], count: int) -> str:
+def _advise_on_rows_of_labels(labels: NDArray[Any], count: int) -> str:
     """Return advice for labels with a row per image."""
-    if found.ndim != 2 or len(found) != count:
+    if labels.ndim != 2 or len(labels) != count:
         return ""
-    one_hot = bool(((found == 0) | (found == 1)).all() and (found.sum(1) == 1).all())
+    one_hot = bool(((labels == 0) | (labels == 1)).all() and (labels.sum(1) == 1).all())
     remedy = "write labels.argmax(1)" if one_hot else "several classes of one image (multi-label) are not supported"
     return f": one class for each image; {remedy}"
 
 
-def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") -> None:
+def check_labels(labels: NDArray[np.int64], classes: int, subject: str = "labels") -> None:
     """Raise CallerError for labels that are not indices of a network's outputs."""
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         remedy = "; write labels - 1" if (low, high) == (1, classes) else ""
-        seen = f"{what} are from {low} to {high}, and the network has {classes} classes"
+        seen = f"{subject} are from {low} to {high}, and the network has {classes} classes"
         raise CallerError(f"{seen}; expected 0 to {classes - 1}{remedy}")
 
 
@@ -145,9 +145,9 @@ def find_value_range(images: NDArray[np.float32]) -> ValueRange:
     return ValueRange(low, np.where(high == low, low + 1, high))
 
 
-def quantize(images: NDArray[np.float32], kept: ValueRange) -> NDArray[np.uint8]:
+def quantize(images: NDArray[np.float32], value_range: ValueRange) -> NDArray[np.uint8]:
     """Quantise images (n, c, h, w) to 256 steps over a range, clipped outside of it."""
-    low, high = (end[:, None, None] for end in kept)
+    low, high = (end[:, None, None] for end in value_range)
     steps: NDArray[np.uint8] = np.rint(255 * ((images - low) / (high - low)).clip(0, 1)).astype(np.uint8)
     return steps
 
@@ -160,10 +160,10 @@ def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]
         raise CallerError(f"{seen}; build the network on the CPU, then load its weights")
     if any(map(is_lazy, model.parameters())):
         raise CallerError(f"{name} has a lazy layer without weights; call it once, then load its weights")
-    others = sorted({str(one.dtype).removeprefix("torch.") for one in weights if one.dtype is not torch.float32})
-    if not others:
+    other_types = sorted({str(one.dtype).removeprefix("torch.") for one in weights if one.dtype is not torch.float32})
+    if not other_types:
         return model
-    say(f"{name} has weights in {', '.join(others)}; a copy in float32 is used")
+    say(f"{name} has weights in {', '.join(other_types)}; a copy in float32 is used")
     return deepcopy(model).float()
 
 
@@ -222,7 +222,7 @@ class Preprocessing:
             CallerError: A file is not an image, or is damaged.
         """
         mean, std = (np.array(part, np.float32)[:, None, None] for part in (self.mean, self.std))
-        return np.stack([(self._prepare_photograph(each) - mean) / std for each in photographs])
+        return np.stack([(self._prepare_photograph(photograph) - mean) / std for photograph in photographs])
 
     def _prepare_photograph(self, photograph: Any) -> NDArray[np.uint8]:
         record = make_user_dataset_record("", len(self.mean), self.crop)
@@ -232,11 +232,11 @@ class Preprocessing:
                 raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
             return decode_to_pixels(photograph, record)
         try:
-            found = decode_image(Path(photograph).read_bytes(), record)
+            decoded = decode_image(Path(photograph).read_bytes(), record)
         except OSError as error:
             raise CallerError(f"cannot read {photograph}: {error.strerror}; name an image file") from None
-        if set(found.repairs) & set(DAMAGED):
-            raise CallerError(f"{photograph} is {', '.join(found.repairs)}; leave it out, or save it again")
-        if 0 < found.bits <= FEW_BITS:
-            raise CallerError(f"{photograph} uses {found.bits} of 16 bits per channel; save it with 8 bits")
-        return found.pixels
+        if set(decoded.repairs) & set(DAMAGED):
+            raise CallerError(f"{photograph} is {', '.join(decoded.repairs)}; leave it out, or save it again")
+        if 0 < decoded.bits <= FEW_BITS:
+            raise CallerError(f"{photograph} uses {decoded.bits} of 16 bits per channel; save it with 8 bits")
+        return decoded.pixels

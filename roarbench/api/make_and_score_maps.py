@@ -52,8 +52,8 @@ class ScoringRequest(NamedTuple):
 
     def make_explained_batches(self, rows: Tensor) -> list[ExplainedBatch]:
         """Return a batch for the explained network, and for its siblings if all networks agree on its images."""
-        asked = self.networks if self.agreed[rows[0]] else self.networks[:1]
-        return ask_networks(asked, self.pixels[rows], self.targets[rows], rows)
+        explained_networks = self.networks if self.agreed[rows[0]] else self.networks[:1]
+        return ask_networks(explained_networks, self.pixels[rows], self.targets[rows], rows)
 
 
 class MapScores(NamedTuple):
@@ -78,28 +78,32 @@ def make_and_score_maps(
     """Make the maps of all estimators batch by batch, and score the networks under them."""
 
     def prepare(rows: Tensor) -> _Batch:
-        return rows, [(each, explainers.call_functions(each)) for each in request.make_explained_batches(rows)]
+        return rows, [
+            (explained_batch, explainers.call_functions(explained_batch))
+            for explained_batch in request.make_explained_batches(rows)
+        ]
 
     def work(networks: Sequence[nn.Module], batch: _Batch) -> tuple[Tensor, dict[str, MapScores]]:
         rows, explained = batch
         ranked = [
-            explainers.rank(each.replace_network(networks), called, request.own.unit) for each, called in explained
+            explainers.rank(explained_batch.replace_network(networks), called, request.own.unit)
+            for explained_batch, called in explained
         ]
-        return rows, {name: _score(request, networks, [each[name] for each in ranked], rows) for name in names}
+        return rows, {name: _score(request, networks, [rankings[name] for rankings in ranked], rows) for name in names}
 
     def make_empty_results() -> dict[str, NDArray[np.bool_]]:
         count = len(request.pixels)
         return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in request.columns}
 
     names = explainers.names
-    found = {name: MapScores(make_empty_results(), [], []) for name in names}
+    scores = {name: MapScores(make_empty_results(), [], []) for name in names}
     for rows, part in threads.map(work, map(prepare, request.split_into_batches())):
-        for name, whole in found.items():
+        for name, whole in scores.items():
             for title, correct in part[name].correct.items():
                 whole.correct[title][:, rows.numpy()] = correct
             whole.kept.extend(part[name].kept)
             whole.same.extend(part[name].same)
-    return found
+    return scores
 
 
 def _score(
@@ -110,8 +114,8 @@ def _score(
     if len(ranked) > 1:
         images = request.pixels[rows]
         masks = [request.own.make_masks(one, images.shape) for one in ranked]
-        kept, same = _score_under_all_masks(networks, masks, images, request.targets[rows], request.fill)
-        answers.kept.append(kept)
+        unchanged, same = _score_under_all_masks(networks, masks, images, request.targets[rows], request.fill)
+        answers.kept.append(unchanged)
         answers.same.append(same)
     return answers
 
@@ -146,5 +150,5 @@ def _score_under_all_masks(
         return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_), True
     left = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
     shape = (len(masks), len(masks[0]), len(images))
-    kept = [compute_logits(model, left).argmax(1).view(shape) == classes for model in models]
-    return torch.stack(kept, 1).numpy(), False
+    unchanged = [compute_logits(model, left).argmax(1).view(shape) == classes for model in models]
+    return torch.stack(unchanged, 1).numpy(), False

@@ -122,8 +122,8 @@ class _Pickler(pickle._Pickler):
         if not isinstance(given, torch.Tensor):
             return None
         trained = isinstance(given, nn.Parameter)
-        held = (tuple(given.shape), given.requires_grad) if trained else to_array(given, "a tensor of the network")
-        return self.numbers.setdefault(id(given), len(self.numbers)), held
+        content = (tuple(given.shape), given.requires_grad) if trained else to_array(given, "a tensor of the network")
+        return self.numbers.setdefault(id(given), len(self.numbers)), content
 
     def memoize(self, given: Any) -> None:
         if not isinstance(given, str | tuple):

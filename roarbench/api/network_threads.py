@@ -33,7 +33,7 @@ class NetworkThreads(NamedTuple):
 
         A copy has its batch norms folded if this changes the logits only by rounding.
         """
-        folded = [copied for each in networks if (copied := copy_and_fold(each, pixels[:2]))]
+        folded = [copied for original in networks if (copied := copy_and_fold(original, pixels[:2]))]
         if len(folded) < len(networks):
             alone = cls([networks])
             return alone, alone.compute_logits(pixels)
@@ -52,7 +52,7 @@ class NetworkThreads(NamedTuple):
         def work(networks: Sequence[nn.Module], part: slice) -> list[Tensor]:
             return [compute_logits(network, pixels[part]) for network in networks]
 
-        return [torch.cat(each) for each in zip(*self.map(work, split_into_batches(pixels)), strict=True)]
+        return [torch.cat(batches) for batches in zip(*self.map(work, split_into_batches(pixels)), strict=True)]
 
     def map(self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of `work(networks, item)` in the order of the items.
@@ -64,9 +64,9 @@ class NetworkThreads(NamedTuple):
             yield from (work(self.copies[0], item) for item in items)
             return
         whole, left = torch.get_num_threads(), iter(items)
-        each = max(1, whole // len(self.copies))
+        torch_threads = max(1, whole // len(self.copies))
         try:
-            with ThreadPoolExecutor(len(self.copies), "networks", torch.set_num_threads, (each,)) as threads:
+            with ThreadPoolExecutor(len(self.copies), "networks", torch.set_num_threads, (torch_threads,)) as threads:
                 while some := list(islice(left, len(self.copies))):
                     release_freed_cpu_memory()
                     yield from list(threads.map(work, self.copies, some))
@@ -74,5 +74,5 @@ class NetworkThreads(NamedTuple):
             torch.set_num_threads(whole)  # threads of other pools begin with the number that was set last
 
 
-def _are_equal_but_for_rounding(logits: Tensor, others: Tensor) -> bool:
-    return are_logits_equal(logits, others) and torch.equal(logits.argmax(1), others.argmax(1))
+def _are_equal_but_for_rounding(logits: Tensor, other_logits: Tensor) -> bool:
+    return are_logits_equal(logits, other_logits) and torch.equal(logits.argmax(1), other_logits.argmax(1))

@@ -98,8 +98,8 @@ class OwnNetworkTable(GainTable):
 
     def gain(self, name: str) -> Estimate:
         """Return a gain, in percent of predictions, with its 95 % interval; 0 without one if 0 by construction."""
-        found = self.gains[name]
-        return Estimate(0.0) if found is None else make_estimate(found.gain, Bootstrap().confidence)
+        own_gain = self.gains[name]
+        return Estimate(0.0) if own_gain is None else make_estimate(own_gain.gain, Bootstrap().confidence)
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator, largest gain first: interval, verdict, gain at each level."""
@@ -107,10 +107,10 @@ class OwnNetworkTable(GainTable):
 
         rows = []
         for name in self._sort_names():
-            found = self.gains[name]
+            own_gain = self.gains[name]
             row = {"estimator": name, **self.gain(name)._asdict(), "verdict": str(self.verdicts[name])}
-            row["p_permutation"] = found.permutation if found else None
-            row |= {f"gain at {t:g}": found.levels[k].value if found else 0.0 for k, t in enumerate(self.levels)}
+            row["p_permutation"] = own_gain.permutation if own_gain else None
+            row |= {f"gain at {t:g}": own_gain.levels[k].value if own_gain else 0.0 for k, t in enumerate(self.levels)}
             rows.append(row)
         return pandas.DataFrame(rows).rename(columns={"value": "gain"})
 
@@ -187,10 +187,10 @@ def own_network_gain(
 def make_own_network_table(answers: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that stay the same after removal by own and other maps."""
     order, levels = request.own.order, request.own.levels
-    kept = {name: each.kept_by_own_and_others for name, each in answers.items()}
-    known = {name: one for name, one in kept.items() if one is not None}
-    found = compute_own_network_gain_per_row(known, order, Bootstrap())
-    gains = {name: found.get(name) for name in kept}
+    predictions = {name: scores.kept_by_own_and_others for name, scores in answers.items()}
+    known = {name: one for name, one in predictions.items() if one is not None}
+    computed_gains = compute_own_network_gain_per_row(known, order, Bootstrap())
+    gains = {name: computed_gains.get(name) for name in predictions}
     verdicts = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
     images, of = int(request.agreed.sum()), len(request.agreed)
     return OwnNetworkTable(gains, verdicts, len(request.networks), images, of, levels, order)

@@ -291,5 +291,5 @@ def perturbation_curve(
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     rows = np.vstack([correct, np.asarray(compute_area_weights(steps)) @ correct])  # the last row's mean is the area
-    *found, area = (make_estimate(one, Bootstrap().confidence) for one in bootstrap_means(rows, Bootstrap()))
-    return Curve(order, steps, tuple(found), tuple(probability.tolist()), area)
+    *accuracies, area = (make_estimate(one, Bootstrap().confidence) for one in bootstrap_means(rows, Bootstrap()))
+    return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)

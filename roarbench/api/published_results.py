@@ -75,11 +75,11 @@ def load_all_results() -> "pandas.DataFrame":
     frames = []
     published = read_index(RESULTS) if RESULTS else ()
     for name in sorted({file.suite.partition("@")[0] for file in published}):
-        found = load_published_results(name)
-        suite = found.plan
+        result = load_published_results(name)
+        suite = result.plan
         about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
-        for protocol in found.list_started_protocols():
-            rows = found.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
+        for protocol in result.list_started_protocols():
+            rows = result.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
             frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
     whole = pandas.concat(frames, ignore_index=True)
     return whole[[*about, "question", "estimator", *_GAIN]]
@@ -91,15 +91,15 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     with open_results(store, "") as results:
         images = {data for data, limit, _ in results.list_versions(plan.dataset, plan.model) if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
-    found = SuiteResult.read(plan, query)
-    run = _drop_levels_not_run(plan, {point.cell for point in found.stored.results})
-    return replace(found if run == plan else SuiteResult.read(run, query), published=True)
+    result = SuiteResult.read(plan, query)
+    run = _drop_levels_not_run(plan, {point.cell for point in result.stored.results})
+    return replace(result if run == plan else SuiteResult.read(run, query), published=True)
 
 
 def _drop_levels_not_run(plan: SuiteSpec, cells: Set[Cell]) -> SuiteSpec:
     """Return the plan whose protocols with retraining have only the levels at which an estimator was run, if any."""
-    asked = {name for name in plan.estimators if not find_estimator(name).control}
-    run = {(cell.retrain, cell.order, cell.t) for cell in cells if cell.estimator in asked}
+    compared = {name for name in plan.estimators if not find_estimator(name).control}
+    run = {(cell.retrain, cell.order, cell.t) for cell in cells if cell.estimator in compared}
 
     def drop(block: Block) -> Block:
         levels = tuple(t for t in block.levels if (block.protocol.retrain, block.protocol.order, t) in run)
@@ -110,15 +110,15 @@ def _drop_levels_not_run(plan: SuiteSpec, cells: Set[Cell]) -> SuiteSpec:
 
 def _cache_results(files: list[Path]) -> Path:
     """Return a store with the rows of these files; create it at the first call."""
-    place = user_cache_path("roarbench") / "published" / hash_value([compute_sha256(file) for file in files])
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=place.parent))
+    folder = user_cache_path("roarbench") / "published" / hash_value([compute_sha256(file) for file in files])
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
         with ResultsStore.open(find_default_url(made)) as store:
             for file in files:
                 import_results(store, file)
         try:
-            made.rename(place)
+            made.rename(folder)
         except OSError:  # another process has made the folder
             shutil.rmtree(made)
-    return place
+    return folder

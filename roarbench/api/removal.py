@@ -101,7 +101,7 @@ def read_fill(pixels: Tensor, given: Any) -> Tensor:
 
 def hash_images(pixels: Tensor) -> Tensor:
     """Return a seed for each image, a hash of its content, int64 (n,), at least 0."""
-    hashes = (hashlib.sha256(each.numpy().tobytes()).digest()[:8] for each in pixels.contiguous())
+    hashes = (hashlib.sha256(image.numpy().tobytes()).digest()[:8] for image in pixels.contiguous())
     return torch.tensor([int.from_bytes(one, "big") >> 1 for one in hashes])
 
 
@@ -112,31 +112,31 @@ def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
 
 def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR) -> NDArray[np.float32]:
     """Compute the importance of each feature, float32 (n, d); `shape` is (c, h, w), that of the maps if None."""
-    found = to_array(maps, "maps")
-    if found.ndim not in (3, 4) or not found.size:
-        raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    array = to_array(maps, "maps")
+    if array.ndim not in (3, 4) or not array.size:
+        raise CallerError(f"maps have shape {array.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
     if shape:
-        check_map_shape("maps", found.shape, (len(found), *shape))
-    found = drop_channel_axis(found)
-    c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
+        check_map_shape("maps", array.shape, (len(array), *shape))
+    array = drop_channel_axis(array)
+    c, h, w = shape or (array.shape[1] if array.ndim == 4 else 1, *array.shape[-2:])
     with reraise_as_caller_error():
-        return ranking.arrange_features(found, (c, h, w), unit)
+        return ranking.arrange_features(array, (c, h, w), unit)
 
 
-def check_map_shape(what: str, seen: tuple[int, ...], images: tuple[int, ...]) -> None:
+def check_map_shape(subject: str, seen: tuple[int, ...], images: tuple[int, ...]) -> None:
     """Raise CallerError for maps whose shape does not fit images (n, c, h, w); it says how to change them."""
     n, c, h, w = images
     if seen in (images, (n, 1, h, w), (n, h, w)):
         return
     colour = f"{images}, " if c > 1 else ""
-    said, remedy = f"{what} have shape {seen}, expected {colour}{(n, 1, h, w)} or {(n, h, w)}", ""
+    message, remedy = f"{subject} have shape {seen}, expected {colour}{(n, 1, h, w)} or {(n, h, w)}", ""
     if seen in ((n, h, w, c), (n, h, w, 1)):
         remedy = "; write maps.permute(0, 3, 1, 2)"
     elif seen == (n, w, c, h):
         remedy = "; the images seem to have their channels last: write images.permute(0, 3, 1, 2)"
     elif len(seen) > 2 and seen[0] == n and seen[-2:] != (h, w):
         remedy = "; resize them, for example with torch.nn.functional.interpolate"
-    raise CallerError(f"{said}{remedy}")
+    raise CallerError(f"{message}{remedy}")
 
 
 def rank_maps(
@@ -187,8 +187,8 @@ def make_replacer(pixels: Tensor, fill: Any) -> Replace:
         value = read_fill(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
     fill = find_recorded_fill_name(fill)
-    low, high = kept = find_value_range(pixels.numpy())
-    whole, ids = torch.from_numpy(quantize(pixels.numpy(), kept)), hash_images(pixels)
+    low, high = value_range = find_value_range(pixels.numpy())
+    whole, ids = torch.from_numpy(quantize(pixels.numpy(), value_range)), hash_images(pixels)
     mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
 
     def replace(rows: slice | Tensor, removed: Tensor) -> Tensor:
@@ -198,11 +198,11 @@ def make_replacer(pixels: Tensor, fill: Any) -> Replace:
     return replace
 
 
-def read_network_list(given: Any) -> list[nn.Module]:
+def read_network_list(networks: Any) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
-    if isinstance(given, nn.Module) or not isinstance(given, Iterable):
-        raise CallerError(f"networks is a single {type(given).__name__}; write [model, sibling_1, sibling_2]")
-    for number, one in enumerate(listed := list(given), 1):
+    if isinstance(networks, nn.Module) or not isinstance(networks, Iterable):
+        raise CallerError(f"networks is a single {type(networks).__name__}; write [model, sibling_1, sibling_2]")
+    for number, one in enumerate(listed := list(networks), 1):
         if not isinstance(one, nn.Module):
             raise CallerError(f"network {number} is {describe_type(one)}, expected a torch.nn.Module")
     return listed
@@ -219,10 +219,10 @@ def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network")
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
     given = wrap_to_return_logits(avoid_channels_last_if_needed(model, few), few)
     network = add_second_logit(given, few)
-    found = check_network(network, few, name)
+    warnings_found = check_network(network, few, name)
     if network is not given:
-        found += warn_of_sigmoid_on_some(network, pixels, name)
-    for warning in found:
+        warnings_found += warn_of_sigmoid_on_some(network, pixels, name)
+    for warning in warnings_found:
         warnings.warn(warning, stacklevel=3)
     return network
 

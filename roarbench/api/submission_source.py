@@ -85,18 +85,18 @@ def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(about[:_LONGEST])}\n"
     statements = {"torch": "import torch"} | written.statements
     imports = [text for text in statements.values() if text.startswith(("import ", "from "))]
-    others = [text for text in statements.values() if text not in imports]
+    other_statements = [text for text in statements.values() if text not in imports]
     imports.sort(key=lambda text: (text.startswith("from "), text))
-    parts = ["\n".join(imports), head, *others, _choose_calling_code(name, given).format(call=call)]
+    parts = ["\n".join(imports), head, *other_statements, _choose_calling_code(name, given).format(call=call)]
     return check_source("\n\n".join(parts).encode())
 
 
 def make_submission_name(name: str) -> str:
     """Convert a Python name to the nearest name of a submission, with `own-` in front if the name is taken."""
-    found = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
-    if not found:
+    cleaned = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
+    if not cleaned:
         raise CallerError(f"'{name}' cannot be the name of a row; write letters and digits")
-    return f"own-{found}" if found in ESTIMATORS else found
+    return f"own-{cleaned}" if cleaned in ESTIMATORS else cleaned
 
 
 def _choose_calling_code(name: str, given: Callable[..., Any]) -> str:
@@ -125,14 +125,16 @@ def read_signature(given: Callable[..., Any]) -> tuple[inspect.Signature, int]:
 
 def is_quantus_signature(signature: inspect.Signature) -> bool:
     """Return whether a function can be called as Quantus does: `model`, `inputs`, `targets` and others by keyword."""
-    held = signature.parameters
-    if all(one.kind is not one.VAR_KEYWORD for one in held.values()):
+    parameters = signature.parameters
+    if all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
         return False
     try:
         signature.bind(model=None, inputs=None, targets=None)
     except TypeError:
         return False
-    return "inputs" in held or all(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in held.values())
+    return "inputs" in parameters or all(
+        one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters.values()
+    )
 
 
 class WrittenStatements:
@@ -192,8 +194,8 @@ class WrittenStatements:
             return f"{{{', '.join(pairs)}}}"
         else:
             return repr(_check_literal(value, name))
-        named = ", ".join(f"{key}={self._write_value(one, name)}" for key, one in parts.items())
-        return f"{self.write_expression(type(value), name)}({named})"
+        arguments = ", ".join(f"{key}={self._write_value(one, name)}" for key, one in parts.items())
+        return f"{self.write_expression(type(value), name)}({arguments})"
 
 
 def _is_named_tuple(value: Any) -> bool:
@@ -230,38 +232,44 @@ def _is_installed(module: ModuleType) -> bool:
         *(os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")),
         *list_package_folders(),
     ]
-    return bool(file) and any(Path(str(file)).resolve().is_relative_to(place) for place in places)
+    return bool(file) and any(Path(str(file)).resolve().is_relative_to(folder) for folder in places)
 
 
 def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
     """Return the source of a function or class, and the objects that it uses by name."""
     functions = [value] if isinstance(value, FunctionType) else _list_own_methods(value)
-    source, found = _read_source(name, value, functions), dict[str, object]()
-    found |= vars(sys.modules.get(value.__module__, object))
-    for each in functions:  # later updates win: globals, then enclosing variables
-        found |= each.__globals__
-        for other, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
+    source, namespace = _read_source(name, value, functions), dict[str, object]()
+    namespace |= vars(sys.modules.get(value.__module__, object))
+    for function in functions:  # later updates win: globals, then enclosing variables
+        namespace |= function.__globals__
+        for other, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # the variable may have no value yet
-                found[other] = cell.cell_contents
-    used = {other: found[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in found}
+                namespace[other] = cell.cell_contents
+    used = {
+        other: namespace[other]
+        for other in _list_global_names(compile(source, "<source>", "exec"))
+        if other in namespace
+    }
     used.pop(name, None)
     return source, used
 
 
 def _list_own_methods(value: type) -> list[FunctionType]:
     """Return the functions that a class defines itself, without those added by decorators."""
-    held = (getattr(each, "__func__", each) for each in vars(value).values())  # unwraps static and class methods
-    found = (each for each in held if isinstance(each, FunctionType) and not is_installed(each))
-    return [each for each in found if each.__code__.co_filename != "<string>"]
+    members = (
+        getattr(member, "__func__", member) for member in vars(value).values()
+    )  # unwraps static and class methods
+    functions = (member for member in members if isinstance(member, FunctionType) and not is_installed(member))
+    return [function for function in functions if function.__code__.co_filename != "<string>"]
 
 
 def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
     """Return the source of the statement that defines a function or class, or assigns a lambda."""
     home = getattr(sys.modules.get(value.__module__), "__file__", None)
-    for file in dict.fromkeys([*(each.__code__.co_filename for each in functions), home]):
+    for file in dict.fromkeys([*(function.__code__.co_filename for function in functions), home]):
         lines = linecache.getlines(file) if file else []
         node = _find_definition(
-            lines, value, [each.__code__ for each in functions if each.__code__.co_filename == file]
+            lines, value, [function.__code__ for function in functions if function.__code__.co_filename == file]
         )
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
@@ -295,7 +303,7 @@ def _is_definition_of(node: Any, value: FunctionType | type, code: CodeType) -> 
 
 def _find_first_line(node: Any) -> int:
     """Return the first line of a definition, decorators included."""
-    first: int = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    first: int = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     return first
 
 
@@ -304,9 +312,9 @@ def _list_global_names(code: CodeType) -> Iterator[str]:
     for step in dis.get_instructions(code):
         if step.opname in _LOOKED_UP and not hasattr(builtins, str(step.argval)):
             yield str(step.argval)
-    for held in code.co_consts:
-        if isinstance(held, CodeType):
-            yield from _list_global_names(held)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _list_global_names(constant)
 
 
 def _check_literal(value: object, name: str) -> object:

@@ -118,8 +118,8 @@ class SuiteResult:
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
-        found = self.read(self.plan, self.question, {**self.names, **other.names}, both)
-        return replace(found, published=self.published)
+        union = self.read(self.plan, self.question, {**self.names, **other.names}, both)
+        return replace(union, published=self.published)
 
     def __repr__(self) -> str:
         from rich.console import Console
@@ -158,15 +158,19 @@ class SuiteResult:
 
     def _check_published(self, protocol: Protocol) -> None:
         """Raise CallerError for a protocol without published results; the message names those with results."""
-        names = [each.name for each in self.list_started_protocols()]
+        names = [started.name for started in self.list_started_protocols()]
         if protocol.name not in names:
             seen = f"no {protocol.name} results of {self.plan.title} are published"
             raise CallerError(f"{seen}; write {' or '.join(f'protocol={name!r}' for name in names)}")
 
     def list_started_protocols(self) -> list[Protocol]:
         """Return the protocols with results."""
-        begun = [each for each in SHOWN.values() if all(map(self.stored.has_started, each.made_of or (each,)))]
-        return [each for each in begun if self.stored.list_units(each)]
+        begun = [
+            protocol
+            for protocol in SHOWN.values()
+            if all(map(self.stored.has_started, protocol.made_of or (protocol,)))
+        ]
+        return [protocol for protocol in begun if self.stored.list_units(protocol)]
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the table as a data frame, best row first, with the columns of `table --format csv`.
@@ -202,12 +206,14 @@ class SuiteResult:
         table = whole.table(protocol, unit)
         if isinstance(table, TwoQuestions):
             return TwoDifferences(_compare_within_table(table.roar, *rows), _compare_within_table(table.own, *rows))
-        found = _compare_within_table(table, *rows)
-        return found or self._raise_for_missing_rows(table.board, dict(zip(rows, (first, second), strict=True)))
+        difference = _compare_within_table(table, *rows)
+        return difference or self._raise_for_missing_rows(table.board, dict(zip(rows, (first, second), strict=True)))
 
     def _raise_for_missing_rows(self, board: Board, names: Mapping[str, str]) -> NoReturn:
         """Raise CallerError that names the rows missing in a table, and the protocols that compare both rows."""
-        lacking = [called for row, called in names.items() if row not in {each.estimator for each in board.rows}]
+        lacking = [
+            called for row, called in names.items() if row not in {board_row.estimator for board_row in board.rows}
+        ]
         runs = defaultdict[str, set[str]](set)
         for block in self.stored.suite.blocks:
             runs[block.protocol.name] |= {*block.estimators}
@@ -250,8 +256,8 @@ class SuiteResult:
     @property
     def _called(self) -> dict[str, str]:
         """Return row ids by the names given here and in the tables."""
-        held = find_submitted_rows(self.stored.suite.estimators)
-        return {**{name: row for name, row in held.items() if row not in self.names.values()}, **self.names}
+        submitted = find_submitted_rows(self.stored.suite.estimators)
+        return {**{name: row for name, row in submitted.items() if row not in self.names.values()}, **self.names}
 
     def find_row(self, name: str) -> str:
         """Return a row's id by its name, id, or submission name."""
@@ -272,8 +278,8 @@ def _compare_within_table(table: SuiteTable, first: str, second: str) -> Differe
     both = rows[first], rows[second]
     protocol = table.board.protocol
     evidence = Evidence(table.suite_results, table.unit)
-    points, found, *_ = compare_rows(evidence, protocol, table.unit, first, second)
-    p_adjusted, verdict = (found.q, found.verdict) if found else (None, None)
+    points, comparison, *_ = compare_rows(evidence, protocol, table.unit, first, second)
+    p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
     one, other = (row.network and row.network.verdict for row in both)
     gains = both[0].gain, both[1].gain
     return Difference(*points, p_adjusted, verdict, gains, protocol.name, table.unit, (one, other))

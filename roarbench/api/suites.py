@@ -63,10 +63,10 @@ def find_default_store() -> Path:
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
 
-def print_default_store(store: Path, said: "Console") -> None:
+def print_default_store(store: Path, console: "Console") -> None:
     """Print the folder of a default store, and how to choose another."""
     if store == user_data_path("roarbench"):
-        said.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
+        console.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
 
 
 @dataclass(eq=False)
@@ -146,15 +146,15 @@ class Suite:
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import read_lists, write_array_suite
 
-        root, said = find_default_store() if store is None else Path(store), make_console()
+        root, console = find_default_store() if store is None else Path(store), make_console()
         lists = read_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
         lists["fills"] = [FILL_WORDS.get(fill, fill) for fill in lists["fills"]]
-        asked: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
+        settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         folder = write_array_suite(
-            model, train, test, asked, root, network, lambda line: said.print(line, soft_wrap=True)
+            model, train, test, settings, root, network, lambda line: console.print(line, soft_wrap=True)
         )
-        named = str(folder / "suite.toml")
-        return cls(find_suite_spec(named, root), root, weights=(str(folder / "weights.pt"),), named=named)
+        path = str(folder / "suite.toml")
+        return cls(find_suite_spec(path, root), root, weights=(str(folder / "weights.pt"),), named=path)
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -207,7 +207,7 @@ class Suite:
         plan, warnings = drop_inapplicable_estimators(self.plan)
         return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
-    def tune(self, protocol: str, said: "Console") -> None:
+    def tune(self, protocol: str, console: "Console") -> None:
         """Find a peak learning rate for a suite from arrays, if this protocol (any protocol, if empty) trains
         networks and the suite has no peak yet.
         """
@@ -217,7 +217,7 @@ class Suite:
         trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
         if not trains or not self.named.endswith(".toml"):
             return
-        if find_and_write_peak_learning_rate(Path(self.named), lambda line: said.print(line, soft_wrap=True)):
+        if find_and_write_peak_learning_rate(Path(self.named), lambda line: console.print(line, soft_wrap=True)):
             self.plan = find_suite_spec(self.named, self.store, self.db)
             self.__dict__.pop("_tried", None)
 
@@ -235,27 +235,27 @@ class Suite:
             StoreError: There is no store.
             CallerError: The store lacks these rows, images or networks.
         """
-        found = self.read_rows(estimators)
-        if not {*found.stored.by_estimator} & {*(found.rows or found.stored.suite.estimators)}:
-            asked = ", ".join(found.rows or [self.plan.title])
-            seen = f"{self.question.store} has no results of {asked}"
+        result = self.read_rows(estimators)
+        if not {*result.stored.by_estimator} & {*(result.rows or result.stored.suite.estimators)}:
+            requested = ", ".join(result.rows or [self.plan.title])
+            seen = f"{self.question.store} has no results of {requested}"
             raise CallerError(f"{seen}; roarbench.evaluate(suite) computes them")
-        return found
+        return result
 
     def read_rows(self, estimators: list[str] | None = None) -> "SuiteResult":
         """Return rows as `result` does, even if the store has none."""
         from roarbench.api.suite_result import SuiteResult
 
-        found = SuiteResult.read(add_submissions_and_estimators(self.plan, estimators), self.question)
-        rows = read_estimators(found.stored.suite, estimators)
-        return replace(found, rows=tuple(rows) if rows else None)
+        result = SuiteResult.read(add_submissions_and_estimators(self.plan, estimators), self.question)
+        rows = read_estimators(result.stored.suite, estimators)
+        return replace(result, rows=tuple(rows) if rows else None)
 
     @property
     def references(self) -> list[Reference]:
         """Return the explained networks; train them first if the store lacks them."""
-        said = make_console()
-        with self.open_results(said) as results:
-            work = self.prepare_explained_networks(self.fitted, results, said)
+        console = make_console()
+        with self.open_results(console) as results:
+            work = self.prepare_explained_networks(self.fitted, results, console)
         return list(map(_make_reference, work.explained))
 
     @property
@@ -268,7 +268,7 @@ class Suite:
         """Return the training images; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)
 
-    def open_results(self, said: "Console") -> "ResultsStore":
+    def open_results(self, console: "Console") -> "ResultsStore":
         """Open the results for writing, and store your own suite's description.
 
         The default store's folder is printed.
@@ -277,7 +277,7 @@ class Suite:
         from roarbench.datasets.locations import describe_source
         from roarbench.store.user_suites import keep_suite
 
-        print_default_store(self.store, said)
+        print_default_store(self.store, console)
         plan = self.fitted
         folder = self.data
         check = (lambda: describe_source(plan.dataset_record, folder)) if folder else (lambda: None)
@@ -285,25 +285,25 @@ class Suite:
         if plan.own:
             keep_suite(results.database, plan)
         for name, why in plan.left_out.items():
-            said.print(f"left out: {name}: {why}", soft_wrap=True)
+            console.print(f"left out: {name}: {why}", soft_wrap=True)
         for warning in self.warnings:
-            said.print(f"warning: {warning}", soft_wrap=True)
+            console.print(f"warning: {warning}", soft_wrap=True)
         return results
 
-    def prepare_explained_networks(self, plan: Plan, results: "ResultsStore", said: "Console") -> "JobContext":
+    def prepare_explained_networks(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
         """Return a plan's `JobContext` with its images and explained networks; missing ones are created."""
         from roarbench.execution.run_suite import train_or_read_references
 
-        work = self.prepare_work(plan, results, said)
-        train_or_read_references(self.request(plan), results, said, work)
+        work = self.prepare_work(plan, results, console)
+        train_or_read_references(self.request(plan), results, console, work)
         return work
 
-    def prepare_work(self, plan: Plan, results: "ResultsStore", said: "Console") -> "JobContext":
+    def prepare_work(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
         """Return a plan's `JobContext` with its images, which are decoded if they are missing."""
         from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.workspace import Workspace
 
-        return prepare_suite(self.request(plan), Workspace(self.store), results, said)
+        return prepare_suite(self.request(plan), Workspace(self.store), results, console)
 
     def _load_images(self, split: Split) -> Images:
         """Return images of a split, normalised as the explained networks expect."""
@@ -311,10 +311,12 @@ class Suite:
 
         from roarbench.compute.inputs import normalise
 
-        said = make_console()
-        with self.open_results(said) as results:
-            work = (self.prepare_explained_networks if self.weights else self.prepare_work)(self.fitted, results, said)
-        norms = {each.norm for each in work.explained}
+        console = make_console()
+        with self.open_results(console) as results:
+            work = (self.prepare_explained_networks if self.weights else self.prepare_work)(
+                self.fitted, results, console
+            )
+        norms = {reference.norm for reference in work.explained}
         if len(norms) > 1:
             seen = "the given weights need differently normalised images"
             raise CallerError(f"{seen}; load the suite with one of them at a time")
@@ -325,8 +327,8 @@ class Suite:
 def _make_reference(explained: "ReferenceModel") -> Reference:
     import torch
 
-    said = {split: explained.store.load_predictions(split) for split in explained.splits}
-    targets = {split: torch.from_numpy(found.targets) for split, found in said.items()}
+    predictions = {split: explained.store.load_predictions(split) for split in explained.splits}
+    targets = {split: torch.from_numpy(predicted.targets) for split, predicted in predictions.items()}
     return Reference(explained.load_trained(), targets[Split.TEST], targets.get(Split.TRAIN))
 
 
@@ -371,7 +373,7 @@ def load_suite(
 
     folder = find_default_store() if store is None else Path(store)
     weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)
-    named, images = str(suite), None if data is None else Path(data)
+    name_or_file, images = str(suite), None if data is None else Path(data)
     feature = find_unit(unit) if unit else None
-    plan = set_fill_and_unit(find_suite_spec(named, folder, db), fill, feature)
-    return Suite(plan, folder, db, images, limit, weights, named, trust_network, fill, feature)
+    plan = set_fill_and_unit(find_suite_spec(name_or_file, folder, db), fill, feature)
+    return Suite(plan, folder, db, images, limit, weights, name_or_file, trust_network, fill, feature)
