@@ -46,8 +46,8 @@ class UnknownName(CallerError):
     The message suggests the nearest known name or lists the known names; the hint is a command that lists them.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], command: str = "") -> None:
-        names = sorted(known)
+    def __init__(self, kind: str, given: object, known: Iterable[str], command: str = "") -> None:
+        name, names = str(given), sorted(known)
         ways = {one.partition("@")[0]: one for one in names if _HASH.search(one)}  # `mine` for `mine@1a2b3c4d(n=2)`
         ways |= {_HASH.sub("", one): one for one in names} | {one: one for one in names}
         small = {one.lower(): known for one, known in ways.items()} | ways

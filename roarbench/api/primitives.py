@@ -21,8 +21,10 @@ from roarbench.api.removal import (
     prepare_network,
     rank_maps,
     read_fill,
+    read_fraction,
     read_order,
     read_pixels,
+    read_whole,
     split_into_batches,
 )
 from roarbench.compute import degrade as fills
@@ -53,8 +55,11 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     Raises:
         CallerError: A value is not finite, or the maps have another shape.
     """
+    if shape is not None and not (isinstance(shape, tuple | list) and [*map(type, shape)] == [int] * 3):
+        raise CallerError(f"shape is {shape!r}, expected (c, h, w), three whole numbers")
     flat = flatten_maps(maps, shape)
-    return ranking.rank(flat, ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
+    ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], read_whole(seed, "seed"))
+    return ranking.rank(flat, ties).copy()
 
 
 def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -150,10 +155,10 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
     if own.shape != other.shape or own.ndim not in (3, 4):
         seen = f"maps have shape {tuple(own.shape)}, other maps {tuple(other.shape)}"
         raise CallerError(f"{seen}; expected equal shapes, (n, c, h, w) or (n, h, w)")
-    if not 0 <= share <= 1 or square < 1:
-        seen = f"share is {share}, square is {square}"
-        raise CallerError(f"{seen}; expected share in [0, 1] and square >= 1 (side in pixels)")
-    taken = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, square, seed)
+    if not 0 <= (share := read_fraction(share, "share")) <= 1:
+        raise CallerError(f"share is {share}, expected a fraction in [0, 1]")
+    side, seed = read_whole(square, "square", 1), read_whole(seed, "seed")
+    taken = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, side, seed)
     return torch.where(
         taken if own.ndim == 3 else taken[:, None], _compute_rank_fractions(other), _compute_rank_fractions(own)
     )
@@ -185,7 +190,9 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     Returns:
         Value, low and high; images are drawn with replacement, seeds are averaged.
     """
-    bootstrap_settings = bootstrap or Bootstrap()
+    bootstrap_settings = Bootstrap() if bootstrap is None else bootstrap
+    if not isinstance(bootstrap_settings, Bootstrap):
+        raise CallerError(f"bootstrap is {bootstrap!r}, expected a roarbench.stats.bootstrap.Bootstrap, or None")
     values = np.atleast_2d(to_array(correct)).astype(np.float64)
     less = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
     if not values.size or not np.isfinite(values).all() or not np.isfinite(less).all():
@@ -273,7 +280,7 @@ def perturbation_curve(
     classes = read_labels(labels, len(pixels))
     removal, replace = RemovalSettings.read(order, levels), make_replacer(pixels, fill)
     steps = (0.0, *removal.levels)
-    ranked = rank_maps(pixels, maps, seed)
+    ranked = rank_maps(pixels, maps, read_whole(seed, "seed"))
     removed = (mark_removed(ranked, pixels.shape, t, order) for t in steps)
     with borrow_networks([model]):
         network = prepare_network(model, pixels)

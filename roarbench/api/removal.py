@@ -58,20 +58,25 @@ class RemovalSettings(NamedTuple):
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
-def read_fraction(given: Any) -> float:
-    """Convert a removal fraction; CallerError for anything that is not a number."""
+def read_fraction(given: Any, what: str = "a removal fraction") -> float:
+    """Convert a fraction; CallerError for anything that is not a number."""
     try:
         if not isinstance(given, str | bool):
             return float(str(given) if isinstance(given, np.floating) else given)  # as written: float32 .3 is .3
     except (TypeError, ValueError):
         pass
-    raise CallerError(f"a removal fraction is {given!r}, expected a number; 30 % is written 0.3")
+    raise CallerError(f"{what} is {given!r}, expected a number; 30 % is written 0.3")
+
+
+def read_whole(given: Any, what: str, least: int = 0) -> int:
+    """Convert a whole number; CallerError for anything else, or for a number below `least`."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
+        raise CallerError(f"{what} is {given!r}, expected a whole number from {least}")
+    return int(given)
 
 
 def read_order(word: str) -> Order:
     """Return the order of this name; UnknownName for anything else."""
-    if not isinstance(word, str):
-        raise CallerError(f"order is {word!r}, expected 'morf' or 'lerf'")
     if word not in list(Order):
         raise UnknownName("order", word, Order)
     return Order(word)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platformdirs import user_data_path
 
-from roarbench.enums import FILL_WORDS, Split, Unit
+from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
+from roarbench.plan.runs import find_recorded_fill_name
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suite_options import (
@@ -148,7 +149,7 @@ class Suite:
 
         root, console = find_default_store() if store is None else Path(store), make_console()
         lists = read_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
-        lists["fills"] = [FILL_WORDS.get(fill, fill) for fill in lists["fills"]]
+        lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
         settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         folder = write_array_suite(
             model, train, test, settings, root, network, lambda line: console.print(line, soft_wrap=True)

@@ -11,10 +11,11 @@ import typer
 
 from roarbench.api.suites import find_default_store
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.enums import FILLS, Unit
+from roarbench.enums import Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS, split_estimator_ids
 from roarbench.plan.protocols import PROTOCOLS, SHOWN
+from roarbench.plan.runs import list_fill_names
 from roarbench.plan.suite import REFERENCE_SEED
 from roarbench.plan.suites import SUITES
 
@@ -86,7 +87,7 @@ Fill = Annotated[
         "Fill of removed features, such as linear (ROAD's) or black.",
         "NAME",
         "the suite's own",
-        autocompletion=lambda: [*FILLS],
+        autocompletion=list_fill_names,
     ),
 ]
 UnitName = Annotated[

@@ -126,9 +126,14 @@ def find_protocol(name: str) -> Protocol:
 
 def find_recorded_fill_name(name: str) -> str:
     """Return the spelling of this fill in records; raise UnknownName if there is no such fill."""
-    if (fill := FILL_WORDS.get(name, name)) not in FILLS:
-        raise UnknownName("fill", name, (*FILLS, *FILL_WORDS))
+    if (fill := FILL_WORDS.get(str(name), name)) not in FILLS:
+        raise UnknownName("fill", name, list_fill_names())
     return fill
+
+
+def list_fill_names() -> list[str]:
+    """Return the names of all fills for users."""
+    return [*map(find_displayed_fill_name, FILLS)]
 
 
 def find_displayed_fill_name(fill: str) -> str:
@@ -139,7 +144,7 @@ def find_displayed_fill_name(fill: str) -> str:
 def check_fill(fill: str, retrain: ScoredNetwork) -> None:
     """Refuse an unknown fill, or one that is too slow for networks whose removal masks change in every epoch."""
     if fill not in FILLS:
-        raise UnknownName("fill", fill, FILLS)
+        raise UnknownName("fill", fill, list_fill_names())
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
         slow = f"fill '{fill}' is too slow to compute for every mask"
         *others, last = map(find_displayed_fill_name, PLAIN_FILLS)

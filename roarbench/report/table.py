@@ -19,12 +19,12 @@ from roarbench.analysis.row_warnings import (
 )
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
+from roarbench.enums import ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.estimators.estimator import NOISY
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
-from roarbench.plan.runs import find_displayed_fill_name
+from roarbench.plan.runs import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap import Estimate
@@ -317,10 +317,12 @@ def _set_fill(suite_results: SuiteResults, protocol: Protocol, fill: str) -> Sui
     """Return the results with this fill as the suite's first fill, because tables use the first fill."""
     suite, parts = suite_results.suite, protocol.made_of or (protocol,)
     fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in parts)
-    fill = FILL_WORDS.get(fill, fill)
+    fill = find_recorded_fill_name(fill)
     if fill not in fills:
-        has = f"it has: {', '.join(fills)}" if fills else "it does not have that protocol"
-        raise CallerError(f"suite '{suite.name}' has no {protocol.name} with the fill '{fill}'; {has}")
+        known = ", ".join(map(find_displayed_fill_name, fills))
+        has = f"it has: {known}" if fills else "it does not have that protocol"
+        seen = f"suite '{suite.name}' has no {protocol.name} with the fill '{find_displayed_fill_name(fill)}'"
+        raise CallerError(f"{seen}; {has}")
     blocks = tuple(sorted(suite.blocks, key=lambda block: block.fill != fill))
     return replace(suite_results, suite=replace(suite, blocks=blocks))
 
