@@ -39,7 +39,7 @@ def verify_inputs(work: JobContext, runs: list[Run], whole: bool = False) -> Non
     todo, store = [partial(verify_decoded, work.images.folder, split, whole) for split in Split], work.rankings
     todo += [partial(store.verify, spec, whole) for spec in find_needed_rankings(work, runs) if store.has(spec)]
     with ThreadPoolExecutor(count_cores()) as pool:  # hashing releases the interpreter lock
-        for done in [pool.submit(each) for each in todo]:
+        for done in [pool.submit(check) for check in todo]:
             done.result()
 
 
@@ -70,8 +70,8 @@ def list_made_artifacts(step: Step) -> list[Artifact]:
     if step.kind == "tune":
         common, row = rest
         rankings, name = _read_ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
-        found = first.get_stored_network(make_tuned_key(common.key, rankings)).read_checksum()
-        return [Artifact(step.keys[0], name, found, common.key, rankings)]
+        checksum = first.get_stored_network(make_tuned_key(common.key, rankings)).read_checksum()
+        return [Artifact(step.keys[0], name, checksum, common.key, rankings)]
     return [_make_ranking_artifact(first, rest[0])] if step.kind == "seal" else []
 
 
@@ -79,8 +79,8 @@ def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
     """Yield an artifact for each split: the weights of an explained network with its predictions on the split."""
     reference, title = explained.reference.key, _make_network_title(explained)
     for split in explained.splits:
-        found = _compute_reference_checksum(explained, split)
-        yield Artifact(hash_value([reference, str(split)]), f"{title} ({split} images)", found, reference)
+        checksum = _compute_reference_checksum(explained, split)
+        yield Artifact(hash_value([reference, str(split)]), f"{title} ({split} images)", checksum, reference)
 
 
 def _make_network_title(explained: ReferenceModel) -> str:

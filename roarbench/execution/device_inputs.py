@@ -144,12 +144,12 @@ def _measure_memory() -> float:
 
 
 def make_packed_other_image_masks(
-    images: ImageData, run: Run, rankings: Rankings, removed: NDArray[np.uint8], others: NDArray[np.int64]
+    images: ImageData, run: Run, rankings: Rankings, removed: NDArray[np.uint8], other_images: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """Return matched masks of the test images, packed, uint8 (n, width): they follow other images' maps.
 
     They have as many features per stratum as `removed`, the packed masks of the images' own maps, uint8 (n, width).
-    `others` are the numbers of the images whose maps the images get, int64 (n,).
+    `other_images` are the numbers of the images whose maps the images get, int64 (n,).
     """
     d, made = rankings.layout.features, np.empty_like(removed)
     planes = rankings.get_planes(Split.TEST)
@@ -157,9 +157,9 @@ def make_packed_other_image_masks(
         rows = slice(start, min(start + _AT_ONCE, len(removed)))
         own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
         ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
-        codes = read_bin_codes(planes[others[rows]], rankings.layout)
-        found = make_other_image_masks(own, codes, _find_strata(images, run.cell, rows), run.cell.order, ties)
-        made[rows] = np.packbits(found, axis=1)
+        codes = read_bin_codes(planes[other_images[rows]], rankings.layout)
+        masks = make_other_image_masks(own, codes, _find_strata(images, run.cell, rows), run.cell.order, ties)
+        made[rows] = np.packbits(masks, axis=1)
     return made
 
 

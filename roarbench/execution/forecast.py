@@ -50,7 +50,7 @@ def _format_designs(designs: list[Design], device: str) -> Iterator[str]:
     """Yield the lines of a table of designs for a terminal, with a heading; nothing if there are no designs."""
     if designs:
         rows = [["step, cumulative", "trainings", f"days of {device}"]]
-        rows += [[each.step, f"{each.trainings:,}", f"{each.seconds / _DAY:,.1f}"] for each in designs]
+        rows += [[design.step, f"{design.trainings:,}", f"{design.seconds / _DAY:,.1f}"] for design in designs]
         first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
         yield "  steps from the full suite to this shorter version:"
         for step, *numbers in rows:
@@ -67,10 +67,10 @@ def _shorten_stepwise(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, 
     if short.references != long.references:
         part = replace(part, references=short.references)
         yield f"{short.references} explained network instead of {long.references}", part
-    kept = {block.protocol for block in short.blocks}
-    if kept != {block.protocol for block in part.blocks}:
-        left = dict.fromkeys(block.protocol.title for block in part.blocks if block.protocol not in kept)
-        part = replace(part, blocks=tuple(block for block in part.blocks if block.protocol in kept))
+    short_protocols = {block.protocol for block in short.blocks}
+    if short_protocols != {block.protocol for block in part.blocks}:
+        left = dict.fromkeys(block.protocol.title for block in part.blocks if block.protocol not in short_protocols)
+        part = replace(part, blocks=tuple(block for block in part.blocks if block.protocol in short_protocols))
         yield f"without {', '.join(left)}", part
     if len(short.blocks) == 1:
         (model,) = short.blocks
@@ -105,7 +105,7 @@ def find_existing_shared_inputs(
         key = make_common_network(suite, data, *common).key
         return StoredNetwork(workspace.networks, make_tuned_key(key, *ranked_by) if ranked_by else key).has()
 
-    ranked = {row: found for row in needed.rankings if (found := find_rankings_checksum(row))}
+    ranked = {row: checksum for row in needed.rankings if (checksum := find_rankings_checksum(row))}
     return SharedInputs(
         {number for number in needed.references if has_predictions(number)},
         ranked.keys(),
@@ -132,13 +132,13 @@ class Plan:
         """Return the designs from the full suite to this fast version, one per step; empty for other suites."""
         if self.suite.name not in FAST:
             return []
-        found, rates = [], self.estimates[-1]
+        listed, rates = [], self.estimates[-1]
         for step, part in _shorten_stepwise(find_suite(FAST[self.suite.name].of), self.suite):
             work = count_work(part, expand_points(part))
             size = part.recipe_record.area / self.suite.recipe_record.area  # recipes may have other image sizes
             wall = replace(self, work=work).estimate_wall_seconds(replace(rates, train=rates.train * size))
-            found.append(Design(step, work.trainings, wall))
-        return found
+            listed.append(Design(step, work.trainings, wall))
+        return listed
 
     @property
     def _disk(self) -> int:
@@ -170,7 +170,7 @@ class Plan:
             **counts,
             "work": work | {"core_seconds": sum(filter(None, first.estimate_seconds(self.work).values()))},
             "rates": first.make_record(),
-            "designs": [each.make_record() for each in self.designs],
+            "designs": [design.make_record() for design in self.designs],
             "estimates": [
                 {
                     "rates": rates.make_record(),
@@ -222,9 +222,9 @@ class Plan:
             words = ("not measured" if time is None else format_duration(time) for time in known)
             rows.append([part, self._describe_part(part), *words])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for part, what, *times in rows:
+        for part, amount, *times in rows:
             right = "".join(f"  {time:>{width}}" for time, width in zip(times, widths[2:], strict=True))
-            yield f"  {part:<{widths[0]}} {what:<{widths[1]}}{right}"
+            yield f"  {part:<{widths[0]}} {amount:<{widths[1]}}{right}"
         for rates in self.estimates:
             yield f"  together {self._format_duration_with_rates(rates)}"
         disk = f"disk {format_bytes(self._disk)}"
@@ -268,16 +268,21 @@ def _format_total(seconds: float) -> str:
     return f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"
 
 
-def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
+def count_missing_work(suite_results: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
     """Count the missing work of a suite, given its results and the store's folder.
 
     With `to_decode`, the images are decoded even if the store has results on them.
     """
-    todo = [point for point in expand_points(found.suite) if point not in found.results]
+    todo = [point for point in expand_points(suite_results.suite) if point not in suite_results.results]
     work = count_work(
-        found.suite, todo, found.limit, find_existing_shared_inputs(workspace, found.suite, found.data, todo)
+        suite_results.suite,
+        todo,
+        suite_results.limit,
+        find_existing_shared_inputs(workspace, suite_results.suite, suite_results.data, todo),
     )
-    return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images are decoded already
+    return (
+        work._replace(images_decoded=0) if suite_results.data and not to_decode else work
+    )  # the images are decoded already
 
 
 def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) -> None:
@@ -305,7 +310,7 @@ def make_plan(
     """
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
-    estimates = tuple(replace(each, submission=submission) for each in rates)
+    estimates = tuple(replace(measured, submission=submission) for measured in rates)
     count = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.area)
     runs, done = len(expand_points(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)

@@ -102,8 +102,8 @@ def make_maps_for_networks(request: Requests, split: Split, start: int, stop: in
         parts = [
             _start_explaining(explained, estimators, split, start, stop) for explained, estimators in group.items()
         ]
-        for part, found in zip(parts, _group_maps(parts), strict=True):
-            made |= {(part.explained, name): each for name, each in found.items()}
+        for part, maps_by_estimator in zip(parts, _group_maps(parts), strict=True):
+            made |= {(part.explained, name): importance_map for name, importance_map in maps_by_estimator.items()}
     return made
 
 
@@ -157,8 +157,12 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, MapWithProvenance]]:
     if not parts[0].estimators[0].submitted:
         return _make_variant_maps(parts)
     networks = groupby(parts, lambda part: part.explained.work.suite.find_network(part.explained.number))
-    made = zip(parts, [found for _, alike in networks for found in _explain_submissions(list(alike))], strict=True)
-    return [{estimator.id: _blur_if_twin(found, estimator) for estimator in part.estimators} for part, found in made]
+    made = zip(
+        parts,
+        [submitted_maps for _, alike in networks for submitted_maps in _explain_submissions(list(alike))],
+        strict=True,
+    )
+    return [{estimator.id: _blur_if_twin(maps, estimator) for estimator in part.estimators} for part, maps in made]
 
 
 def _blur_if_twin(made: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
@@ -177,11 +181,11 @@ def _explain_submissions(parts: list[_Explaining]) -> list[MapWithProvenance]:
     file, listed = estimator.parts.file, estimator.parts.listed or ""
     source = check_source(explained.work.workspace.read_submission(file)).set_parameters(listed).code
     n, size = len(batch.ids), count_images_per_call(network)
-    asked = tuple(
-        ExplainedPart(make_twin_network(each, estimator.explained_variant), images, targets, ids, size)
-        for each, _, (images, targets, ids, *_) in parts
+    sandbox_parts = tuple(
+        ExplainedPart(make_twin_network(subject, estimator.explained_variant), images, targets, ids, size)
+        for subject, _, (images, targets, ids, *_) in parts
     )
-    task = SandboxTask(source, network, asked, CUDA if CUDA in estimator.marks else "cpu")
+    task = SandboxTask(source, network, sandbox_parts, CUDA if CUDA in estimator.marks else "cpu")
     answer = run_submission(
         task, compute_limits(n * len(parts), count_image_cost(network).flops), trust=TRUSTED in estimator.marks
     )
@@ -190,7 +194,7 @@ def _explain_submissions(parts: list[_Explaining]) -> list[MapWithProvenance]:
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
     return [
-        MapWithProvenance(each, MapProvenance(answer.death.cpu / len(parts), batches=batches)) for each in answer.maps
+        MapWithProvenance(maps, MapProvenance(answer.death.cpu / len(parts), batches=batches)) for maps in answer.maps
     ]
 
 
@@ -203,13 +207,13 @@ def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, MapWithProven
     """Make the maps of estimators with the same model and targets, or of controls, for each explained network."""
     clock = choose_clock(choose_device())
     start, first, one = clock(), parts[0].explained, parts[0].estimators[0]
-    asked = first.work.suite.maps if one.uses_shared_pass else MapNumerics.FLOAT32
+    numerics = first.work.suite.maps if one.uses_shared_pass else MapNumerics.FLOAT32
     models = [
-        None if one.control else _load_network(each, one.explained_variant, asked, each.store.read_checksum())
-        for each, _, _ in parts
+        None if one.control else _load_network(network, one.explained_variant, numerics, network.store.read_checksum())
+        for network, _, _ in parts
     ]
-    precision = choose_precision(asked.precision, choose_device())
-    n, size = len(parts[0].batch.ids), count_images_per_batch(first.work, sum(len(each.estimators) for each in parts))
+    precision = choose_precision(numerics.precision, choose_device())
+    n, size = len(parts[0].batch.ids), count_images_per_batch(first.work, sum(len(part.estimators) for part in parts))
     done = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
     told: list[list[PassNotes]] = []
     made: list[list[Maps]] = []
@@ -225,11 +229,11 @@ def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, MapWithProven
         ]
         made.append(compute_maps_together(subjects, precision, told.append))
     seconds = clock() - start
-    of_one = seconds / sum(sum(count_passes(each.estimators)) or len(each.estimators) for each in parts)
+    of_one = seconds / sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
     return [
-        _join_maps(one.explained_variant, each.estimators, list(theirs), list(maps), done, of_one)
-        for each, theirs, maps in zip(parts, told_each, made_each, strict=True)
+        _join_maps(one.explained_variant, part.estimators, list(theirs), list(maps), done, of_one)
+        for part, theirs, maps in zip(parts, told_each, made_each, strict=True)
     ]
 
 
@@ -243,13 +247,14 @@ def _join_maps(
 ) -> dict[str, MapWithProvenance]:
     """Join the maps of one explained network; `seconds` is the time of one pass through it."""
     where = name_device(choose_device())
-    explained = merge_batch_records(ExplainedBatches(each.images, each.images, done, where) for each in told)
-    kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
-    kept = kept if variant == "trained" else {}  # prediction stability belongs to the trained network's own predictions
+    explained = merge_batch_records(ExplainedBatches(notes.images, notes.images, done, where) for notes in told)
+    # prediction stability belongs to the trained network's own predictions
+    names = told[0].kept if variant == "trained" else ()
+    stable_copies = {name: torch.cat([notes.kept[name] for notes in told]).tolist() for name in names}
     return {
         e.id: MapWithProvenance(
             torch.cat([part[e.id] for part in parts]),
-            MapProvenance((sum(count_passes([e])) or 1) * seconds, batches=explained, kept=kept.get(e.id, ())),
+            MapProvenance((sum(count_passes([e])) or 1) * seconds, batches=explained, kept=stable_copies.get(e.id, ())),
         )
         for e in estimators
     }
@@ -273,8 +278,8 @@ def count_images_per_batch(work: JobContext, estimators: int) -> int:
     if choose_device().type == "cpu":
         return choose_explanation_batch_size(work.suite)
     record, room = work.images.record, count_available_gpu_bytes()
-    each = count_cost_per_image(work.suite, record).activations
-    return max(EXPLAINED, count_fitting_images(room, each, record.shape, estimators))
+    activations = count_cost_per_image(work.suite, record).activations
+    return max(EXPLAINED, count_fitting_images(room, activations, record.shape, estimators))
 
 
 def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:

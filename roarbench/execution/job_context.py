@@ -69,7 +69,7 @@ class JobContext:
 
     def find_ranking_network(self, spec: RankingSpec) -> "ReferenceModel":
         """Return the explained network of a ranking; for controls, which use none, the first one."""
-        return next((each for each in self.explained if each.reference.key == spec.reference), self.explained[0])
+        return next((model for model in self.explained if model.reference.key == spec.reference), self.explained[0])
 
     def find_network_number(self, run: Run) -> int:
         """Return the number of the explained network that a run depends on; 0 if it depends on none."""

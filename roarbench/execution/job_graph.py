@@ -69,7 +69,10 @@ class Step(NamedTuple):
 def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     """Return all steps that these runs need and that are not done yet."""
     lacking = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
-    needs = {each.reference.key: () if each.has_weights_and_predictions else (each.step,) for each in work.explained}
+    needs = {
+        network.reference.key: () if network.has_weights_and_predictions else (network.step,)
+        for network in work.explained
+    }
     ranking = list(_make_rank_steps(work, lacking, needs))
     sealing = list(_make_seal_steps(work, lacking, ranking))
     networks = list_scoring_network_steps(work, runs, lacking)
@@ -79,7 +82,7 @@ def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     scoring = [_make_run_step(work, run, lacking, needs) for run in alone]
     scoring += _make_sibling_steps(work, together, lacking, needs)
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
-    training = [_make_reference_step(each) for each in work.explained if each.step in explained]
+    training = [_make_reference_step(network) for network in work.explained if network.step in explained]
     return [*training, *ranking, *sealing, *networks, *scoring]
 
 
@@ -224,7 +227,7 @@ def name_join_step(work: JobContext, spec: RankingSpec) -> str:
 def _make_run_step(work: JobContext, run: Run, lacking: Lacking, references: References) -> Step:
     needs: tuple[str, ...] = ()
     if run.cell.retrain is ScoredNetwork.NONE:
-        used = {each.reference.key for each in (work.find_explained_network(run), work.find_scored_network(run))}
+        used = {network.reference.key for network in (work.find_explained_network(run), work.find_scored_network(run))}
         needs = tuple(sorted(name for key in used for name in references[key]))
     if spec := work.make_row_ranking_spec(run):
         needs += _list_seal_steps(work, lacking, spec)
@@ -247,9 +250,9 @@ def _make_sibling_steps(work: JobContext, runs: list[Run], lacking: Lacking, ref
         for start in range(0, len(levels), most):
             part = tuple(run for run in curve if run.cell.t in levels[start : start + most])
             used = {
-                each.reference.key
+                network.reference.key
                 for run in part
-                for each in (work.find_explained_network(run), work.find_scored_network(run))
+                for network in (work.find_explained_network(run), work.find_scored_network(run))
             }
             needs = tuple(sorted(name for key in used for name in references[key]))
             needs += _list_seal_steps(work, lacking, *filter(None, [work.make_row_ranking_spec(part[0])]))
@@ -343,11 +346,11 @@ def find_steps_needing_recipes(steps: Sequence[Step], recipes: Collection[str]) 
     """Return the steps that train by one of these recipes, or need a step that does, each with the recipe."""
     made: set[str] = set()
     lost: dict[str, str] = {}
-    found = []
+    needing = []
     for step in steps if recipes else ():
         if made.issuperset(step.needs) and step.made():
             made.add(step.job.name)
         elif (recipe := next((lost[name] for name in step.needs if name in lost), step.recipe)) in recipes:
             lost[step.job.name] = recipe
-            found.append((step, recipe))
-    return found
+            needing.append((step, recipe))
+    return needing

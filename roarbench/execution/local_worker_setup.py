@@ -80,13 +80,13 @@ def measure_rates(
     ended: list[JobOutcome] = []
     while not ended:
         ended = engine.wait(_PATIENCE)
-    found: Rates = ended[0].value
+    rates: Rates = ended[0].value
     error = ended[0].error
     if isinstance(error, CallerError):
         raise error
     if error is not None:
         say(f"{suite.title}: the speed could not be measured ({error}); the times below use assumed rates")
-        found = assume_rates(suite, GPU if engine.gpus else CORE)
-    for lack in found.lacks:
+        rates = assume_rates(suite, GPU if engine.gpus else CORE)
+    for lack in rates.lacks:
         say(f"{suite.title}: {lack}")
-    return replace(found, gpus=engine.gpus or found.gpus)
+    return replace(rates, gpus=engine.gpus or rates.gpus)

@@ -102,8 +102,8 @@ def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions
     """Return the explained network's predictions on the untouched images of a split."""
     images = explained.work.images
     model, batch = explained.load_trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
-    said = predict(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
-    return Predictions(said.indices.numpy(), said.values.numpy())
+    largest = predict(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
+    return Predictions(largest.indices.numpy(), largest.values.numpy())
 
 
 def score_run(work: JobContext, run: Run) -> ScoredRuns:
@@ -154,9 +154,9 @@ def _train_or_load_scored_network(
 
 def read_run_provenance(run: Run) -> Provenance:
     """Return the provenance of a run in this process; scoring is always in float32."""
-    asked = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
+    precision = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
     return read_provenance(
-        name_device(choose_device()), choose_precision(asked, choose_device()), list_gpu_libraries(choose_device())
+        name_device(choose_device()), choose_precision(precision, choose_device()), list_gpu_libraries(choose_device())
     )
 
 
@@ -166,8 +166,8 @@ def check_explained_weights(work: JobContext, run: Run, rankings: Rankings | Non
     weights = rankings.weights if rankings else ""
     here = store.read_checksum()
     if rankings and weights and here and weights != here:
-        found = f"{rankings.folder} was made for a different network than that in {store.folder}"
-        raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a new --store")
+        mismatch = f"{rankings.folder} was made for a different network than that in {store.folder}"
+        raise StoreError(f"{mismatch}; delete {rankings.folder.parent}, or use a new --store")
     return weights if run.cell.retrain.trains else here
 
 
@@ -189,8 +189,8 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
                 "epoch; use fill 'mean'"
             )
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
-        held, mean = load_pixels(images, split), get_device_mean(images)
-        return stream_if_too_large(RedrawnImages(held, cell.t, mean, cell.unit, generator), images, split)
+        pixels, mean = load_pixels(images, split), get_device_mean(images)
+        return stream_if_too_large(RedrawnImages(pixels, cell.t, mean, cell.unit, generator), images, split)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
         cut = RankingMask(rankings.get_planes(split), rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
@@ -233,8 +233,8 @@ def find_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> N
     removed = find_removed_bits(planes, cell.t, cell.order, layout)
     if _find_twin_kind(run) != MATCHED_IMAGE:
         return removed
-    others = _pair_images(images, Split.TEST, run.seed)
-    return make_packed_other_image_masks(images, run, rankings, removed, others)
+    paired_images = _pair_images(images, Split.TEST, run.seed)
+    return make_packed_other_image_masks(images, run, rankings, removed, paired_images)
 
 
 def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
@@ -258,18 +258,19 @@ def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...])
     rankings = find_removal_rankings(work.images, first, work.rankings.open(row)) if row else None
     weights, explained = check_explained_weights(work, first, rankings), work.find_explained_network(first)
     judges = {
-        each: _load_scoring_network(each, each.store.read_checksum()) for each in map(work.find_scored_network, runs)
+        network: _load_scoring_network(network, network.store.read_checksum())
+        for network in map(work.find_scored_network, runs)
     }
     results, annotations = list[RunResult](), dict[str, str]()
     level_of = attrgetter("cell.t")
-    for _, found in groupby(sorted(runs, key=level_of), key=level_of):
-        start, level = time.perf_counter(), tuple(found)
+    for _, level_runs in groupby(sorted(runs, key=level_of), key=level_of):
+        start, level = time.perf_counter(), tuple(level_runs)
         removed = find_test_masks(work.images, level[0], rankings)
         smooth = None if removed is None else compute_smoothness(removed, work.images.record.shape, first.cell.unit)
         targets = explained.store.load_predictions(Split.TEST).targets
-        kept = _predict_test_classes(work, level, rankings, removed, judges) == targets
+        unchanged = _predict_test_classes(work, level, rankings, removed, judges) == targets
         seconds = (time.perf_counter() - start) / len(level)
-        for run, answers in zip(level, kept, strict=True):
+        for run, answers in zip(level, unchanged, strict=True):
             results.append(
                 RunResult(
                     run=run,
@@ -305,10 +306,11 @@ def _predict_test_classes(
     """Return the classes that the networks of these runs, all at one level, predict for the test images, (runs, n)."""
     scored = [work.find_scored_network(run) for run in runs]
     if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
-        return np.stack([each.store.load_predictions(Split.TEST).targets for each in scored])
+        return np.stack([network.store.load_predictions(Split.TEST).targets for network in scored])
     inputs = make_test_inputs(work.images, runs[0], rankings, removed)
-    logits = predict_each([judges[each] for each in scored], inputs, choose_scoring_batch_size(work.images.record.size))
-    return np.stack([each.argmax(1).numpy() for each in logits])
+    models = [judges[network] for network in scored]
+    logits = predict_each(models, inputs, choose_scoring_batch_size(work.images.record.size))
+    return np.stack([network_logits.argmax(1).numpy() for network_logits in logits])
 
 
 def hash_masks(removed: NDArray[np.uint8]) -> str:

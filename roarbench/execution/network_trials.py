@@ -95,12 +95,13 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
 def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
     """Drop the estimators that do not apply to one of a suite's several networks."""
     alone = [
-        replace(suite, model=each.model, own=replace(own, source=each.source), networks=()) for each in suite.networks
+        replace(suite, model=network.model, own=replace(own, source=network.source), networks=())
+        for network in suite.networks
     ]
-    found = [drop_inapplicable_estimators(each) for each in alone]
-    reasons = {name: why for one, _ in reversed(found) for name, why in (one.own.left_out if one.own else ())}
+    applicable = [drop_inapplicable_estimators(one_suite) for one_suite in alone]
+    reasons = {name: why for one, _ in reversed(applicable) for name, why in (one.own.left_out if one.own else ())}
     return ApplicableSuite(
-        drop_estimators(suite, reasons), list(dict.fromkeys(line for each in found for line in each.warnings))
+        drop_estimators(suite, reasons), list(dict.fromkeys(line for part in applicable for line in part.warnings))
     )
 
 
@@ -217,16 +218,20 @@ def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     peaks = [float(f"{recipe.peak * share:.2g}") for share in SHARES]
     correct = [_count_correct(suite, images, replace(recipe, peak=peak), chosen, test) for peak in peaks]
     best = max(correct)
-    place = [number for number, count in enumerate(correct) if count >= ENOUGH * best][:2][-1]
+    chosen_trial = [number for number, count in enumerate(correct) if count >= ENOUGH * best][:2][-1]
     total, classes = int(test.sum()), images.record.classes
-    trained = not is_near_chance(correct[place], total, classes)
-    each = ", ".join(f"{count / total:.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
-    what = "rows" if images.record.tabular else "images"
+    trained = not is_near_chance(correct[chosen_trial], total, classes)
+    trials = ", ".join(f"{count / total:.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
+    noun = "rows" if images.record.tabular else "images"
     line = (
-        f"three trials of at most {STEPS} steps on {len(chosen) - total} training {what}; correct on {total} others: "
+        f"three trials of at most {STEPS} steps on {len(chosen) - total} training {noun}; correct on {total} others: "
     )
-    found = f"peak = {peaks[place]:g}" if trained else "the network stays near chance at all three peak learning rates"
-    return PeakTrials(peaks[place] if trained else recipe.peak, trained, f"{found} ({line}{each})")
+    outcome = (
+        f"peak = {peaks[chosen_trial]:g}"
+        if trained
+        else "the network stays near chance at all three peak learning rates"
+    )
+    return PeakTrials(peaks[chosen_trial] if trained else recipe.peak, trained, f"{outcome} ({line}{trials})")
 
 
 def tune_learning_rate_and_sides(text: str, path: Path, say: Callable[[str], object]) -> str:
@@ -240,12 +245,12 @@ def tune_learning_rate_and_sides(text: str, path: Path, say: Callable[[str], obj
         record = suite.dataset_record
         limit = min(max(IMAGES, record.classes), max(record.images.values()))
         with TemporaryDirectory() as folder:
-            found = find_peak_learning_rate(suite, decode_dataset(record, Path(folder), limit=limit))
+            trials = find_peak_learning_rate(suite, decode_dataset(record, Path(folder), limit=limit))
     except CallerError as error:
         say(f"warning: the search for a peak learning rate failed: {error}")
         return text
-    say(found.line if found.trained else f"warning: {found.line}")
-    return _PEAK.sub(f"peak = {found.peak:g}", text)
+    say(trials.line if trials.trained else f"warning: {trials.line}")
+    return _PEAK.sub(f"peak = {trials.peak:g}", text)
 
 
 def _try_sides(text: str, path: Path) -> tuple[str, SuiteSpec]:
@@ -268,7 +273,7 @@ def _count_correct(
     if recipe.start:
         load_starting_weights(recipe.start, model, record.channels, suite.model)
     used = [chosen[~test], chosen[test]]
-    train, others = (
+    train, test_inputs = (
         DegradedImages(torch.from_numpy(images.train.pixels[rows.numpy()]), None, get_device_mean(images), Unit.SCALAR)
         for rows in used
     )
@@ -278,5 +283,5 @@ def _count_correct(
         fit(model.to(choose_device()), train, labels[used[0]], norm, short, _SEED)
     except RunError:  # the loss became infinite or NaN
         return 0
-    answers = predict(model, others, norm, choose_scoring_batch_size(record.size)).argmax(1)
+    answers = predict(model, test_inputs, norm, choose_scoring_batch_size(record.size)).argmax(1)
     return int((answers == labels[used[1]]).sum())

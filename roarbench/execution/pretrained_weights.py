@@ -53,16 +53,18 @@ def load_given_weights(reference: str, model: nn.Module, channels: int, name: st
     if reference.startswith(_TIMM):
         return _load_timm(reference.removeprefix(_TIMM), model, channels)
     path = _find_path(reference)
-    found = read_weights(path)
-    state = _strip_name_prefixes(found.state, model.state_dict().keys())
+    weight_file = read_weights(path)
+    state = _strip_name_prefixes(weight_file.state, model.state_dict().keys())
     _check_weights(state, model, path, name)
     model.load_state_dict(state, strict=False)  # old files lack batch norm's counters
     if reference.startswith(_TORCHVISION) or make_weights_title(str(path)).startswith(_TORCHVISION):
         return _IMAGENET
-    said = found.normalised
-    if not said:
+    normalisation = weight_file.normalised
+    if not normalisation:
         return None
-    mean, std = read_moments(said.get("mean"), said.get("std"), said.get("range"), channels, str(path))
+    mean, std = read_moments(
+        normalisation.get("mean"), normalisation.get("std"), normalisation.get("range"), channels, str(path)
+    )
     return Normalisation(mean, std)
 
 
@@ -138,22 +140,24 @@ def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str
 
     The state dict stays unchanged if removing prefixes does not give the names of the network's weights.
     """
-    needed, found = set(filter(is_weight_tensor, wanted)), state
-    while not needed <= found.keys():
-        heads = {name.partition(".")[0] if "." in name else "" for name in found if name != "n_averaged"}
+    needed, stripped = set(filter(is_weight_tensor, wanted)), state
+    while not needed <= stripped.keys():
+        heads = {name.partition(".")[0] if "." in name else "" for name in stripped if name != "n_averaged"}
         if len(heads) != 1 or heads == {""}:
             return state
-        found = {name.partition(".")[2]: tensor for name, tensor in found.items() if "." in name}
-    return found
+        stripped = {name.partition(".")[2]: tensor for name, tensor in stripped.items() if "." in name}
+    return stripped
 
 
 def _check_weights(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
     """Raise a one-line CallerError for weights of another network and weights that are not finite."""
     wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight_tensor(one)}
-    found = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
-    faults = [f"{one} is missing" for one in wanted.keys() - found.keys()]
-    faults += [f"{one} is unexpected" for one in found.keys() - wanted.keys()]
-    faults += [fault for one in wanted.keys() & found.keys() if (fault := _find_misfit(one, found[one], wanted[one]))]
+    weights = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
+    faults = [f"{one} is missing" for one in wanted.keys() - weights.keys()]
+    faults += [f"{one} is unexpected" for one in weights.keys() - wanted.keys()]
+    faults += [
+        fault for one in wanted.keys() & weights.keys() if (fault := _find_misfit(one, weights[one], wanted[one]))
+    ]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         advice = "use weights of that network"
@@ -162,16 +166,16 @@ def _check_weights(state: Mapping[str, Tensor], model: nn.Module, path: Path, na
         raise CallerError(f"{path} does not fit the suite's network, {name}: {min(faults)}{more}; {advice}")
 
 
-def _find_misfit(name: str, found: Tensor, wanted: Tensor) -> str:
+def _find_misfit(name: str, tensor_read: Tensor, wanted: Tensor) -> str:
     """Explain why a tensor cannot replace another; empty if it can."""
-    if found.shape != wanted.shape:
-        return f"{name} has shape {tuple(found.shape)}, expected {tuple(wanted.shape)}"
-    if found.is_floating_point() != wanted.is_floating_point():
-        kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (found, wanted)]
+    if tensor_read.shape != wanted.shape:
+        return f"{name} has shape {tuple(tensor_read.shape)}, expected {tuple(wanted.shape)}"
+    if tensor_read.is_floating_point() != wanted.is_floating_point():
+        kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (tensor_read, wanted)]
         return f"{name} has type {kinds[0]}, expected {kinds[1]}"
-    if found.is_meta:
+    if tensor_read.is_meta:
         return f"{name} has no values"
-    return "" if found.to(wanted.dtype).isfinite().all() else f"{name} contains NaN or infinity"
+    return "" if tensor_read.to(wanted.dtype).isfinite().all() else f"{name} contains NaN or infinity"
 
 
 class WeightFile(NamedTuple):
@@ -207,11 +211,11 @@ def _read_safetensors(path: Path) -> WeightFile:
 
     with safe_open(path, framework="pt") as file:
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        said = dict(file.metadata() or {})
-    for key in set(_NORMALISED) & set(said):
+        metadata = dict(file.metadata() or {})
+    for key in set(_NORMALISED) & set(metadata):
         with suppress(ValueError):  # the code that uses the values reports invalid JSON
-            said[key] = json.loads(said[key])
-    return WeightFile(state, _select_normalisation(said))
+            metadata[key] = json.loads(metadata[key])
+    return WeightFile(state, _select_normalisation(metadata))
 
 
 def _read_torch(path: Path) -> WeightFile:
@@ -222,11 +226,11 @@ def _read_torch(path: Path) -> WeightFile:
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     if _is_state(loaded):
         return WeightFile(_make_dense(loaded), {})  # in a plain state dict `mean` is a buffer of the network
-    found = {key: value for key, value in loaded.items() if _is_state(value)} if isinstance(loaded, dict) else {}
-    if not found:
+    states = {key: value for key, value in loaded.items() if _is_state(value)} if isinstance(loaded, dict) else {}
+    if not states:
         raise CallerError(f"{path} contains no state dict; {_WRITE}")
-    (key, state), *others = found.items()
-    if different := [other for other, value in others if not _are_equal(state, value)]:
+    (key, state), *other_states = states.items()
+    if different := [other for other, value in other_states if not _are_equal(state, value)]:
         seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
         raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
     return WeightFile(_make_dense(state), _select_normalisation(loaded))
@@ -250,8 +254,8 @@ def _make_dense(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value if value.layout is torch.strided else value.to_dense() for name, value in state.items()}
 
 
-def _select_normalisation(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: said[key] for key in _NORMALISED if key in said}
+def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: metadata[key] for key in _NORMALISED if key in metadata}
 
 
 def _explain_unreadable(path: Path, error: Exception) -> str:

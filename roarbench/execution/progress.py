@@ -45,7 +45,7 @@ class LogConsole(Console):
 
     def print(self, *objects: Any, **style: Any) -> None:
         """Write objects to the log as text, without styles."""
-        self.tell("\n".join(str(each) for each in objects).strip())
+        self.tell("\n".join(str(part) for part in objects).strip())
 
     def tell(self, message: str, **about: object) -> None:
         """Write a line with fields to the log, as a warning if the state is `failed`."""
@@ -90,12 +90,12 @@ class ProgressDisplay:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._last_line = 0.0
-        what = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # a narrow terminal cuts only this column
+        description = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # a narrow terminal cuts only this column
         self._bar = Progress(
             BarColumn(_BAR),
             TextColumn("{task.fields[left]}"),
             TimeElapsedColumn(),  # shows progress during long steps
-            TextColumn("{task.description}", table_column=what),
+            TextColumn("{task.description}", table_column=description),
             console=console,
             expand=True,
         )

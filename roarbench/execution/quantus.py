@@ -36,9 +36,9 @@ class QuantusInput(NamedTuple):
 
 def read_quantus_version() -> str:
     """Return the version of Quantus; raise CallerError if it is not installed."""
-    if not (found := read_package_version("quantus")):
+    if not (version := read_package_version("quantus")):
         raise CallerError("Quantus is not installed; run pip install 'roarbench[quantus]'")
-    return found
+    return version
 
 
 def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Console) -> FinishedSuite:
@@ -72,8 +72,8 @@ def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
     else:
         subset = channels * height * width // 8
         made = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
-    found = _call_metric(made, explained)
-    return found.mean(axis=1) if found.ndim == 2 else found  # (n, steps) or (n,)
+    scores = _call_metric(made, explained)
+    return scores.mean(axis=1) if scores.ndim == 2 else scores  # (n, steps) or (n,)
 
 
 def _call_metric(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
@@ -82,8 +82,8 @@ def _call_metric(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
         return np.full(len(maps), np.nan)
     with _seed_numpy(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
-        found = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
-    return np.array(found, dtype=np.float64)
+        scores = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
+    return np.array(scores, dtype=np.float64)
 
 
 def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
@@ -91,7 +91,7 @@ def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) 
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
     (made,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()
-    pixels, maps = (np.ascontiguousarray(each.cpu().numpy()) for each in (batch.images, made.importance))
+    pixels, maps = (np.ascontiguousarray(tensor.cpu().numpy()) for tensor in (batch.images, made.importance))
     return QuantusInput(explained.load_trained(), pixels, batch.targets.numpy(), maps)
 
 

@@ -65,13 +65,13 @@ def export_rankings(work: JobContext, folder: Path, about: str, references_only:
     with convert_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
         copy = _copy_files(root, Path(temporary) / "copy", there)
         with _name_source(copy, root, "nothing was exported"):
-            found = _read_checked(work, copy, specs)
+            exported = _read_checked(work, copy, specs)
         hashes = {name: compute_sha256(copy / name) for name in there}
         index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
         (copy / INDEX).write_text(json.dumps(make_record(index), indent=1) + "\n", "utf-8")
         read_shipped_index(copy)
         copy.rename(folder)
-    return found
+    return exported
 
 
 def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list[Rankings]:
@@ -90,15 +90,15 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
             if (seen := compute_sha256(copy / name)) != noted:
                 raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, expected {noted[:12]}… as in {INDEX}")
         with _name_source(copy, folder, "nothing was imported"):
-            found = _read_checked(work, copy, specs)
+            imported = _read_checked(work, copy, specs)
         with store.database.write() as connection:
-            put_annotations(connection, {f"{Kind.IMPORTED} {rankings.checksum}": True for rankings in found})
+            put_annotations(connection, {f"{Kind.IMPORTED} {rankings.checksum}": True for rankings in imported})
         places = sorted({str(Path(name).parent) for name in index.files})
-        for place in [place for place in places if not _has_equal_folder(root, place, index.files)]:
-            (root / place).parent.mkdir(parents=True, exist_ok=True)
-            (copy / place).rename(root / place)
-            flush_to_disk((root / place).parent)
-    return found
+        for subfolder in [subfolder for subfolder in places if not _has_equal_folder(root, subfolder, index.files)]:
+            (root / subfolder).parent.mkdir(parents=True, exist_ok=True)
+            (copy / subfolder).rename(root / subfolder)
+            flush_to_disk((root / subfolder).parent)
+    return imported
 
 
 @contextmanager
@@ -122,7 +122,9 @@ def _list_file_paths(work: JobContext, specs: Sequence[RankingSpec]) -> list[str
     for explained in work.explained if has_explained_model(work.suite) else ():
         places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
     root = work.workspace.root
-    return [f"{(place / name).relative_to(root)}" for place, files in places.items() for name in (*files, MANIFEST)]
+    return [
+        f"{(subfolder / name).relative_to(root)}" for subfolder, files in places.items() for name in (*files, MANIFEST)
+    ]
 
 
 def _select_required_files(names: Iterable[str]) -> set[str]:
@@ -160,10 +162,10 @@ def _check_names(work: JobContext, folder: Path, index: ShippedIndex, specs: Seq
     there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     if links := [path for path in there if path.is_symlink() or not path.is_file()]:
         raise StoreError(f"{links[0]} is a link; a folder of rankings may have only plain files")
-    found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
+    present = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
     wanted = {*_list_file_paths(work, specs)}
     wanted = _select_required_files(wanted) | (wanted & {*index.files})
-    for names, where in ((found, "the folder"), (wanted, f"the files of {expected}")):
+    for names, where in ((present, "the folder"), (wanted, f"the files of {expected}")):
         if odd := sorted(names ^ {*index.files}):
             raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is not in both {INDEX} and {where}")
 
@@ -176,28 +178,28 @@ def _read_checked(work: JobContext, folder: Path, specs: Sequence[RankingSpec]) 
         weights[explained.reference.key] = explained.store.read_checksum()
         for split in filter(explained.store.has_predictions, explained.splits):
             _check_count(explained.store.folder, len(explained.store.load_predictions(split).targets), work, split)
-    found = []
+    checked = []
     for spec in specs:
         other.rankings.verify(spec)
-        found.append(rankings := other.rankings.open(spec))
+        checked.append(rankings := other.rankings.open(spec))
         if rankings.weights != weights[spec.reference]:
             raise ValueError(
                 f"{rankings.folder} has rankings of a different network than the one that is stored with them"
             )
         for split in spec.splits:
             _check_count(rankings.folder, len(rankings.get_planes(split)), work, split)
-    return found
+    return checked
 
 
-def _check_count(place: Path, seen: int, work: JobContext, split: Split) -> None:
+def _check_count(location: Path, seen: int, work: JobContext, split: Split) -> None:
     if seen != (expected := len(work.images[split].labels)):
-        raise ValueError(f"{place} has {seen:,} {split} images, expected {expected:,}")
+        raise ValueError(f"{location} has {seen:,} {split} images, expected {expected:,}")
 
 
-def _has_equal_folder(root: Path, place: str, files: Mapping[str, str]) -> bool:
+def _has_equal_folder(root: Path, subfolder: str, files: Mapping[str, str]) -> bool:
     """Return whether a store already has a folder; raise StoreError if its files differ."""
-    own = {name: noted for name, noted in files.items() if str(Path(name).parent) == place}
+    own = {name: noted for name, noted in files.items() if str(Path(name).parent) == subfolder}
     own = {name: noted for name, noted in own.items() if name in _select_required_files(own) or (root / name).exists()}
-    if (root / place).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
-        raise StoreError(f"{root / place} already has different files; use a new --store")
-    return (root / place).exists()
+    if (root / subfolder).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
+        raise StoreError(f"{root / subfolder} already has different files; use a new --store")
+    return (root / subfolder).exists()

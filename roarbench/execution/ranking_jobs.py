@@ -47,8 +47,8 @@ def rank_shard(
         failed: dict[RankingSpec, FailureReason] = {}
         size = _choose_batch_size(work, todo) if todo else 1
         for first in range(start, stop, size):
-            asked = [spec for spec in todo if spec not in failed]
-            ranked, reasons = _rank_batch(work, asked, split, first, min(first + size, stop))
+            remaining = [spec for spec in todo if spec not in failed]
+            ranked, reasons = _rank_batch(work, remaining, split, first, min(first + size, stop))
             failed |= reasons
             for spec, piece in ranked.items():
                 pieces[spec].append(piece)
@@ -68,12 +68,12 @@ def list_job_groups(specs: Sequence[RankingSpec]) -> list[str]:
 
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
-    batches, kept = (
-        merge_batch_records(one for each in parts for one in each.batches),
-        [n for each in parts for n in each.kept],
+    batches, stable_copies = (
+        merge_batch_records(one for part in parts for one in part.batches),
+        [n for part in parts for n in part.kept],
     )
-    ties = [share for each in parts for share in each.ties]
-    return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept, ties)
+    ties = [share for part in parts for share in part.ties]
+    return MapProvenance(sum(part.seconds for part in parts), weights, batches, stable_copies, ties)
 
 
 def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:
@@ -87,18 +87,18 @@ def _rank_batch(
     work: JobContext, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
     """Rank one batch; return the rankings, and the reasons of failed rankings."""
-    asked = {spec: (work.find_ranking_network(spec), spec.name) for spec in specs}
-    made, ties = make_maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
-    found: dict[RankingSpec, _Piece] = {}
+    pairs = {spec: (work.find_ranking_network(spec), spec.name) for spec in specs}
+    made, ties = make_maps_and_ties(pairs.values(), split, start, stop, {spec.layout.features for spec in specs})
+    pieces: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, FailureReason] = {}
-    for spec, pair in asked.items():
+    for spec, pair in pairs.items():
         try:
             planes, tied = rank_to_planes(made[pair].importance, partial(ties, spec.layout.features), spec.layout)
         except RunError as error:  # one estimator failed; the others of the pass continue
             failed[spec] = f"{split} images from number {start}: {error}"
         else:
-            found[spec] = planes, made[pair].provenance._replace(ties=tied)
-    return found, failed
+            pieces[spec] = planes, made[pair].provenance._replace(ties=tied)
+    return pieces, failed
 
 
 def join_ranked_ranges(work: JobContext, spec: RankingSpec) -> None:

@@ -167,7 +167,7 @@ def _count_timed_steps(flops: int, batch: int, sizes: int, where: torch.device) 
 
 def _find_too_large_recipes(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
     """Try one step of each training; return the recipes that exceed this process's share of memory, with reasons."""
-    record, found = suite.dataset_record, []
+    record, too_large = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
     recipes += [suite.recipe] if work is None or work.images_retrained else []
     for name in dict.fromkeys(recipes):
@@ -179,8 +179,8 @@ def _find_too_large_recipes(suite: SuiteSpec, work: Work | None) -> tuple[tuple[
         try:
             fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _find_normalisation(record), one_step, 0)
         except NoRoom as error:
-            found.append((name, str(error)))
-    return tuple(found)
+            too_large.append((name, str(error)))
+    return tuple(too_large)
 
 
 def _find_kinds_of_work(work: Work | None) -> tuple[bool, bool, bool]:
@@ -251,8 +251,8 @@ def measure_training_speeds(suite: SuiteSpec) -> Speeds:
 def format_training_speeds(speeds: Speeds) -> str:
     """Format the measured speeds as text."""
     return ", ".join(
-        f"{name} {found:,.0f} images/s" if isinstance(found, float) else f"{name} {found}"
-        for name, found in speeds.items()
+        f"{name} {speed:,.0f} images/s" if isinstance(speed, float) else f"{name} {speed}"
+        for name, speed in speeds.items()
     )
 
 

@@ -106,9 +106,9 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     run = stored.run
     if not request.trusts_submission:
         _refuse_unsandboxed_run(run)
-    named = {make_weights_title(each): each for each in request.references}
-    suite = _find_suite(store, run, named)
-    weights = _find_given_weights(suite, run, named)
+    paths = {make_weights_title(path): path for path in request.references}
+    suite = _find_suite(store, run, paths)
+    weights = _find_given_weights(suite, run, paths)
     refuse_untrusted_network(suite, request.trusted, workspace.root)
     with DecodeWatch(console) as watch:
         record = suite.dataset_record
@@ -135,31 +135,31 @@ def _refuse_unsandboxed_run(run: Run) -> None:
 
 
 def _find_result(store: ResultsStore, folder: Path, key: str) -> RunResult:
-    found = find_key(store, folder, key)
-    if not (stored := store.read_results([found])):
-        hint = Hint("; `{}` shows its state", "run-info", (found,))
-        raise CallerError(f"the run {found} has no result in this store", hint)
-    return stored[found]
+    full_key = find_key(store, folder, key)
+    if not (stored := store.read_results([full_key])):
+        hint = Hint("; `{}` shows its state", "run-info", (full_key,))
+        raise CallerError(f"the run {full_key} has no result in this store", hint)
+    return stored[full_key]
 
 
-def _find_suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
+def _find_suite(store: ResultsStore, run: Run, titles_given: Iterable[str]) -> SuiteSpec:
     """Find a suite with this run: the same images, networks, recipe and explained network, with given weights or not.
 
     A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
     """
     stored = (given for *_, given in store.list_versions(run.cell.dataset, run.cell.model))
-    titles = [given for given in dict.fromkeys((*named, *stored)) if given]
+    titles = [given for given in dict.fromkeys((*titles_given, *stored)) if given]
     for suite in sorted(list_suites(store.database), key=lambda suite: suite.given != run.given):
-        asked = replace(suite, replication=run.seed // REPLICATION)
-        asked = replace(_set_weights_of_run(asked, run, titles), maps=run.maps) if run.reference else asked
-        explained = make_reference(asked, run.data, asked.find_explained_number(run.cell, run.seed))
+        repeated = replace(suite, replication=run.seed // REPLICATION)
+        repeated = replace(_set_weights_of_run(repeated, run, titles), maps=run.maps) if run.reference else repeated
+        explained = make_reference(repeated, run.data, repeated.find_explained_number(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
-        place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
+        same_cell = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         scored = run.cell == list_reference_points(suite)[0].cell  # every suite with explained networks has this run
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
-        network = find_shared_network_key(asked, Point(run.cell, run.seed), run.data)
-        if place and does and run.reference in ("", explained.key) and run.network == network:
-            return asked
+        network = find_shared_network_key(repeated, Point(run.cell, run.seed), run.data)
+        if same_cell and does and run.reference in ("", explained.key) and run.network == network:
+            return repeated
     if run.given and run.network and not run.cell.retrain.trains:
         seen = f"this run has maps of {run.given} and scores another network, which this store lacks"
         raise CallerError(f"{seen}; add --reference FILE for each of the two networks")
@@ -172,12 +172,14 @@ def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> Su
     It has as few networks as the run's seed needs. A suite that specifies its own weights already has them.
     """
     alone = set_explained_weights(suite, run.given)
-    others = (each for each in titles if make_reference(replace(suite, given=each), run.data).key == run.network)
-    scored = "" if suite.networks else next(others, "")
+    scored_titles = (
+        title for title in titles if make_reference(replace(suite, given=title), run.data).key == run.network
+    )
+    scored = "" if suite.networks else next(scored_titles, "")
     if not scored:
         return alone
     wider = (replace(alone, references=count) for count in range(2, SIBLINGS + 1))
-    apart = next(each for each in wider if len(_list_network_numbers(each, run)) == 2)
+    apart = next(title for title in wider if len(_list_network_numbers(title, run)) == 2)
     given = [run.given] * apart.references
     given[apart.find_scored_number(run.cell, run.seed)] = scored
     return replace(apart, given=",".join(given))
@@ -189,25 +191,25 @@ def _list_network_numbers(suite: SuiteSpec, run: Run) -> list[int]:
     return list(dict.fromkeys((suite.find_explained_number(run.cell, run.seed), *scored)))
 
 
-def _find_given_weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
+def _find_given_weights(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) -> tuple[str, ...]:
     """Return the given weights of the networks that the run needs; empty if the run has no given weights.
 
     They are given with `--reference`, specified by the suite, or published under their name.
     """
     if not run.given:
-        if named:
+        if paths:
             raise CallerError("this run has no given weights; leave --reference out")
         return ()
     needed = [suite.find_given_weights(number) for number in _list_network_numbers(suite, run)]
-    own = {each.given: each.weights for each in suite.networks}
-    published = {each: name for each in needed if (name := each.partition("@")[0]) in PUBLISHED}
-    known = {given: place for given, place in {**own, **published, **named}.items() if place}
-    if lacking := [each for each in needed if each not in known]:
-        wrong = (f"--reference {place} is {each}, but " for each, place in named.items() if each not in needed)
+    own = {network.given: network.weights for network in suite.networks}
+    published = {title: name for title in needed if (name := title.partition("@")[0]) in PUBLISHED}
+    known = {given: weights for given, weights in {**own, **published, **paths}.items() if weights}
+    if lacking := [title for title in needed if title not in known]:
+        wrong = (f"--reference {path} is {title}, but " for title, path in paths.items() if title not in needed)
         has = " and ".join(map(" ".join, zip(("has maps of", "scores"), needed, strict=False)))
         seen = f"{next(wrong, '')}this run {has}"
         raise CallerError(f"{seen}; for {' and '.join(lacking)} add --reference FILE, a file with that checksum")
-    return tuple(known[each] if each in needed else "" for each in suite.given.split(","))
+    return tuple(known[title] if title in needed else "" for title in suite.given.split(","))
 
 
 def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
@@ -241,15 +243,15 @@ def _compute_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, ag
     claim any margin.
     """
     cell = stored.run.cell
-    asked = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
+    protocol = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
     suite_results = collect_results(suite, store, stored.run.limit, stored.run.data)
     vouched = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
     known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
     vouched_for = replace(suite_results, results=known)
-    spread = vouched_for.estimate_variance(asked, cell.fill) or (
+    spread = vouched_for.estimate_variance(protocol, cell.fill) or (
         vouched_for.estimate_variance(ROAR) if cell.retrain.trains else None
     )
-    others = stored.rankings != again.rankings
-    deviation = (spread.compute_run_deviation(others, cell.t) if spread else None) or 0.0
+    other_rankings = stored.rankings != again.rankings
+    deviation = (spread.compute_run_deviation(other_rankings, cell.t) if spread else None) or 0.0
     flips = int((stored.answers != again.answers).sum())
     return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

@@ -75,9 +75,9 @@ class Request:
     def weights(self) -> tuple[str, ...]:
         """Return the given weights of each explained network, as a file or a published name; empty if trained."""
         if self.suite.networks:
-            return tuple(each.weights for each in self.suite.networks)
-        named = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
-        return self.references or tuple(named)
+            return tuple(network.weights for network in self.suite.networks)
+        published = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
+        return self.references or tuple(published)
 
     @property
     def starting_weights(self) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
 def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
     """Train or read a suite's explained networks and score them on untouched images; raise RunError if one fails."""
     results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
-    if all(each.has_weights_and_predictions for each in work.explained):
+    if all(network.has_weights_and_predictions for network in work.explained):
         return
     rates = partial(measure_rates, suite=request.suite, say=partial(console.print, soft_wrap=True))
     with start_work(work, _list_reference_runs(results), store, rates, request.workers, console, request.start) as (
@@ -236,12 +236,12 @@ def _refuse_near_chance(suite_results: SuiteResults, work: JobContext, console: 
     if not _is_near_chance(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
-    found, limit = find_peak_learning_rate(work.suite, work.images), suite_results.limit
-    if found.trained and found.peak != find_recipe(work.suite.reference_recipe).peak:
-        advice = f"write {found.line} under [recipe]"
+    trials, limit = find_peak_learning_rate(work.suite, work.images), suite_results.limit
+    if trials.trained and trials.peak != find_recipe(work.suite.reference_recipe).peak:
+        advice = f"write {trials.line} under [recipe]"
     else:
         more = f"a --max-images above {limit}, " if limit else ""
-        advice = f"use {more}other epochs, another peak or another network: {found.line}"
+        advice = f"use {more}other epochs, another peak or another network: {trials.line}"
     seen = f"{suite_results.title}: {suite_results.reference_accuracy_text}, so maps of the reference are meaningless"
     raise CallerError(f"{seen}; the run stopped before training networks on them; {advice}")
 
@@ -284,8 +284,8 @@ def start_work(
 def _try_weights(request: Request) -> None:
     suite, record = request.suite, request.suite.dataset_record
     generator, shape = torch.Generator().manual_seed(0), (record.classes, record.channels, record.size)
-    for each in suite.networks:
-        import_timm_if_needed(each.model)  # fails before a download of weights
+    for network in suite.networks:
+        import_timm_if_needed(network.model)  # fails before a download of weights
     for number, given in enumerate(request.weights):
         model, source = suite.find_network(number)
         if not given:

@@ -216,8 +216,8 @@ class _Runner:
         """Leave a step that was interrupted here to other processes for a while, if any are working on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
-        others = (lease for lease in self._store.list_leases() if lease.owner.id != self._owner.id)
-        if left := any(lease.data == self._data for lease in others):
+        foreign_leases = (lease for lease in self._store.list_leases() if lease.owner.id != self._owner.id)
+        if left := any(lease.data == self._data for lease in foreign_leases):
             self._schedule.elsewhere.append(step.job.name)
         return left
 
@@ -290,9 +290,9 @@ class _Runner:
         notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
         notes += [outcome.value] if step.kind in ("reference", "network") else []
         if step.runs:
-            found = outcome.value
-            self._store.add_all(found.results, self._begun[step.job.name].number, found.annotations)
-            notes.append(found.note)
+            stored = outcome.value
+            self._store.add_all(stored.results, self._begun[step.job.name].number, stored.annotations)
+            notes.append(stored.note)
         else:
             self._release(step)
         if step.kind == "rank":

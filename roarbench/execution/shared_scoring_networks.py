@@ -35,8 +35,8 @@ def make_images_with_exchanged_masks(
 ) -> Inputs:
     """Return training images with the removal masks of other images of a split, drawn with a seed."""
     generator, lent = torch.Generator().manual_seed(EXCHANGE + seed), masks is not Split.TRAIN
-    held, mean = load_pixels(images, Split.TRAIN), get_device_mean(images)
-    exchanged = ExchangedImages(held, tuple(cuts), mean, unit, generator, lent, fill)
+    pixels, mean = load_pixels(images, Split.TRAIN), get_device_mean(images)
+    exchanged = ExchangedImages(pixels, tuple(cuts), mean, unit, generator, lent, fill)
     return stream_if_too_large(exchanged, images, Split.TRAIN)
 
 

@@ -58,9 +58,9 @@ def check_and_store_submissions(
     for submission in submissions:
         keep_entry(store.database, submission)
         workspace.keep_submission(submission.file_id, submission.source)
-    for found in accepted:
-        note_findings(store.database, found.submission.id, found.warnings)
-    return _make_entries(submissions, mode, [found.pace for found in accepted])
+    for checked in accepted:
+        note_findings(store.database, checked.submission.id, checked.warnings)
+    return _make_entries(submissions, mode, [checked.pace for checked in accepted])
 
 
 def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> AcceptedSubmission:
@@ -76,7 +76,7 @@ def preview_submissions(
     submissions = read_submissions(paths)
     run = measured and not (mode.trust or mode.cuda)
     return _make_entries(
-        submissions, mode, [check_submission(each, console, mode.suite).pace for each in submissions if run]
+        submissions, mode, [check_submission(submission, console, mode.suite).pace for submission in submissions if run]
     )
 
 
@@ -91,4 +91,6 @@ def _make_entries(
     # checks are timed on a CPU, not on a GPU
     mean = SubmissionPace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
     marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
-    return SubmittedEntries([str(replace(EstimatorId.read(each.id), marks=marks)) for each in submissions], mean)
+    return SubmittedEntries(
+        [str(replace(EstimatorId.read(submission.id), marks=marks)) for submission in submissions], mean
+    )

@@ -95,7 +95,7 @@ def count_work(
     missing = SharedInputs(*map(operator.sub, needed, there))
     retrained, recipe = own + len(missing.common), suite.recipe_record
     rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
-    parts = [(counts[split], *_group_by_explained_network(suite, found)) for split, found in rankings.items()]
+    parts = [(counts[split], *_group_by_explained_network(suite, rows)) for split, rows in rankings.items()]
     sizes = {row: counts[row.split] * _count_plane_bytes(suite, row.unit) for row in needed.rankings}
     made = [sizes[row] for row in missing.rankings]
     reference = len(missing.references)
@@ -111,19 +111,21 @@ def count_work(
         images_retrained=(retrained * recipe.epochs + len(missing.tuned) * express_tuning_in_epochs(recipe)) * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
         images_explained=sum(
-            n * count_passes(shared, prod(record.shape)).forward for n, each, _ in parts for shared in each
+            n * count_passes(shared, prod(record.shape)).forward
+            for n, shared_sets, _ in parts
+            for shared in shared_sets
         ),
         copies_drawn=sum(n * count_noisy_copies(chain(*explained)) for n, explained, _ in parts),
         images_submitted=sum(
             n * len(set(map(find_job_group, theirs))) for n, _, submitted in parts for theirs in submitted
         ),
-        images_ranked=sum(counts[split] * len(found) for split, found in rankings.items()),
+        images_ranked=sum(counts[split] * len(rows) for split, rows in rankings.items()),
         images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
         extracted=_count_extracted_bytes(suite, points, train, test),
         memory=_count_memory_bytes(
-            suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0
+            suite, train, max(sum(map(len, chain(*groups))) for _, *groups in parts), trains=trainings > 0
         ),
         images=pixels,
         train=train,
@@ -209,17 +211,17 @@ def _count_extracted_bytes(suite: SuiteSpec, points: Iterable[Point], train: int
 
 def _count_prepared_bytes(recipe: Recipe, train: int, features: int) -> int:
     """Return the bytes of training images that a CPU prepares once for all epochs."""
-    kept = recipe.augmentation in inputs.MOVING and train * features * _FLOAT <= inputs.MOST
-    return round(train * features * _KEPT) if kept else 0
+    is_kept = recipe.augmentation in inputs.MOVING and train * features * _FLOAT <= inputs.MOST
+    return round(train * features * _KEPT) if is_kept else 0
 
 
 def _group_by_explained_network(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
     """Return the estimators, and separately the submissions, that explain each network."""
-    found = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
-    submitted = [{estimator for estimator in each if estimator.submitted} for each in found]
-    return [each - theirs for each, theirs in zip(found, submitted, strict=True)], submitted
+    by_network = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
+    submitted = [{estimator for estimator in estimators if estimator.submitted} for estimators in by_network]
+    return [estimators - theirs for estimators, theirs in zip(by_network, submitted, strict=True)], submitted
 
 
 def count_operations(work: Work, flops: int, area: float = 1.0) -> float:
