@@ -122,6 +122,7 @@ class BoardContents:
     title: str
     protocol: Protocol
     levels: tuple[float, ...]
+    level_words: str  # levels in words if some of the suite's are left out, such as `at 90 %`; else empty
     headline: str  # estimators that beat every control, in one or two sentences; empty without such verdicts
     facts: tuple[str, ...]  # data, estimators, networks and date
     measured: str  # label of the shown numbers, such as `matched gain, points`
@@ -132,6 +133,11 @@ class BoardContents:
     costs: Axis | None  # scale of seconds per 1,000 maps; None if no cost is known
     roar_from: str  # title of the suite whose ROAR ranks are shown; empty without ROAR ranks
     gained: bool  # rows have gains and ranks; boards of mask-only networks have accuracies
+
+    @property
+    def tab(self) -> str:
+        """Return the board's short name: its protocol, and its levels if some are left out."""
+        return f"{self.protocol.tab} {self.level_words}".rstrip()
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:

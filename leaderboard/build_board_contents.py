@@ -57,8 +57,12 @@ def make_board_contents(
         levels=board.levels,
         headline=_write_network_headline(table) or write_headline(rows, board.one_network),
         facts=list_facts(
-            table, table.names, capitalize(protocol.gain) if table.has_gains_and_ranks else "Masks alone", board.images
+            table,
+            table.names,
+            f"{capitalize(protocol.gain) if table.has_gains_and_ranks else 'Masks alone'} {table.level_words}".rstrip(),
+            board.images,
         ),
+        level_words=table.level_words,
         measured=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # without signs, because rows have doubts in words
         caption=f"{table.caption}. {write_remarks(table, signs=False)}",
@@ -72,8 +76,7 @@ def make_board_contents(
 
 
 def _write_network_headline(table: SuiteTable) -> str:
-    own = [row for row in table.rows if row.estimator not in table.suite_results.suite.entered]
-    said = write_own_network_headline(own, len(own) < len(table.rows))
+    said = write_own_network_headline(table.rows, table.suite_results.suite.entered)
     return f"{said}." if said and table.board.protocol.scores_siblings else ""
 
 

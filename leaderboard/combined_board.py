@@ -26,6 +26,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import Protocol
 from roarbench.report.combined_table import TwoQuestions
+from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.verdicts import Verdict
@@ -103,16 +104,16 @@ class PairedBoard:
 
 def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None) -> PairedBoard:
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
-    results, tables = both.roar.suite_results, (both.own, both.roar)
+    results = both.roar.suite_results
     asked = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
-    names = list(dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())]))
-    own, roar = ([row for row in each.rows if row.estimator not in results.suite.entered] for each in tables)
+    names = dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())])
+    names = [name for name in names if any(name in question.answers for question in asked)]
     gains = capitalize(" and ".join(each.gain for each in asked))
     features = prod(results.suite.dataset_record.shape)
     return PairedBoard(
         slug=make_slug(results),
         title=results.title,
-        headline=write_combined_headline(own, roar, not results.suite.entered.isdisjoint(names)),
+        headline=write_combined_headline(both.own.rows, both.roar.rows, results.suite.entered, both.roar.level_words),
         facts=list_facts(both.own, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the first two notes define the gains, as the page does
         questions=tuple(asked),
@@ -133,13 +134,27 @@ def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow
 
 def _make_questions(both: TwoQuestions) -> list[Question]:
     roar, own = both.roar, both.own
-    retrained = {row.estimator: _make_roar_answer(row) for row in roar.rows}
-    scored = {row.estimator: _make_own_network_answer(row) for row in own.rows}
+    retrained = {row.estimator: _make_roar_answer(row) for row in _select_started(roar)}
+    scored = {row.estimator: _make_own_network_answer(row) for row in _select_started(own)}
     protocol = own.board.protocol
     return [
-        Question(roar.board.protocol, "ROAR gain", "Do the pixels matter in the data?", RANDOM_KINDS, retrained),
-        Question(protocol, protocol.gain, "Does the map explain this network?", NETWORK_KINDS, scored),
+        Question(
+            roar.board.protocol,
+            _name_gain("ROAR gain", roar),
+            "Do the pixels matter in the data?",
+            RANDOM_KINDS,
+            retrained,
+        ),
+        Question(protocol, _name_gain(protocol.gain, own), "Does the map explain this network?", NETWORK_KINDS, scored),
     ]
+
+
+def _select_started(table: SuiteTable) -> list[Row]:
+    return [row for row in table.rows if row.seeds or row.estimator in table.started]
+
+
+def _name_gain(gain: str, table: SuiteTable) -> str:
+    return f"{gain} {table.level_words}".rstrip()
 
 
 def _make_matched_gain_question(board: BoardContents) -> Question:

@@ -1,6 +1,6 @@
 """The headline of a board, based on adjusted verdicts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from leaderboard.board_contents import BEATS, BoardRow
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
@@ -50,32 +50,38 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     )
 
 
-def write_combined_headline(network: Sequence[Row], roar: Sequence[Row], joined: bool = False) -> str:
+def write_combined_headline(
+    network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), levels: str = ""
+) -> str:
     """Count estimators that explain their network and that beat Random under ROAR; state whether blurred noise does.
 
     Empty if a row lacks its verdict.
 
     Args:
-        network: The suite's own rows under own-network gain.
+        network: The rows under own-network gain.
         roar: The rows under ROAR, possibly fewer.
-        joined: Whether the page has rows that were added to the suite, which are not counted.
+        added: The rows that were added to the suite, which are not counted.
+        levels: The levels in words if ROAR has only some of the suite's, such as `at 90 %`. Rows that lack one of them
+            are not counted.
     """
-    explained, retrained = write_own_network_headline(network, joined), _select_estimators(roar)
+    explained = write_own_network_headline(network, added)
+    retrained = [row for row in _select_estimators(roar, added) if row.gain.value is not None or not levels]
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
+    of = f"{'its ' * any(row.estimator in added for row in roar)}{len(retrained)}"
     beat = sum(_does_beat_random(row) for row in retrained)
     one = "beats" if beat < 2 else "beat"
     blurred = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
     so = (", and so does blurred noise" if beat else ", but blurred noise does") * blurred
-    return f"{explained}; under ROAR {beat or 'none'} of {'its ' * joined}{len(retrained)} {one} Random{so}."
+    return f"{explained}; under ROAR {f'{levels} ' if levels else ''}{beat or 'none'} of {of} {one} Random{so}."
 
 
-def write_own_network_headline(rows: Sequence[Row], joined: bool = False) -> str:
+def write_own_network_headline(rows: Sequence[Row], added: Collection[str] = ()) -> str:
     """Describe how many estimators explain their network, without a full stop; empty if a verdict is missing.
 
-    `joined` states that other rows were added to the suite's own.
+    Rows that were `added` to the suite are not counted.
     """
-    judged = _select_estimators(rows)
+    judged, joined = _select_estimators(rows, added), any(row.estimator in added for row in rows)
     if not judged or not all(row.network for row in judged):
         return ""
     explain = sum(row.network is not None and row.network.verdict is OwnNetworkVerdict.EXPLAINS for row in judged)
@@ -83,8 +89,8 @@ def write_own_network_headline(rows: Sequence[Row], joined: bool = False) -> str
     return f"{explain or 'None'} of {'the suite’s ' * joined}{len(judged)} estimators {verb} {its} network"
 
 
-def _select_estimators(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if not row.check and not _is_control(row)]
+def _select_estimators(rows: Sequence[Row], added: Collection[str]) -> list[Row]:
+    return [row for row in rows if not row.check and not _is_control(row) and row.estimator not in added]
 
 
 def _is_control(row: Row) -> bool:

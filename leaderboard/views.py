@@ -9,7 +9,7 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
-from leaderboard.board_contents import BoardContents
+from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.combined_board import PairedBoard, make_paired_board
 from leaderboard.first_page_cache import ALL, Selection, ShownStore, judged, seen
@@ -17,6 +17,7 @@ from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.load_results import has_only_shared_runs, matches_query
+from roarbench.analysis.run_levels import keep_run_levels
 from roarbench.analysis.stored_images_and_weights import (
     add_prediction_stability_and_ties,
     add_stored_submissions,
@@ -75,11 +76,19 @@ class SuiteView:
 
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
-        """Return the protocols of the suite's boards: the headline protocol, ROAR, then others."""
+        """Return the protocols of the suite's boards, without those that were not run: the headline's, ROAR, others."""
         order = dict.fromkeys((self.default_protocol, ROAR, *SHOWN.values()))
-        return tuple(
-            protocol for protocol in order if protocol == self.default_protocol or self.results.list_units(protocol)
-        )
+        return tuple(protocol for protocol in order if protocol == self.default_protocol or self._has_started(protocol))
+
+    def get_tab(self, protocol: Protocol) -> str:
+        """Return the short name of a protocol's board over all levels that it compares."""
+        unit = self.results.list_units(protocol)[0]
+        words = self.results.describe_levels(protocol, unit, self.results.list_levels(protocol, unit))
+        return f"{protocol.tab} {words}".rstrip()
+
+    def _has_started(self, protocol: Protocol) -> bool:
+        parts = protocol.made_of or (protocol,)
+        return bool(self.results.list_units(protocol)) and all(map(self.results.has_started, parts))
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -110,6 +119,8 @@ class SuiteView:
         if both is None:
             return None
         evidence = self.get_board(MATCHED) if MATCHED in self.protocols else None
+        if evidence and {CONTROL, UNJUDGED} == {row.kind for row in evidence.rows}:
+            evidence = None  # a control was not run, so no row has a verdict
         return self.get_or_compute("paired", lambda: make_paired_board(both, evidence))
 
     def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
@@ -295,7 +306,7 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     found = [drop_idle_submissions(each, suite, store) for each in versions if matches_query(each, *selection, notes)]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
-        add_prediction_stability_and_ties(each, folder)
+        keep_run_levels(add_prediction_stability_and_ties(each, folder))
         for each in found
         if (each.complete and newest) or not has_only_shared_runs(each, store)
     ]

@@ -91,7 +91,7 @@ def capitalize(words: str) -> str:
 
 def typeset(text: str) -> str:
     """Use real minus signs, and narrow spaces before percent signs."""
-    return re.sub(r"(?<!\w)-(?=\d)", "−", text.replace("%", "\N{NARROW NO-BREAK SPACE}%"))
+    return re.sub(r"(?<!\w)-(?=\d)", "−", re.sub(" ?%", "\N{NARROW NO-BREAK SPACE}%", text))
 
 
 def format_markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:

@@ -45,12 +45,12 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         view.get_board(protocol, unit, levels),
         [view.table(protocol, unit, levels)] if live else view.tables,
     )
-    heading = board.headline or f"{view.title}: {protocol.tab}"
+    heading = board.headline or f"{view.title}: {board.tab}"
     units, stem = view.results.list_units(protocol), f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
         "board": board,
-        "tab": protocol.tab,
+        "tab": board.tab,
         "card": "" if live else site.file(f"{stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
@@ -137,7 +137,7 @@ def _make_protocol_tabs(site: Site, view: SuiteView, shown: Protocol | None) -> 
         order, key=lambda each: (each != view.default_protocol, each != ROAR, found[each] is not view)
     ):
         whose = found[protocol]
-        label = protocol.tab + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
+        label = whose.get_tab(protocol) + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
         yield label, site.at(find_board_address(whose, protocol)), whose is view and protocol == shown
 
 

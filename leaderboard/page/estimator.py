@@ -52,7 +52,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "both": explain_disagreement(found),
         "verdicts": [
             (
-                (site.at(find_board_address(view, board.protocol)), make_plain(view.title), board.protocol.tab),
+                (site.at(find_board_address(view, board.protocol)), make_plain(view.title), board.tab),
                 row,
                 board,
             )
@@ -195,7 +195,7 @@ def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, F
                 own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
                 if own not in shown:
                     shown.append(own)
-                    yield f"{make_plain(view.title)}: {protocol.tab}", drawn
+                    yield f"{make_plain(view.title)}: {view.get_tab(protocol)}", drawn
 
 
 def _find_pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, ...] | None:
@@ -229,6 +229,6 @@ def collect_doubts(found: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -
     for view, board, row in found:
         for doubt in row.doubts:
             said = next((each for each in places if each.startswith(doubt.sentence)), doubt.sentence)
-            places[said].append(f"{make_plain(view.title)}, {board.protocol.tab}")
+            places[said].append(f"{make_plain(view.title)}, {board.tab}")
             grave |= {said} if doubt.grave else set()
     return [(said, said in grave, where) for said, where in places.items()]

@@ -61,7 +61,7 @@ def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     board = view.board
     words = NETWORK_KINDS if board.protocol.scores_siblings else KINDS
     rows = {row.id: Answer(row.value, row.kind, row.words, row.by_construction) for row in board.rows}
-    yield Column(site.at(find_board_address(view, board.protocol)), title, board.protocol.tab, words, rows, True)
+    yield Column(site.at(find_board_address(view, board.protocol)), title, board.tab, words, rows, True)
 
 
 def _has_values(column: Column) -> bool:

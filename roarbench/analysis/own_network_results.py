@@ -15,7 +15,7 @@ from roarbench.plan.suite import REPLICATION, SIBLINGS
 from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import KeptPredictions, compute_own_network_board
-from roarbench.stats.curves import UNTOUCHED, Bits, Correctness
+from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Point
 from roarbench.stats.own_network_gain import OwnNetworkGain, compute_own_network_gain_per_row
 from roarbench.store.run_result import RunResult
 
@@ -34,7 +34,7 @@ def load_own_network_board(
 
     If `levels` is empty, all levels are used.
     """
-    if not results.suite.list_shared_rows_and_levels(protocol, unit)[1]:
+    if not results.list_levels(protocol, unit):
         return None
     scores = _list_rows(results, protocol, unit, levels)
     judged = compute_own_network_board(
@@ -60,6 +60,13 @@ def load_kept_predictions(
     return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
 
 
+def list_complete_points(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
+    """Return the rows and levels with a result of every network under every network's map."""
+    held = results.find_results(protocol, unit)
+    rows = (at for at in held if at != UNTOUCHED)
+    return [at for at in rows if _make_grid(results, held[at], find_estimator(at[0]).depends_on_network)]
+
+
 def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
     """State that the networks predict the same class for none of the test images; empty if they do for one.
 
@@ -80,10 +87,7 @@ def load_kept_under_own_and_next_map(
     Each of the two lists has one array, bool (images,), per network and level.
     """
     held, each = results.find_results(protocol, unit), find_estimator(name).depends_on_network
-    found = (
-        _make_grid(results, held.get((name, t), {}), each)
-        for t in results.suite.list_shared_rows_and_levels(protocol, unit)[1]
-    )
+    found = (_make_grid(results, held.get((name, t), {}), each) for t in results.list_levels(protocol, unit))
     grids = [grid for grid in found if grid]
     own, other = (
         [grid[(i + step) % len(grid)][i].answers for grid in grids for i in range(len(grid))] for step in (0, 1)
@@ -93,7 +97,7 @@ def load_kept_under_own_and_next_map(
 
 def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
     """Return the rows and levels of a protocol, without correctness bits."""
-    rows, asked = results.suite.list_shared_rows_and_levels(protocol, unit)
+    rows, asked = results.list_rows_and_levels(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
     return Correctness(
         rows,

@@ -1,7 +1,7 @@
 """Stored results of one suite, and the boards computed from them. Nothing here imports torch or runs a network."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -79,6 +79,8 @@ class SuiteResults:
     ties: dict[str, float] = field(default_factory=dict)
     # hashes of removal masks as text, by key of a run whose network is scored under its own map
     masks: dict[str, str] = field(default_factory=dict)
+    # levels of the boards that leave out other levels of the suite
+    kept_levels: Mapping[tuple[Protocol, Unit], tuple[float, ...]] = field(default_factory=dict)
     _scores: dict[tuple[Protocol, Unit, str], Correctness | None] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -189,14 +191,15 @@ class SuiteResults:
 
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
-        rows, levels = self.suite.list_shared_rows_and_levels(protocol, unit, fill)
+        rows, levels = self.list_rows_and_levels(protocol, unit, fill)
         if not levels or protocol.scores_siblings:  # correctness per image has no meaning for these protocols
             return None
         held, others = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:
             both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
             held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
-        found = {at: seeds.values() for at, seeds in held.items() if at[0] in (CLEAN, *rows, *CONTROLS)}
+        names, steps = {CLEAN, *rows, *CONTROLS}, {0.0, *levels}
+        found = {at: seeds.values() for at, seeds in held.items() if at[0] in names and at[1] in steps}
         correct = CorrectnessByPoint(found)
         explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).is_ranked)
@@ -215,7 +218,24 @@ class SuiteResults:
 
     def list_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
-        return self.suite.list_shared_rows_and_levels(protocol, unit)[1]
+        return self.list_rows_and_levels(protocol, unit)[1]
+
+    def list_rows_and_levels(
+        self, protocol: Protocol, unit: Unit, fill: str = ""
+    ) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """Return rows and levels as `SuiteSpec.list_shared_rows_and_levels` does, without levels that are left out."""
+        rows, levels = self.suite.list_shared_rows_and_levels(protocol, unit, fill)
+        for part in protocol.made_of or (protocol,):
+            kept = self.kept_levels.get((part, unit), levels)
+            levels = tuple(t for t in levels if t in kept)
+        return rows, levels
+
+    def describe_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
+        """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
+        if {*levels} >= {*self.suite.list_shared_rows_and_levels(protocol, unit)[1]}:
+            return ""
+        *others, last = (f"{100 * t:g} %" for t in levels)
+        return f"at {', '.join(others)} and {last}" if others else f"at {last}"
 
     def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return the units of a protocol, starting with that of its tables; empty if the suite lacks the protocol."""

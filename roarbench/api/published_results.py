@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +9,12 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_path
 
 from roarbench.analysis.load_results import ResultsQuery, open_results
+from roarbench.analysis.run_levels import keep_run_levels
 from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.files import compute_sha256
 from roarbench.identity import hash_value
-from roarbench.plan.runs import Cell
-from roarbench.plan.suite import Block, SuiteSpec
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
 from roarbench.store.published_folder import fetch_files, find_suite_of_files, read_index
 from roarbench.store.results import ResultsStore, find_default_url
@@ -31,8 +29,8 @@ _GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
     """Return the published rows of a suite without running anything; a copy is written to the user's cache.
 
-    The rows have not been reproduced on this machine, which their table states. If a protocol with retraining was
-    run at some of the suite's levels alone, its gains are over these levels, which the table names.
+    The rows have not been reproduced on this machine, which their table states. If a protocol was run at some of the
+    suite's levels alone, its gains are over these levels, which the table names.
 
     Args:
         suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`; also
@@ -91,21 +89,8 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     with open_results(store, "") as results:
         images = {data for data, limit, _ in results.list_versions(plan.dataset, plan.model) if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
-    result = SuiteResult.read(plan, query)
-    run = _drop_levels_not_run(plan, {point.cell for point in result.stored.results})
-    return replace(result if run == plan else SuiteResult.read(run, query), published=True)
-
-
-def _drop_levels_not_run(plan: SuiteSpec, cells: Set[Cell]) -> SuiteSpec:
-    """Return the plan whose protocols with retraining have only the levels at which an estimator was run, if any."""
-    compared = {name for name in plan.estimators if not find_estimator(name).control}
-    run = {(cell.retrain, cell.order, cell.t) for cell in cells if cell.estimator in compared}
-
-    def drop(block: Block) -> Block:
-        levels = tuple(t for t in block.levels if (block.protocol.retrain, block.protocol.order, t) in run)
-        return replace(block, levels=levels) if block.protocol.trains and levels else block
-
-    return replace(plan, blocks=tuple(drop(block) for block in plan.blocks))
+    found = SuiteResult.read(plan, query)
+    return replace(found, stored=keep_run_levels(found.stored), published=True)
 
 
 def _cache_results(files: list[Path]) -> Path:

@@ -227,6 +227,18 @@ class SuiteTable:
         ]
 
     @property
+    def level_words(self) -> str:
+        """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
+        return self.suite_results.describe_levels(self.board.protocol, self.unit, self.board.levels)
+
+    @property
+    def started(self) -> frozenset[str]:
+        """Return the estimators with at least one result under the protocol."""
+        parts = self.board.protocol.made_of or (self.board.protocol,)
+        found = (self.suite_results.find_results(part, self.unit, self.fill) for part in parts)
+        return frozenset(name for held in found for name, _ in held)
+
+    @property
     def fill(self) -> str:
         """Return the name of the fill value."""
         return self.suite_results.suite.fill(self.board.protocol)
@@ -261,12 +273,18 @@ class SuiteTable:
         return asked
 
     @property
+    def _left_out_levels(self) -> str:
+        asked = self.suite_results.suite.list_shared_rows_and_levels(self.board.protocol, self.unit)[1]
+        left_out = [f"{t:g}" for t in asked if t not in self.board.levels]
+        return f", without {', '.join(left_out)} of the suite" if left_out else ""
+
+    @property
     def caption(self) -> str:
         """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
         parts = [
             f"{board.protocol.title} on {suite.dataset} with {suite.described_network}",
-            f"levels {', '.join(f'{t:g}' for t in board.levels)}",
+            f"levels {', '.join(f'{t:g}' for t in board.levels)}{self._left_out_levels}",
             self._networks,
             f"{board.images} test image{'s' * (board.images != 1)}"
             + " on which all networks agree" * board.protocol.scores_siblings,

@@ -11,6 +11,7 @@ from typing import Any
 
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, read_hooker2019
+from roarbench.analysis.run_levels import keep_run_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, format_estimator_name
@@ -25,7 +26,7 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import program, verdict, write
 from studies.paper.figures import draw_fronts, draw_questions
-from studies.paper.published import HIGH, DataSet, cost, front, read_sets, rows_of, share_done, value_of
+from studies.paper.published import HIGH, DataSet, cost, front, read_sets, share_done, value_of
 
 HERE = Path(__file__).parent
 CONFIDENCE, EXPLAINS = 0.95, OwnNetworkVerdict.EXPLAINS
@@ -53,17 +54,13 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 def claims(sets: list[DataSet]) -> str:
     """Return each claim of the paper with its verdict on the paper's table and on each data set."""
     shown = [each for each in sets if each.samples(ROAR)]
-    records = [list_claims(Evidence.of(each.results if _whole(each) else each.high)) for each in shown]
+    records = [list_claims(Evidence.of(keep_run_levels(each.results))) for each in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
         published = found[0]["published"] if found else list_claims(None)[number]["published"]
         rows.append([claim.text, str(ClaimFinding(**published)), *(_ours(each["ours"]) for each in found)])
     return format_markdown_table(("claim", "the paper", *(each.name for each in shown)), rows)
-
-
-def _whole(each: DataSet) -> bool:
-    return any(row.gain.value is not None for row in rows_of(each.results, ROAR) if row.estimator in PAPER)
 
 
 def _ours(record: Mapping[str, Any]) -> str:

@@ -12,7 +12,6 @@ from roarbench.enums import Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
-from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -35,7 +34,7 @@ class DataSet:
 
     name: str
     results: SuiteResults  # of the whole suite
-    high: SuiteResults  # of its part whose retrained rows have one level alone
+    high: SuiteResults  # the same, whose ROAR boards have the high level alone
     again: SuiteResults  # of the same suite with other seeds and explained networks
 
     @classmethod
@@ -44,8 +43,9 @@ class DataSet:
         called, data = f"benchmark-{name}", DATA.get(name)
         own = {suite.name: suite for suite in read_suites(store.database)}
         suite = own.get(called) or find_suite(called)
-        versions = (suite, _at_high(suite), replace(suite, replication=REPLICATION))
-        return cls(name, *(collect_results(version, store, data=data) for version in versions))
+        results = collect_results(suite, store, data=data)
+        high = replace(results, kept_levels={(ROAR, Unit.SCALAR): (HIGH,)})
+        return cls(name, results, high, collect_results(replace(suite, replication=REPLICATION), store, data=data))
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol are there; of ROAR those at the high level."""
@@ -91,11 +91,6 @@ def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
     return found.rows if found else ()
 
 
-def _at_high(suite: SuiteSpec) -> SuiteSpec:
-    blocks = (replace(block, levels=(HIGH,)) if block.protocol is ROAR else block for block in suite.blocks)
-    return replace(suite, blocks=tuple(blocks))
-
-
 def read_sets(folder: Path) -> list[DataSet]:
     """Import the published rows of the benchmark into a store in this folder; returns what each data set has."""
     with ResultsStore.open(find_default_url(folder)) as store:
@@ -106,9 +101,10 @@ def read_sets(folder: Path) -> list[DataSet]:
 
 
 def share_done(results: SuiteResults, protocol: Protocol) -> float:
-    """Return the share of a protocol's runs that are published; 0 if the suite lacks the protocol."""
-    place = (protocol.retrain, protocol.order)
-    asked = [point for point in expand_points(results.suite) if (point.cell.retrain, point.cell.order) == place]
+    """Return the share of the runs at a board's levels that are published; 0 if the suite lacks the protocol."""
+    place, levels = (protocol.retrain, protocol.order), results.list_levels(protocol, Unit.SCALAR)
+    cells = ((point, point.cell) for point in expand_points(results.suite))
+    asked = [point for point, cell in cells if (cell.retrain, cell.order) == place and cell.t in (0.0, *levels)]
     return sum(point in results.results for point in asked) / max(1, len(asked))
 
 

@@ -89,8 +89,9 @@ def test_published_rows_of_a_suite_from_a_users_file_are_found_by_name_and_versi
 def test_gains_of_a_suite_that_was_retrained_at_one_of_its_levels_are_those_at_this_level():
     """`quick` 7 has the same trainings of its rows, and .9 alone."""
     found = roarbench.load_published_results("benchmark-imagenette64")
-    levels = {block.protocol.name: block.levels for block in found.plan.blocks}
-    assert levels["roar"] == (0.9,) and levels["kar"] == levels["morf"] == (0.1, 0.3, 0.5, 0.7, 0.9)
+    levels = {name: found.table(name).board.levels for name in ("roar", "morf")}
+    assert levels == {"roar": (0.9,), "morf": (0.1, 0.3, 0.5, 0.7, 0.9)}
+    assert (found | found).table("roar").board.levels == (0.9,)
     assert "accuracy curve and the row's, t = 0.9." in str(found)
     frame, quick = (each.to_dataframe("roar").set_index("estimator")["gain"]
         for each in (found, roarbench.load_published_results("quick@7")))  # fmt: skip

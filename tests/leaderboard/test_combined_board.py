@@ -13,9 +13,10 @@ from leaderboard.links import Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
 from leaderboard.scatter import make_scatter
-from roarbench.enums import ScoredNetwork
+from roarbench.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR
+from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.combined_table import TwoQuestions
@@ -192,14 +193,41 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     assert make_scatter([nothing]) is None
 
 
+def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monkeypatch):
+    """ROAR has one of two levels and lacks a row; KAR was not run."""
+    rows, levels = ("random", "grad", "ig"), (0.5, 0.9)
+    blocks = [Block(protocol, rows, levels, seeds=2) for protocol in (ROAR, OWN_NETWORK, KAR)]
+    publish(monkeypatch, suite := replace(SUITE, name="part", blocks=tuple(blocks)))
+
+    def keep(point):
+        cell = point.cell
+        retrained = cell.retrain is ScoredNetwork.IMAGES and cell.estimator != CLEAN
+        return not retrained or (cell.order is Order.MORF and cell.t == 0.9 and cell.estimator != "ig")
+
+    make_store(tmp_path, suite, keep, images=40)
+    with views_of(tmp_path) as found:
+        site = Site(views := dict(found), list_addresses(views))
+        pages = [render_page(site, at).html for at in site.known if at.page in ("board", "method")]
+        paired, other = views["part-v7"].paired, site.known[1:3]
+    assert [each.get_choice("protocol") for each in other] == ["roar", "own-network"], "no board of KAR"
+    assert [question.title for question in paired.questions] == ["ROAR gain at 90 %", "Own-network gain"]
+    assert set(paired.questions[0].answers) == {"random", "grad"}, "ig was not run"
+    assert paired.questions[0].answers["grad"].gain.value is not None
+    assert "under ROAR at 90 % " in paired.headline and " of 1 " in paired.headline
+    first, roar, *_ = pages
+    assert "ROAR gain at 90 %</button>" in first and ">ROAR (2019) at 90 %</a>" in first
+    assert "levels 0.9, without 0.5 of the suite" in roar
+    assert any("ROAR gain at 90\N{NARROW NO-BREAK SPACE}%: not run" in page for page in pages), "the page of ig"
+
+
 def test_an_estimators_page_says_what_both_questions_answer(views):
     board = make_paired_board(TwoQuestions(*by_hand()))
     assert describe_both_verdicts(board, "grad") == (
-        "ROAR gain: worse than Random, -4.5 [-5.7, -3.2] points. "
+        "ROAR gain at 90 %: worse than Random, -4.5 [-5.7, -3.2] points. "
         "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
     )
     assert describe_both_verdicts(board, "ig").startswith(
-        "ROAR gain: not run. Own-network gain: explains its network, +1.0 "
+        "ROAR gain at 90 %: not run. Own-network gain: explains its network, +1.0 "
     )
     assert "Own-network gain: 0 by construction" in describe_both_verdicts(board, "sobel")
     site = Site(views, list_addresses(views))

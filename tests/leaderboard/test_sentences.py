@@ -112,9 +112,14 @@ def test_a_headline_of_two_questions_counts_estimators_and_names_blurred_noise()
         )
         assert found == f"2 of 3 estimators explain their network; under ROAR {said}"
     network, roar = two_rows(explains, {"grad": True})
-    assert write_combined_headline(network, roar, joined=True) == (
+    more, again = two_rows(explains | {"sg-grad": True}, {"grad": True, "sg-grad": True})
+    assert write_combined_headline(more, again, added={"sg-grad"}) == (
         "2 of the suite’s 3 estimators explain their network; under ROAR 1 of its 1 beats Random."
     ), "the page has rows that are not counted"
+    measured = [replace(again[0], gain=Estimate(1.0)), again[1]]
+    assert write_combined_headline(more, measured, levels="at 90 %") == (
+        "3 of 4 estimators explain their network; under ROAR at 90 % 1 of 1 beats Random."
+    ), "a row without the levels that were run is not counted"
     assert write_combined_headline([replace(row, network=None) for row in network], roar) == "", (
         "no verdict, nothing said"
     )
@@ -175,7 +180,7 @@ def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
 
 def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
     suite = SimpleNamespace(title="quick")
-    here, there = (SimpleNamespace(protocol=protocol) for protocol in (MATCHED, ROAR))
+    here, there = (SimpleNamespace(tab=protocol.tab) for protocol in (MATCHED, ROAR))
     aside = (Doubt("m", "Masks tell. This counts under ROAR."), Doubt("≈ c", "Level with contrast.", grave=True))
     rows = [(here, aside), (there, (Doubt("m", "Masks tell.", grave=True), Doubt("x", "Else.")))]
     both = ["quick, What can only a network know?", "quick, ROAR (2019)"]

@@ -1,0 +1,54 @@
+"""The levels of a partly run protocol that its board compares: those that most estimators have in common."""
+
+from collections import defaultdict
+from dataclasses import replace
+
+from roarbench.analysis.own_network_results import list_complete_points
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import ScoredNetwork, Unit
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.protocols import Protocol
+from roarbench.stats.board import RANDOM
+from roarbench.stats.curves import Point
+
+
+def keep_run_levels(results: SuiteResults) -> SuiteResults:
+    """Leave out levels of the protocols of which no estimator has all levels.
+
+    A board then compares the rows that have all remaining levels; other rows have no gain. The choice depends on the
+    existence of results, not on their values.
+    """
+    protocols = dict.fromkeys(block.protocol for block in results.suite.blocks)
+    boards = ((protocol, unit) for protocol in protocols for unit in results.list_units(protocol))
+    found = {board: levels for board in boards if (levels := find_common_levels(results, *board))}
+    return replace(results, kept_levels=found) if found else results
+
+
+def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+    """Return the levels that most estimators have in common; of equally many, the larger set, then the higher levels.
+
+    A level counts only if Random was run there, unless the protocol does not compare with Random. The result is empty
+    if an estimator has all levels, or if none has any.
+    """
+    rows, levels = results.list_rows_and_levels(protocol, unit)
+    by_row: defaultdict[str, set[float]] = defaultdict(set)
+    for name, t in _list_points(results, protocol, unit):
+        by_row[name].add(t)
+    needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
+    usable = by_row[RANDOM] if needs_random else set(levels)
+    found = [tuple(t for t in levels if t in by_row[name] & usable) for name in rows if _is_estimator(name)]
+    if levels in found or not any(found):
+        return ()
+    return max(filter(None, found), key=lambda common: (sum({*common} <= {*own} for own in found), len(common), common))
+
+
+def _list_points(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
+    if protocol.scores_siblings:
+        return list_complete_points(results, protocol, unit)
+    held = results.find_results(protocol, unit)
+    return [(name, t) for name, t in held if not protocol.paired or (protocol.make_paired_twin_id(name), t) in held]
+
+
+def _is_estimator(name: str) -> bool:
+    row = find_estimator(name)
+    return row.is_ranked and not row.control

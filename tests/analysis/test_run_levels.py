@@ -1,0 +1,92 @@
+"""Which levels a board compares where a protocol was run in part."""
+
+from dataclasses import replace
+
+import pytest
+
+from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.run_levels import keep_run_levels
+from roarbench.enums import ScoredNetwork, Unit
+from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
+from roarbench.plan.suite import Block
+from roarbench.report.table import make_table
+from tests.helpers.made_up import SUITE, held
+
+ROWS, LEVELS = ("random", "sobel", "grad", "var-grad", "ig"), (0.3, 0.5, 0.9)
+BLOCKS = tuple(Block(protocol, ROWS, LEVELS, seeds=3) for protocol in (ROAR, KAR))
+WHOLE = replace(SUITE, blocks=(*BLOCKS, Block(MASK_ONLY, ROWS, (0.9,), seeds=1)))
+
+
+def keep(lacks, suite=WHOLE):
+    """Results without the points of which `lacks(estimator, level)` is true, under every protocol."""
+    whole = held(suite)
+    lacking = {point for point in whole.results if point.cell.t and lacks(point.cell.estimator, point.cell.t)}
+    return keep_run_levels(replace(whole, results={at: one for at, one in whole.results.items() if at not in lacking}))
+
+
+@pytest.mark.parametrize(
+    "lacks, levels, rows",
+    [
+        (lambda name, t: False, LEVELS, 5),
+        (lambda name, t: t != 0.9, (0.9,), 5),
+        (lambda name, t: t != 0.9 and name != "sobel", (0.9,), 5),  # a control alone has all levels
+        (lambda name, t: t == 0.3 or (t, name) == (0.5, "ig"), (0.9,), 5),  # two rows have two levels, three have one
+        (lambda name, t: t == 0.3 or (t, name) == (0.9, "ig"), (0.5,), 5),
+        (lambda name, t: t == 0.3, (0.5, 0.9), 5),  # of as many rows the larger set
+        (lambda name, t: t == 0.3 and name == "random", (0.5, 0.9), 5),  # no gain exists at this level
+        (lambda name, t: name not in ("random", "grad") and t != 0.9, LEVELS, 2),  # one estimator has all levels
+        (lambda name, t: True, LEVELS, 0),
+    ],
+)
+def test_a_board_compares_the_levels_that_most_estimators_share(lacks, levels, rows):
+    board = Evidence.of(keep(lacks)).make_board(ROAR, Unit.SCALAR, ROWS)
+    assert board.levels == levels
+    assert sum(row.gain.value is not None for row in board.rows) == rows
+
+
+def test_a_board_of_one_level_is_that_of_a_suite_with_this_level_alone():
+    """The statistics are those of a complete board: gains, intervals, verdicts and the adjustment."""
+    part = keep(lambda name, t: t != 0.9 or name == "var-grad")
+    alone = replace(WHOLE, blocks=tuple(replace(block, levels=(0.9,)) for block in WHOLE.blocks))
+    there = {point: one for point, one in held(alone).results.items() if point in part.results}
+    expected = Evidence.of(replace(held(alone), results=there)).make_board(ROAR, Unit.SCALAR, ROWS)
+    assert Evidence.of(part).make_board(ROAR, Unit.SCALAR, ROWS) == expected
+    assert {row.estimator for row in expected.rows if row.gain.value is None} == {"var-grad"}
+
+
+def test_a_result_at_a_level_that_is_left_out_changes_nothing():
+    one, more = keep(lambda name, t: t != 0.9), keep(lambda name, t: t != 0.9 and (name, t) != ("grad", 0.5))
+    boards = [Evidence.of(each).make_board(ROAR, Unit.SCALAR, ROWS) for each in (one, more)]
+    assert boards[0] == boards[1]
+
+
+def test_a_table_names_the_levels_that_it_leaves_out():
+    words = {}
+    for name, lacks in {"part": lambda name, t: t == 0.5, "whole": lambda name, t: False}.items():
+        results = keep(lacks)
+        for protocol in (ROAR, DIFFROAR, MASK_ONLY):
+            table = make_table(Evidence.of(results), protocol, ROWS)
+            words[name, protocol.name] = (
+                table.level_words,
+                "levels 0.3, 0.9, without 0.5 of the suite;" in table.caption,
+            )
+    part = ("at 30 % and 90 %", True)
+    assert words == {
+        ("part", "roar"): part,
+        ("part", "diffroar"): part,
+        ("part", "mask-only"): ("", False),
+        **{("whole", name): ("", False) for name in ("roar", "diffroar", "mask-only")},
+    }
+
+
+def test_own_network_gain_needs_every_network_under_every_map():
+    suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, ("random", "grad", "ig"), LEVELS, seeds=1),))
+    whole = held(suite)
+    cells = {at: one for at, one in whole.results.items() if at.cell.retrain is ScoredNetwork.SIBLINGS}
+    one_run = next(at for at in cells if (at.cell.estimator, at.cell.t) == ("ig", 0.5))
+    last = {at for at in cells if at.cell.t == 0.9 or at == one_run}
+    part = keep_run_levels(replace(whole, results={at: one for at, one in whole.results.items() if at not in last}))
+    assert keep_run_levels(whole).kept_levels == {}
+    assert part.list_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
+    board = Evidence.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))
+    assert board.levels == (0.3,) and all(row.gain.value is not None for row in board.rows)
