@@ -106,8 +106,8 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
     results = both.roar.suite_results
     asked = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
-    names = dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())])
-    names = [name for name in names if any(name in question.answers for question in asked)]
+    listed = dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())])
+    names = [name for name in listed if any(name in question.answers for question in asked)]
     gains = capitalize(" and ".join(each.gain for each in asked))
     features = prod(results.suite.dataset_record.shape)
     return PairedBoard(
