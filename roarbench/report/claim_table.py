@@ -82,7 +82,7 @@ def collect_negated_gains(evidence: Evidence) -> Measure:
     levels = results.list_levels(OWN_NETWORK, unit)
     known = not results.at_chance_warning
     gains = compute_own_network_gains(results, OWN_NETWORK, unit, evidence.bootstrap) if known else {}
-    drawn = {(name, t): each for name, gain in gains.items() for t, each in zip(levels, gain.levels, strict=True)}
+    drawn = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
     drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
     curves = {name: {t: -drawn[name, t].value for t in levels} for name in gains}
     return Measure(
@@ -98,8 +98,8 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
     """
     published = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
-        {"claim": each.id, "text": each.text, "where": each.where, "published": each.test(published)._asdict()}
-        for each in CLAIMS
+        {"claim": claim.id, "text": claim.text, "where": claim.where, "published": claim.test(published)._asdict()}
+        for claim in CLAIMS
     ]
     if not evidence:
         return records
@@ -110,13 +110,13 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
         clear = find_significant_claim_pairs(measure)
         for claim, record in zip(CLAIMS, records, strict=True):
             record[name] = _make_verdict_record(
-                claim, measure, clear, asked=name == "ours" or claim.own_network_testable
+                claim, measure, clear, tested=name == "ours" or claim.own_network_testable
             )
     return records
 
 
-def _make_verdict_record(claim: Claim, measure: Measure, clear: set[ComparedPair], asked: bool) -> dict[str, Any]:
-    if not asked:
+def _make_verdict_record(claim: Claim, measure: Measure, clear: set[ComparedPair], tested: bool) -> dict[str, Any]:
+    if not tested:
         return ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ())._asdict() | {"significant": None}
     return claim.test(measure.tables, clear)._asdict() | {"significant": count_significant_cells(claim, measure, clear)}
 
@@ -143,16 +143,16 @@ def _has_one_network(evidence: Evidence) -> bool:
 
 def count_significant_cells(claim: Claim, measure: Measure, clear: set[ComparedPair]) -> dict[str, int] | None:
     """Count a claim's cells with significant differences, by `agree` and `differ`; None without cells."""
-    found = list(claim.checks(measure.tables))
-    agree = [check.agrees for check in found if check.is_clear(clear)]
-    return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if found else None
+    checks = list(claim.checks(measure.tables))
+    agree = [check.agrees for check in checks if check.is_clear(clear)]
+    return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if checks else None
 
 
 def find_significant_claim_pairs(measure: Measure) -> set[ComparedPair]:
     """Return the pairs that differ significantly, adjusted for the pairs of all claims; empty without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(measure, pair))}
-    return {pair for pair, found in judge_comparisons(differences).items() if found.verdict is not Verdict.SAME}
+    return {pair for pair, judged in judge_comparisons(differences).items() if judged.verdict is not Verdict.SAME}
 
 
 def _subtract_draws(measure: Measure, pair: ComparedPair) -> Sample | None:
@@ -176,11 +176,13 @@ def list_paper_gains() -> list[dict[str, Any]]:
 def format_claims(records: list[dict[str, Any]], ours: str = "") -> str:
     """Format the claims of `list_claims` for a terminal, each with one line for every kind of results."""
     lines = [f"ours: {ours}"] if ours else []
-    said = {"published": "published", "ours": "ours", "own_network": "own-network"}
-    width = max((len(words) for name, words in said.items() if any(name in row for row in records)), default=0)
+    sources = {"published": "published", "ours": "ours", "own_network": "own-network"}
+    width = max((len(words) for name, words in sources.items() if any(name in row for row in records)), default=0)
     for row in records:
         lines.append(f"{row['text']} ({row['where']})")
-        lines += [f"  {words:{width}}  {_describe_verdict(row[name])}" for name, words in said.items() if name in row]
+        lines += [
+            f"  {words:{width}}  {_describe_verdict(row[name])}" for name, words in sources.items() if name in row
+        ]
     return "\n".join(lines)
 
 

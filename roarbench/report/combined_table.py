@@ -86,8 +86,8 @@ class TwoQuestions:
 
     def list_signs(self, name: str) -> tuple[str, ...]:
         """Return the signs after a row's name in either table."""
-        found = (sign for table in (self.roar, self.own) for sign in table.make_signs(name).split())
-        return tuple(dict.fromkeys(found))
+        signs = (sign for table in (self.roar, self.own) for sign in table.make_signs(name).split())
+        return tuple(dict.fromkeys(signs))
 
     @property
     def gains_by_axis_label(self) -> dict[str, dict[str, Estimate | None]]:
@@ -126,10 +126,10 @@ class TwoQuestions:
     @property
     def _origin(self) -> list[str]:
         """Return one line if all rows of both tables were imported, a line for each such table otherwise."""
-        said = {table.board.protocol.title: describe_shared_origin(table) for table in (self.roar, self.own)}
-        if len({*said.values()}) == 1:
-            return list(filter(None, {*said.values()}))
-        return [f"{title}: {line}" for title, line in said.items() if line]
+        origins = {table.board.protocol.title: describe_shared_origin(table) for table in (self.roar, self.own)}
+        if len({*origins.values()}) == 1:
+            return list(filter(None, {*origins.values()}))
+        return [f"{title}: {line}" for title, line in origins.items() if line]
 
     @property
     def _table_doubts(self) -> list[str]:
@@ -174,11 +174,11 @@ def has_combined_table(suite: SuiteSpec) -> bool:
 
 def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
     """Build the joint table; CallerError if neither table has any of these rows."""
-    named = results.suite.estimators if rows is None else rows
-    tables = [_make_single_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
+    names = results.suite.estimators if rows is None else rows
+    tables = [_make_single_table(results, protocol, names) for protocol in (ROAR, OWN_NETWORK)]
     if not any(table.rows for table in tables):
         raise CallerError(
-            f"suite '{results.suite.name}' has no roar or own-network rows of {', '.join(named)}; leave these rows out"
+            f"suite '{results.suite.name}' has no roar or own-network rows of {', '.join(names)}; leave these rows out"
         )
     return TwoQuestions(*tables)
 
@@ -208,11 +208,11 @@ def render(table: SuiteTable | TwoQuestions, style: str, advice: str = "", notes
         return json.dumps(list_shared_values_by_table(table) | {"rows": nest_rows(table)}, indent=1)
     if style == "csv":
         return format_records_as_csv(flatten_rows(table)).rstrip("\n")
-    said = table.all_notes if notes else table.notes
+    note_lines = table.all_notes if notes else table.notes
     if style == "latex":
         sides = {heading: side[0] for heading, side in _SIDES.items()}
-        return table_formats.format_latex_table(sides, table.rows, " ".join((f"{table.title}.", *said)))
-    return "\n\n".join((f"**{table.title}**", format_markdown_rows(table), *said))
+        return table_formats.format_latex_table(sides, table.rows, " ".join((f"{table.title}.", *note_lines)))
+    return "\n\n".join((f"**{table.title}**", format_markdown_rows(table), *note_lines))
 
 
 def _name_tables(table: TwoQuestions) -> dict[str, SuiteTable]:
@@ -223,19 +223,19 @@ def _name_tables(table: TwoQuestions) -> dict[str, SuiteTable]:
 def list_shared_values_by_table(table: TwoQuestions) -> dict[str, Any]:
     """Return the shared values of both tables, each in its group."""
     suite = table.roar.suite_results.suite
-    of_each = {name: list_shared_values(each) for name, each in _name_tables(table).items()}
+    of_each = {name: list_shared_values(part) for name, part in _name_tables(table).items()}
     return {"suite": suite.name, "version": suite.version, **of_each}
 
 
 def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     """Return the rows as nested values, each table in its group; the group is None if the row was not run."""
-    found = {
-        part: {row.estimator: make_plain_row(each, row) for row in each.rows}
-        for part, each in _name_tables(table).items()
+    rows_by_part = {
+        part: {row.estimator: make_plain_row(part_table, row) for row in part_table.rows}
+        for part, part_table in _name_tables(table).items()
     }
     return [
         {"estimator": name, "control": find_estimator(name).control}
-        | {part: rows.get(name) for part, rows in found.items()}
+        | {part: rows.get(name) for part, rows in rows_by_part.items()}
         for name in table.names
     ]
 
@@ -243,7 +243,8 @@ def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
 def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     """Return the rows as flat values: columns `roar_…` and `own_network_…`, and whether each was run."""
     parts = {
-        part: {row["estimator"]: row for row in list_flat_rows(each)} for part, each in _name_tables(table).items()
+        part: {row["estimator"]: row for row in list_flat_rows(part_table)}
+        for part, part_table in _name_tables(table).items()
     }
     lines = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
     for part, rows in parts.items():
@@ -266,8 +267,8 @@ def format_text(table: SuiteTable | TwoQuestions, width: int, notes: bool = Fals
         shown.add_column(heading, justify=side, no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading
         shown.add_row(*(column[i] for column in wrapped), style="dim" if find_estimator(name).control else "")
-    said = table.all_notes if notes else table.notes
-    return Group(shown, *(Text(line, style="table.caption") for line in said))
+    note_lines = table.all_notes if notes else table.notes
+    return Group(shown, *(Text(line, style="table.caption") for line in note_lines))
 
 
 def format_html(table: SuiteTable | TwoQuestions) -> str:

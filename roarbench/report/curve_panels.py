@@ -79,7 +79,7 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
         "sobel-released": Style("#777777", "|", ":"),
         "random-blurred": Style("#000000", "o", ":"),
     }
-    others = controls = 0
+    estimators = controls = 0
     for curve in curves:
         if curve.estimator in styles:
             continue
@@ -92,9 +92,9 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
             i = FORMS.index(form)
             styles[curve.estimator] = Style(COLOURS[i], "osD^vP"[i], "-")
         else:
-            i = others % len(COLOURS)
+            i = estimators % len(COLOURS)
             styles[curve.estimator] = Style(COLOURS[-1 - i], "hdp<>*"[i], "-")
-            others += 1
+            estimators += 1
     return styles
 
 

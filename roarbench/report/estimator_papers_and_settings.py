@@ -32,7 +32,7 @@ class EstimatorPapersAndSettings:
 def describe_papers_and_settings(name: str, suites: Iterable[SuiteResults] = ()) -> EstimatorPapersAndSettings:
     """Collect the facts about an estimator; a submission with this id is looked up in the suites."""
     row = find_estimator_or_placeholder(name)
-    submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
+    submission = next((results.submissions[name] for results in suites if name in results.submissions), None)
     if submission:
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
         return EstimatorPapersAndSettings(
@@ -53,9 +53,11 @@ def make_repeat_command(suite_results: SuiteResults, name: str) -> str:
     row = find_estimator_or_placeholder(name)
     listed = EstimatorId.read(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""
     file = shlex.quote(f"FILE({listed})") if listed else "FILE"
-    asked = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(fit_on_one_line(name, _LONGEST))}"
+    row_option = (
+        f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(fit_on_one_line(name, _LONGEST))}"
+    )
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
     suite = make_suite_argument(suite_results.suite)
-    return f"roarbench run --suite {suite} {asked}{trust}{device}{limit} --store NEW-FOLDER"
+    return f"roarbench run --suite {suite} {row_option}{trust}{device}{limit} --store NEW-FOLDER"

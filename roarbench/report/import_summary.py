@@ -11,12 +11,12 @@ from roarbench.store.transfer import Conflict, ImportOutcome
 _TOLD = 10  # maximum conflicts listed one by one
 
 
-def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str, list[UnrankedRow]]) -> list[str]:
+def format_import_summary(file: Path, outcome: ImportOutcome, dropped: Mapping[str, list[UnrankedRow]]) -> list[str]:
     """Return the outcome of an import: counts, runs with different predictions, and rows without a rank."""
-    conflicts = found.conflicts
+    conflicts = outcome.conflicts
     more = len(conflicts) - _TOLD
     return [
-        f"read: {file}: {len(found.new)} results are new, {len(found.known)} are stored already, "
+        f"read: {file}: {len(outcome.new)} results are new, {len(outcome.known)} are stored already, "
         f"{len(conflicts)} are stored already with other predictions and were not imported",
         *(f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
         *([f"other predictions: {more} more runs"] if more > 0 else []),
@@ -25,8 +25,8 @@ def format_import_summary(file: Path, found: ImportOutcome, dropped: Mapping[str
 
 
 def _describe_conflict(conflict: Conflict) -> str:
-    run, stored, found = conflict.stored.run, conflict.stored, conflict.found
-    counts = f"{stored.correct:,} of {stored.total:,} correct here, {found.correct:,} in the file"
+    run, stored, imported = conflict.stored.run, conflict.stored, conflict.found
+    counts = f"{stored.correct:,} of {stored.total:,} correct here, {imported.correct:,} in the file"
     return (
         f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing_images:,} differ (key {run.key[:8]})"
     )

@@ -51,25 +51,25 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
     The order of the kinds of doubt is fixed, so a `grave` doubt can follow others: the nearest control, a gain that
     should be 0, twins, `validate` and provenance, ties, prediction stability, marks.
     """
-    found = [_make_control_doubt(row.beating, protocol)] if row.beating and not row.beating.verdict else []
+    doubts = [_make_control_doubt(row.beating, protocol)] if row.beating and not row.beating.verdict else []
     if is_control_off_zero(protocol, row):
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
-        found.append(Doubt("not 0", words, grave=True))
-    found += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(evidence, row.estimator)]
-    found += [*_find_tie_doubts(evidence, row.estimator), *_find_noise_doubts(evidence, row.estimator)]
-    found += _find_other_causes(evidence, protocol, row.estimator)
-    return tuple(Doubt(typeset(each.short), typeset(each.sentence), each.grave) for each in found)
+        doubts.append(Doubt("not 0", words, grave=True))
+    doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(evidence, row.estimator)]
+    doubts += [*_find_tie_doubts(evidence, row.estimator), *_find_noise_doubts(evidence, row.estimator)]
+    doubts += _find_other_causes(evidence, protocol, row.estimator)
+    return tuple(Doubt(typeset(doubt.short), typeset(doubt.sentence), doubt.grave) for doubt in doubts)
 
 
-def _make_control_doubt(found: ControlComparison, protocol: Protocol) -> Doubt:
+def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Doubt:
     """Name the control that a row is not shown to beat."""
-    rival = find_display_name(found.nearest)
-    side = "Significantly worse than" if found.loses_to_a_control else "Not significantly different from"
-    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(found.margin_over_nearest)} points"
-    short = f"{'<' if found.loses_to_a_control else SAME} {rival.name}"
+    rival = find_display_name(comparison.nearest)
+    side = "Significantly worse than" if comparison.loses_to_a_control else "Not significantly different from"
+    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(comparison.margin_over_nearest)} points"
+    short = f"{'<' if comparison.loses_to_a_control else SAME} {rival.name}"
     return Doubt(
         short,
-        f"{side} {rival.full_name}, which {describe_control_inputs(found.nearest)}: {over}.",
+        f"{side} {rival.full_name}, which {describe_control_inputs(comparison.nearest)}: {over}.",
         grave=True,
     )
 
@@ -77,11 +77,11 @@ def _make_control_doubt(found: ControlComparison, protocol: Protocol) -> Doubt:
 def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
     """Yield the twins that a row does not beat; twins on another explained network may be as good."""
     for kind, over in row.delta_twins.items():
-        found = row.get_twin_comparison(kind)
-        if kind != OTHER_REFERENCE and found and found.verdict is not Verdict.BETTER:
+        comparison = row.get_twin_comparison(kind)
+        if kind != OTHER_REFERENCE and comparison and comparison.verdict is not Verdict.BETTER:
             short, nothing = _TWINS[kind]
             gain = f"The row’s {protocol.gain} minus that of its twin ({short}) is {format_interval(over)} points"
-            sign = "<" if found.verdict is Verdict.WORSE else SAME
+            sign = "<" if comparison.verdict is Verdict.WORSE else SAME
             yield Doubt(f"{sign} {short}", f"{gain}, so the gain is not shown to be due {nothing}.", grave=True)
 
 
@@ -134,10 +134,10 @@ def _find_mask_doubts(evidence: Evidence, mark: Mark, name: str, aside: str) -> 
     t = evidence.level_shared_with_mask_only
     alone, images = (drawn.estimate_accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
     chance = 1 / evidence.suite_results.classes
-    told, whole = ((each.value or 0) - chance for each in (alone, images))
+    told, whole = ((accuracy.value or 0) - chance for accuracy in (alone, images))
     if mark.grade is Grade.NONE or evidence.suite_results.at_chance_warning or told <= SOME * max(whole, 0):
         return
-    seen, beside = (format_interval(each, "{:.1%}".format) for each in (alone, images))
+    seen, beside = (format_interval(accuracy, "{:.1%}".format) for accuracy in (alone, images))
     sentence = (
         f"At t = {t:g}, networks trained on masks alone have an accuracy of {seen}, networks trained on degraded "
         f"images {beside}; chance is {chance:.0%}.{aside}"

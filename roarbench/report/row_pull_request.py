@@ -30,9 +30,9 @@ def write_comment(folder: Path, before: Path | None = None) -> str:
 
     The whole folder is checked. `before` is the folder without the change, whose rows must be unchanged.
     """
-    found = check_folder(folder, before)
+    results_by_file = check_folder(folder, before)
     known = {file.path for file in read_index(before)} if before else set()
-    new = {file: results for file, results in found.items() if file.path not in known}
+    new = {file: results for file, results in results_by_file.items() if file.path not in known}
     if not new:
         return "There is no new file, and all published rows are unchanged.\n"
     lines = [(f"`{file.path}`", f"{file.rows:,}", _list_names(results), file.about) for file, results in new.items()]
@@ -40,7 +40,7 @@ def write_comment(folder: Path, before: Path | None = None) -> str:
     for suite in dict.fromkeys(file.suite for file in new):
         parts += [
             f"### {suite} with the new results",
-            _format_board(folder, suite, [file for file in found if file.suite == suite]),
+            _format_board(folder, suite, [file for file in results_by_file if file.suite == suite]),
         ]
     return "\n\n".join(
         [*parts, "Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
@@ -77,30 +77,32 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
         CallerError: The store has no runs of the row, the folder has all of them, or some were computed elsewhere or
             without the sandbox. Runs on imported rankings are allowed; the pull request mentions them.
     """
-    found = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
-    rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
-    mine = [run for name in rows for run in found.by_estimator[name]]
-    if row not in found.by_estimator:
-        there = ", ".join(sorted(name for name in found.by_estimator if name != CLEAN and "~" not in name)) or "none"
-        others = ", ".join(other.title for other in found.others)
-        kept = f" (only others, which are not published: {others})" * (bool(others) and not found.has_rows)
-        seen = f"the store has no runs of {row} in {found.suite.title}{kept}; its rows: {there}"
+    stored = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
+    rows = [name for name in stored.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
+    mine = [run for name in rows for run in stored.by_estimator[name]]
+    if row not in stored.by_estimator:
+        there = ", ".join(sorted(name for name in stored.by_estimator if name != CLEAN and "~" not in name)) or "none"
+        other_titles = ", ".join(other.title for other in stored.others)
+        unpublished = f" (only others, which are not published: {other_titles})" * (
+            bool(other_titles) and not stored.has_rows
+        )
+        seen = f"the store has no runs of {row} in {stored.suite.title}{unpublished}; its rows: {there}"
         raise CallerError(seen, Hint("; `{}` adds rows", "run", ("--suite", suite)))
     # the files of a suite hold all runs of the suite, including runs shared with other suites
     files = check_folder(folder).items()
-    published = {one.run.key for file, rows in files if file.suite == found.suite.versioned for one in rows}
+    published = {one.run.key for file, rows in files if file.suite == stored.suite.versioned for one in rows}
     keys = frozenset(result.run.key for _, result in mine) - published
     if not keys:
-        raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {found.suite.title} already")
+        raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {stored.suite.title} already")
     told = read_origins(store.database, keys)
     shipped = {key for key in keys if told[key] == Origin.SELF_REPORTED} - find_imported_rows(store.database, keys)
     if any(told[key] != Origin.VERIFIED for key in keys - shipped):
-        raise CallerError(f"{row} has runs that are not verified: {found.doubts[row]}; publish what was run here")
+        raise CallerError(f"{row} has runs that are not verified: {stored.doubts[row]}; publish what was run here")
     stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
     source = " Networks were trained on imported rankings." if shipped else ""
-    text = f"Results: {row} in {found.suite.title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
-    path = f"{found.suite.name}/{found.suite.version}/{stem}.parquet"
-    return PreparedPublication(path, keys, f"results/{found.suite.name}-{stem}", text)
+    text = f"Results: {row} in {stored.suite.title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
+    path = f"{stored.suite.name}/{stored.suite.version}/{stem}.parquet"
+    return PreparedPublication(path, keys, f"results/{stored.suite.name}-{stem}", text)
 
 
 def write_published_file(store: ResultsStore, folder: Path, prepared: PreparedPublication, about: str) -> None:

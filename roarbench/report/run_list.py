@@ -92,8 +92,8 @@ def _complete_id(store: ResultsStore, name: str) -> str:
 
 def find_run(store: ResultsStore, key: str) -> Run:
     """Return the run with a key, whether it is done, failed or archived."""
-    if found := store.read_results([key]).get(key):
-        return found.run
+    if stored := store.read_results([key]).get(key):
+        return stored.run
     failed = store.failures.read_history([key]).get(key)
     return failed[-1].run if failed else read_archived_rows(store.database, [key])[-1].run
 
@@ -154,16 +154,16 @@ def _make_provenance_record(result: RunResult) -> dict[str, Any]:
 
 def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     """Return the checksums of a run's rankings and explained weights, and the rankings' folders in this store."""
-    found = RankingsStore(Workspace(folder).rankings).find_finished(result.rankings) if result.rankings else []
+    folders = RankingsStore(Workspace(folder).rankings).find_finished(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,
         "weights": result.weights or None,
-        "folders": [str(path) for path in found],
+        "folders": [str(path) for path in folders],
     }
 
 
-def _make_note_record(row: Failure | ArchivedRow, **said: str) -> dict[str, str]:
-    return {"created": row.created.isoformat(), **said}
+def _make_note_record(row: Failure | ArchivedRow, **texts: str) -> dict[str, str]:
+    return {"created": row.created.isoformat(), **texts}
 
 
 def _describe_archived_row(row: ArchivedRow) -> str:
@@ -172,18 +172,18 @@ def _describe_archived_row(row: ArchivedRow) -> str:
     return f"failure, {row.row['reason']}"
 
 
-def format_run(found: dict[str, Any]) -> str:
+def format_run(record: dict[str, Any]) -> str:
     """Format the details of a run for a terminal, a line per value."""
-    lines = [found["run"], *_format_pairs({name: found[name] for name in ("key", "state", "origin") if found[name]})]
-    lines += _format_pairs({"suites": ", ".join(found["suites"]) or "none of this version"})
+    lines = [record["run"], *_format_pairs({name: record[name] for name in ("key", "state", "origin") if record[name]})]
+    lines += _format_pairs({"suites": ", ".join(record["suites"]) or "none of this version"})
     for part in ("outcome", "rankings", "provenance", "record"):
-        if found[part]:
-            lines += [part, *_format_pairs(found[part])]
+        if record[part]:
+            lines += [part, *_format_pairs(record[part])]
     for part in ("reproductions", "failures", "forgotten"):
-        lines += [part] * bool(found[part])
-        for note in found[part]:
-            said = "; ".join(str(value) for name, value in note.items() if name != "created")
-            lines.append(f"  {note['created'][:19]}  {said}")
+        lines += [part] * bool(record[part])
+        for note in record[part]:
+            values = "; ".join(str(value) for name, value in note.items() if name != "created")
+            lines.append(f"  {note['created'][:19]}  {values}")
     return "\n".join(lines)
 
 

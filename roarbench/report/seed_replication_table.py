@@ -37,19 +37,19 @@ def compare_replication(first: SuiteResults, again: SuiteResults, part: SuiteSpe
     """
     if first.data != again.data:
         raise CallerError(f"the stores hold {first.title} on different images; a replication needs the same images")
-    found = {
+    replications = {
         protocol: compare_under_protocol(protocol, first, again, part) for protocol in find_headline_protocols(part)
     }
-    if not any(found.values()):
+    if not any(replications.values()):
         raise CallerError(
             f"no row of {first.title} has a gain in both", Hint("; `{}` runs what is missing", "replicate")
         )
-    return found
+    return replications
 
 
-def list_uncompared_protocols(found: Replications, part: SuiteSpec) -> list[str]:
+def list_uncompared_protocols(replications: Replications, part: SuiteSpec) -> list[str]:
     """List the names of a part's protocols that were not compared."""
-    compared = {protocol for protocol, one in found.items() if one}
+    compared = {protocol for protocol, one in replications.items() if one}
     return list(dict.fromkeys(block.protocol.name for block in part.blocks if block.protocol not in compared))
 
 
@@ -63,23 +63,25 @@ def compare_under_protocol(
         for results in (first, again)
     )
     one, other = boards
-    found = compare_boards(one, other) if one and other else None
-    return found if found and found.rows else None
+    replication = compare_boards(one, other) if one and other else None
+    return replication if replication and replication.rows else None
 
 
-def make_replication_record(found: Replications, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
+def make_replication_record(replications: Replications, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
     """Return the comparison as plain values, grouped by protocol if there are several; missing is null."""
-    parts = {protocol.name.replace("-", "_"): one and _make_protocol_record(one) for protocol, one in found.items()}
-    (one, *others) = parts.values()
-    return {"suite": first.title, "replication": again.title, **(parts if others else one or {})}
+    parts = {
+        protocol.name.replace("-", "_"): one and _make_protocol_record(one) for protocol, one in replications.items()
+    }
+    (one, *further_parts) = parts.values()
+    return {"suite": first.title, "replication": again.title, **(parts if further_parts else one or {})}
 
 
-def _make_protocol_record(found: Replication) -> dict[str, Any]:
+def _make_protocol_record(replication: Replication) -> dict[str, Any]:
     return {
-        "rows": [_make_row_record(row) for row in found.rows],
-        **{name: getattr(found, name) for name in _SUMS},
-        "beats_asked": found.beats[0],
-        "beats_equal": found.beats[1],
+        "rows": [_make_row_record(row) for row in replication.rows],
+        **{name: getattr(replication, name) for name in _SUMS},
+        "beats_asked": replication.beats[0],
+        "beats_equal": replication.beats[1],
     }
 
 
@@ -89,58 +91,62 @@ def _make_row_record(row: ReplicatedRow) -> dict[str, Any]:
         **{name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted", "predicted_again")},
         "inside": row.inside,
         "inside_again": row.inside_again,
-        "verdicts": [{"control": said.control, "first": said.one, "again": said.other} for said in row.verdicts],
+        "verdicts": [
+            {"control": verdict.control, "first": verdict.one, "again": verdict.other} for verdict in row.verdicts
+        ],
         "beats_controls": dict(zip(("first", "again"), row.beats, strict=False)),
     }
 
 
-def format_replication(found: Replications, first: SuiteResults, again: SuiteResults) -> Group:
+def format_replication(replications: Replications, first: SuiteResults, again: SuiteResults) -> Group:
     """Format the comparison for a terminal: for each protocol one row per estimator, and the totals."""
     tables: list[RenderableType] = []
-    for protocol, one in found.items():
+    for protocol, one in replications.items():
         if one:
             tables += [_make_table(protocol, one, first, again), *_summarize_agreement(one), ""]
     return Group(*tables, *_LEGEND)
 
 
-def _make_table(protocol: Protocol, found: Replication, first: SuiteResults, again: SuiteResults) -> Table:
+def _make_table(protocol: Protocol, replication: Replication, first: SuiteResults, again: SuiteResults) -> Table:
     table = Table(title=f"{protocol.title}, {first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
-    leads, own = any(row.beats for row in found.rows), protocol.scores_siblings
+    leads, own = any(row.beats for row in replication.rows), protocol.scores_siblings
     for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "vs 0" if own else "vs Random"):
         number, name = "[" in heading, heading == "estimator"
         table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")
-    called = choose_row_names((*first.suite.estimators, *(row.estimator for row in found.rows)))
-    for row in found.rows:
+    called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
+    for row in replication.rows:
         outside = " (!)" if row.inside is False else ""
-        said = _format_beats_all(row) if leads else _format_both_verdicts(row, own)
+        verdicts = _format_beats_all(row) if leads else _format_both_verdicts(row, own)
         table.add_row(
             called[row.estimator].replace("~", "\n~"),
             format_interval(row.gain),
             format_interval(row.again) + outside,
-            said,
+            verdicts,
         )
     return table
 
 
 def _format_beats_all(row: ReplicatedRow) -> str:
-    return " → ".join(dict.fromkeys("yes" if said else "no" for said in row.beats)) or MISSING
+    return " → ".join(dict.fromkeys("yes" if beats else "no" for beats in row.beats)) or MISSING
 
 
 def _format_both_verdicts(row: ReplicatedRow, own: bool) -> str:
     """Return both verdicts of the comparison with Random, or with 0 for own-network gain."""
-    said = next((said for said in row.verdicts if said.control == "random"), None)
-    words = (said.one, said.other) if said else ()
+    random = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
+    words = (random.one, random.other) if random else ()
     shown = (str(OwnNetworkTest.of(one, None).verdict) if own else one.replace(Verdict.SAME, SAME) for one in words)
     return " → ".join(dict.fromkeys(shown)) or MISSING
 
 
-def _summarize_agreement(found: Replication) -> list[str]:
+def _summarize_agreement(repeated: Replication) -> list[str]:
     """Count equal and opposed verdicts, and gains inside their prediction intervals, in sentences."""
-    asked, same = found.beats
-    lines = [f"Beats every control: {same} of {asked} verdicts equal."] if asked else []
-    lines += [f"Verdicts against single controls: {found.equal} of {found.verdicts} equal, {found.opposed} opposed."]
-    if found.inside_share is not None:
-        inside = f"{found.inside} of {found.gains} ({found.inside_share:.0%})"
+    compared, same = repeated.beats
+    lines = [f"Beats every control: {same} of {compared} verdicts equal."] if compared else []
+    lines += [
+        f"Verdicts against single controls: {repeated.equal} of {repeated.verdicts} equal, {repeated.opposed} opposed."
+    ]
+    if repeated.inside_share is not None:
+        inside = f"{repeated.inside} of {repeated.gains} ({repeated.inside_share:.0%})"
         lines += [f"Gains inside the 95% prediction interval of the other table: {inside}."]
-    lines += [] if found.tau is None else [f"Kendall's tau of the gains: {found.tau:.2f}."]
+    lines += [] if repeated.tau is None else [f"Kendall's tau of the gains: {repeated.tau:.2f}."]
     return lines

@@ -93,8 +93,8 @@ def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for failure in failures:
         runs[failure["reason"]].append(failure["run"])
-    more = {reason: f" and {len(each) - 1} more" if len(each) > 1 else "" for reason, each in runs.items()}
-    lines = (f"failed: {each[0]}{more[reason]}: {reason}" for reason, each in runs.items())
+    more = {reason: f" and {len(names) - 1} more" if len(names) > 1 else "" for reason, names in runs.items()}
+    lines = (f"failed: {names[0]}{more[reason]}: {reason}" for reason, names in runs.items())
     return [*lines, *format_advice(failures)]
 
 
@@ -157,11 +157,11 @@ def measure_progress(suite_results: SuiteResults, store: ResultsStore, left: int
     leases = [lease for lease in store.list_leases() if lease.data == suite_results.data]
     pace = _compute_pace([result.created for result in suite_results.results.values()], now)
     # a shard has one lease per batch, but only one worker
-    each = {
+    by_owner = {
         (lease.owner.id, lease.what or lease.key): _make_worker_record(lease, names, now) for lease in reversed(leases)
     }
     return {
-        "workers": list(each.values())[::-1],
+        "workers": list(by_owner.values())[::-1],
         "per_hour": None if pace is None else 3600 * pace,
         "seconds_left": None if pace is None else left / pace,
     }

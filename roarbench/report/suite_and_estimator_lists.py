@@ -81,7 +81,7 @@ def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
-    found, data = _make_list_record(suite), suite.dataset_record
+    record, data = _make_list_record(suite), suite.dataset_record
     test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
     channels = "grey" if data.channels == 1 else "colour"
     pixels = f"{data.channels} columns" if data.tabular else f"{data.size} x {data.size}, {channels}"
@@ -97,11 +97,11 @@ def format_suite(suite: SuiteSpec) -> str:
     ]
     for block in suite.blocks:
         levels = ", ".join(f"{t:g}" for t in block.levels)
-        asked = f"levels {levels}; {format_count(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
-        lines += [f"  {block.protocol.name:<12} {asked}", f"               {', '.join(block.estimators)}"]
+        settings = f"levels {levels}; {format_count(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
+        lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
-    lines += [f"  cost         {found['trainings']:,} trainings, {found['images_trained'] / 1e6:,.2f} M images"]
-    lines += [f"  short form   {_describe_likeness(FAST[suite.name])}"] if found["likeness"] else []
+    lines += [f"  cost         {record['trainings']:,} trainings, {record['images_trained'] / 1e6:,.2f} M images"]
+    lines += [f"  short form   {_describe_likeness(FAST[suite.name])}"] if record["likeness"] else []
     return "\n".join(lines)
 
 
@@ -119,17 +119,19 @@ def _wrap_and_indent(words: str, width: int) -> list[str]:
     return wrap(words, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _make_likeness_record(found: FastSuiteAgreement) -> dict[str, Any]:
-    tau = found.tau and dict(zip(("value", "low", "high"), found.tau, strict=True))
-    return {"of": found.of, "tau": tau, "source": found.source}
+def _make_likeness_record(agreement: FastSuiteAgreement) -> dict[str, Any]:
+    tau = agreement.tau and dict(zip(("value", "low", "high"), agreement.tau, strict=True))
+    return {"of": agreement.of, "tau": tau, "source": agreement.source}
 
 
-def _describe_likeness(found: FastSuiteAgreement) -> str:
+def _describe_likeness(agreement: FastSuiteAgreement) -> str:
     """Describe how well a fast suite's ranks agree with those of the full suite."""
-    if found.tau is None:
-        return f"agreement of its ranks with those of {found.of}: not measured"
-    tau, low, high = found.tau
-    return f"its ranks and those of {found.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {found.source}"
+    if agreement.tau is None:
+        return f"agreement of its ranks with those of {agreement.of}: not measured"
+    tau, low, high = agreement.tau
+    return (
+        f"its ranks and those of {agreement.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {agreement.source}"
+    )
 
 
 def list_estimator_records() -> list[dict[str, Any]]:

@@ -91,8 +91,8 @@ def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
     size = (_FIRST + _FURTHER * (len(panels) - 1), _MARGINS + _ROW * rows)
     figure = Figure(figsize=size, facecolor="white", layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for each, (label, gains) in zip(axes, panels.items(), strict=True):
-        _draw_panel(each, gains, label)
+    for panel, (label, gains) in zip(axes, panels.items(), strict=True):
+        _draw_panel(panel, gains, label)
     axes[0].set_ylim(rows - 0.4, -0.6)  # first row on top, with space above the axis
     return figure
 

@@ -80,15 +80,15 @@ class SuiteTable:
 
     def list_gains(self, row: Row) -> tuple[float | None, ...]:
         """Return a row's gain at each level in points; empty if gains are areas between accuracy curves."""
-        found = (each.value for each in self.board.list_gains(row))
-        return tuple(None if value is None else POINTS * value for value in found)
+        values = (gain.value for gain in self.board.list_gains(row))
+        return tuple(None if value is None else POINTS * value for value in values)
 
     @property
     def prediction_controls(self) -> tuple[str, ...]:
         """Return the controls that use the explained network's predicted class."""
-        found = (row.estimator for row in self.board.rows)
+        names = (row.estimator for row in self.board.rows)
         return tuple(
-            name for name in found if find_estimator(name).is_model_free and find_estimator(name).uses_prediction
+            name for name in names if find_estimator(name).is_model_free and find_estimator(name).uses_prediction
         )
 
     @property
@@ -122,10 +122,10 @@ class SuiteTable:
             protocol.random_is_zero and not protocol.scores_siblings and not find_estimator(row.estimator).is_model_free
         )
         below = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
-        if not asks or any(found is None or found.verdict is not Verdict.BETTER for found in below):
+        if not asks or any(comparison is None or comparison.verdict is not Verdict.BETTER for comparison in below):
             return ()
         nothing = (other.gain.value for other in self.board.rows if other.estimator in protocol.zeros)
-        if any(found is not None and found > (row.gain.value or 0) for found in nothing):
+        if any(gain is not None and gain > (row.gain.value or 0) for gain in nothing):
             return ()
         over = row.get_twin_comparison("untrained")
         return (CONTROLS, UNTRAINED) if over and over.verdict is Verdict.BETTER else (CONTROLS,)
@@ -139,10 +139,10 @@ class SuiteTable:
     def hash(self) -> str:
         """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
         parts = {self.board.protocol, *((ROAR, MASK_ONLY) if do_warnings_apply_to(self.board.protocol) else ())}
-        found = {result.run.key: result for result in self.suite_results.list_used_results(parts)}
+        results = {result.run.key: result for result in self.suite_results.list_used_results(parts)}
         seen = hashlib.sha256(f"statistics {VERSION}".encode())
-        for key in sorted(found):
-            row = found[key]
+        for key in sorted(results):
+            row = results[key]
             text = "".join((key, row.rankings, row.weights)).encode()
             seen.update(text + row.bits + (row.probability or b""))
         return seen.hexdigest()[:12]
@@ -172,7 +172,7 @@ class SuiteTable:
         """Describe the columns on the predicted class's probability; empty if the table lacks them."""
         if not self.board.protocol.has_probabilities:
             return ""
-        before = next((f" ({format_decimals(found.untouched.value, 3)})" for found in self.drops.values()), "")
+        before = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.drops.values()), "")
         return (
             f"p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched "
             f"images{before}; AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of "
@@ -182,8 +182,8 @@ class SuiteTable:
     @property
     def unstable_predictions(self) -> dict[str, float]:
         """Return the prediction stability, in [0, 1], of the rows whose stability is below `STABLE_ENOUGH`."""
-        kept = self.suite_results.prediction_stability
-        shares = {row.estimator: kept[row.estimator] for row in self.board.rows if row.estimator in kept}
+        stability = self.suite_results.prediction_stability
+        shares = {row.estimator: stability[row.estimator] for row in self.board.rows if row.estimator in stability}
         return {name: share for name, share in shares.items() if share < STABLE_ENOUGH}
 
     @cached_property
@@ -201,8 +201,8 @@ class SuiteTable:
     @cached_property
     def self_reported(self) -> bool:
         """Return whether all rows with results are self-reported, which is then no mark of a single row."""
-        found = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.by_estimator]
-        reasons = {self.suite_results.doubts.get(name) for name in found}
+        names = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.by_estimator]
+        reasons = {self.suite_results.doubts.get(name) for name in names}
         return reasons == {UNVERIFIED[Origin.SELF_REPORTED]}
 
     def find_warning_sign(self, estimator: str) -> str:
@@ -248,10 +248,10 @@ class SuiteTable:
         """Describe the number of seeds of the rows, and how many seeds the suite has if rows lack some."""
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
-        asked = self._asked
-        most = max(asked.values(), default=0)  # number of seeds for added rows, such as submissions
+        planned = self._asked
+        most = max(planned.values(), default=0)  # number of seeds for added rows, such as submissions
         begun = (row for row in self.board.rows if row.seeds)
-        lacking = [row.seeds for row in begun if row.seeds < asked.get(row.estimator, most)]
+        lacking = [row.seeds for row in begun if row.seeds < planned.get(row.estimator, most)]
         if not lacking:
             return here
         return f"{here}, some rows only {min(lacking)} of {most}" if len(counts) > 1 else f"{here} of {most}"
@@ -266,11 +266,11 @@ class SuiteTable:
     def _asked(self) -> dict[str, int]:
         protocol = self.board.protocol
         kind = (protocol.order, protocol.retrain, self.unit, self.fill)
-        asked: dict[str, int] = {}
+        seeds: dict[str, int] = {}
         for block in self.suite_results.suite.blocks:
             if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == kind:
-                asked |= {name: max(block.seeds, asked.get(name, 0)) for name in block.estimators}
-        return asked
+                seeds |= {name: max(block.seeds, seeds.get(name, 0)) for name in block.estimators}
+        return seeds
 
     @property
     def _left_out_levels(self) -> str:
@@ -321,8 +321,8 @@ def make_suite_table(
     wanted = SHOWN[protocol] if protocol else suite_results.default_protocol
     suite_results = _set_fill(suite_results, wanted, fill) if fill else suite_results
     chosen = unit or find_default_unit(suite_results.suite, wanted)
-    named = suite_results.suite.estimators if rows is None else rows
-    table = make_table(Evidence(suite_results, chosen), wanted, named)
+    row_names = suite_results.suite.estimators if rows is None else rows
+    table = make_table(Evidence(suite_results, chosen), wanted, row_names)
     if table is None:
         raise _make_missing_protocol_error(suite_results.suite, wanted, chosen)
     if not table.board.rows:
@@ -377,11 +377,13 @@ def make_table(
 
 def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
     """Return, by estimator and level, the accuracy minus that of masks alone, for rows with any such difference."""
-    found = {
+    curves = {
         name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.masks.levels}
         for name in evidence.suite_results.suite.ranked_estimators
     }
-    return {name: curve for name, curve in found.items() if any(each.value is not None for each in curve.values())}
+    return {
+        name: curve for name, curve in curves.items() if any(accuracy.value is not None for accuracy in curve.values())
+    }
 
 
 def find_default_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:

@@ -72,14 +72,14 @@ def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow.
     """
     columns = list_columns(table)
-    kept = _choose_fitting(columns, width)
-    caption = "\n".join(_list_notes(table, columns, kept) if notes else summarize_notes(table))
+    shown_columns = _choose_fitting(columns, width)
+    caption = "\n".join(_list_notes(table, columns, shown_columns) if notes else summarize_notes(table))
     shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
-    headings = [column.heading for column in kept]
-    texts = [i for i, column in enumerate(kept) if column.justify == "left" and column.heading != "estimator"]
-    wrapped = wrap_columns([_shorten(column) for column in kept], headings.index("estimator"), texts, width)
+    headings = [column.heading for column in shown_columns]
+    texts = [i for i, column in enumerate(shown_columns) if column.justify == "left" and column.heading != "estimator"]
+    wrapped = wrap_columns([_shorten(column) for column in shown_columns], headings.index("estimator"), texts, width)
     shown.width = max(min(width, _NARROW), measure_table_width(wrapped))
-    for column, (heading, *_) in zip(kept, wrapped, strict=True):
+    for column, (heading, *_) in zip(shown_columns, wrapped, strict=True):
         shown.add_column(heading, justify=column.justify, no_wrap=True)
     for number, row in enumerate(table.rows):
         if row.check and not table.rows[number - 1].check:
@@ -103,32 +103,32 @@ def _make_title(table: SuiteTable) -> str:
     return f"{table.suite_results.title}: {table.board.protocol.title}"
 
 
-def _list_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) -> list[str]:
-    """Return all notes below a table on a terminal that shows the columns `kept`."""
-    left = [column.heading for column in columns if column not in kept]
+def _list_notes(table: SuiteTable, columns: list[Column], shown_columns: list[Column]) -> list[str]:
+    """Return all notes below a table on a terminal that shows the columns `shown_columns`."""
+    left = [column.heading for column in columns if column not in shown_columns]
     notes = [table.caption, write_remarks(table)]
     has_legend = table.has_gains_and_ranks and not table.board.protocol.scores_siblings
-    notes += [_write_legend(table, kept)] if has_legend else []
-    notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in kept) else []
+    notes += [_write_legend(table, shown_columns)] if has_legend else []
+    notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in shown_columns) else []
     notes += [f"Columns not shown: {', '.join(left)} (--format csv has all)."] if left else []
     return notes
 
 
 def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
     headings = {column.heading: column.short for column in columns}
-    said = []
+    sentences = []
     if beats := headings.get(_BEATS):
         rival = f"the control that the row is not shown to beat; controls {table.control_inputs_text}"
-        said += [f"{beats.capitalize()}: yes, or {rival}."]
+        sentences += [f"{beats.capitalize()}: yes, or {rival}."]
     if _BETTER_THAN in headings:
-        said.append(
+        sentences.append(
             f"Better than {CONTROLS}: better than Random and than each control whose gain should be 0 but differs "
             "significantly from it, with a larger gain than every other control whose gain should be 0; "
             f"{UNTRAINED}: also better than this twin."
         )
     if any(heading.startswith("Δ ") for heading in headings):
-        said.append("Δ: the row's gain minus the gain of its twin.")
-    return " ".join([*said, f"{SAME}: not significantly different."])
+        sentences.append("Δ: the row's gain minus the gain of its twin.")
+    return " ".join([*sentences, f"{SAME}: not significantly different."])
 
 
 def list_columns(table: SuiteTable) -> list[Column]:
@@ -181,7 +181,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add(f"{long} at {t:g}", shares, 2 + t, f"{short}\nat {t:g}")
     for t in table.mask_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
-        add(f"above masks at {t:g}", (format_interval(found.in_points) for found in above), 1.7 + t / 10)
+        add(f"above masks at {t:g}", (format_interval(accuracy.in_points) for accuracy in above), 1.7 + t / 10)
     if board.protocol.has_probabilities:
         drops = [table.drops.get(row.estimator) for row in rows]
         add(_AOPC, (format_interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
@@ -197,11 +197,11 @@ def list_columns(table: SuiteTable) -> list[Column]:
 
 
 def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
-    kept = columns
-    while _measure_width(kept) > width and any(column.worth for column in kept):
-        least = min((column for column in kept if column.worth), key=lambda column: column.worth)
-        kept = [column for column in kept if column is not least]
-    return kept
+    fitting = columns
+    while _measure_width(fitting) > width and any(column.worth for column in fitting):
+        least = min((column for column in fitting if column.worth), key=lambda column: column.worth)
+        fitting = [column for column in fitting if column is not least]
+    return fitting
 
 
 def _measure_width(columns: list[Column]) -> int:
@@ -234,8 +234,8 @@ def _name_beaten(table: SuiteTable, row: Row) -> str:
     return most or _BESIDE_RANDOM[row.random.verdict]
 
 
-def _format_verdict(found: Comparison | None) -> str:
-    return found.verdict.value if found else MISSING
+def _format_verdict(comparison: Comparison | None) -> str:
+    return comparison.verdict.value if comparison else MISSING
 
 
 def _write_text_below(table: SuiteTable, advice: str = "") -> str:

@@ -45,8 +45,8 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     warned = sum(map(bool, (rows, _note_several_machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more are" if told else "More is"
-    said = list(filter(None, (gain, sure, describe_shared_origin(table), *list_table_doubts(table))))
-    return [*said, f"{more} explained by table --notes and docs/how-it-works.md."]
+    lines = list(filter(None, (gain, sure, describe_shared_origin(table), *list_table_doubts(table))))
+    return [*lines, f"{more} explained by table --notes and docs/how-it-works.md."]
 
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
@@ -101,8 +101,8 @@ def _explain_no_images(table: SuiteTable) -> str:
 def _count_done_runs(table: SuiteTable) -> str:
     """Describe how many of a table's runs are done while no row has a result."""
     results, protocol = table.suite_results, table.board.protocol
-    asked = (protocol, *protocol.made_of)
-    blocks = (block for block in results.suite.blocks if block.protocol in asked and block.unit == table.unit)
+    protocols = (protocol, *protocol.made_of)
+    blocks = (block for block in results.suite.blocks if block.protocol in protocols and block.unit == table.unit)
     points = expand_points(replace(results.suite, blocks=tuple(blocks)))
     done = sum(point in results.results for point in points)
     return (
@@ -112,18 +112,18 @@ def _count_done_runs(table: SuiteTable) -> str:
 
 def _note_nonzero_controls(table: SuiteTable) -> str:
     """Report that the whole table is doubtful because controls that should have a gain of 0 differ; else empty."""
-    found = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.nonzero_controls.items())
+    controls = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.nonzero_controls.items())
     words = (
-        f"This table is doubtful, because gains that should be 0 differ significantly: {found}. "
+        f"This table is doubtful, because gains that should be 0 differ significantly: {controls}. "
         "A gain of that size may mean nothing."
     )
-    return words if found else ""
+    return words if controls else ""
 
 
 def _describe_missing_controls(table: SuiteTable) -> str:
     """Report that a user's suite has fewer controls than `new-suite` writes, if rows are compared with controls."""
-    said = describe_missing_controls(table.suite_results.suite, table.board.protocol)
-    return f"{said}." if said and any(row.beating for row in table.board.rows) else ""
+    missing = describe_missing_controls(table.suite_results.suite, table.board.protocol)
+    return f"{missing}." if missing and any(row.beating for row in table.board.rows) else ""
 
 
 def suggest_diagnose(table: SuiteTable) -> Hint | None:
@@ -140,15 +140,15 @@ def _note_inconsistent_rows(table: SuiteTable) -> list[str]:
 
 
 def _note_several_machines(table: SuiteTable) -> str:
-    found = table.suite_results.find_machine_differences(table.board.protocol, table.unit)
-    shown = [row.estimator for row in table.board.rows if row.estimator in found]
+    differences = table.suite_results.find_machine_differences(table.board.protocol, table.unit)
+    shown = [row.estimator for row in table.board.rows if row.estimator in differences]
     values: dict[str, set[str]] = {}
     for name in shown:
-        for what, each in found[name].items():
-            values.setdefault(what, set()).update(each)
+        for setting, row_values in differences[name].items():
+            values.setdefault(setting, set()).update(row_values)
     if not values:
         return ""
-    differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
+    differ = "; ".join(f"{setting} {' or '.join(sorted(found_values))}" for setting, found_values in values.items())
     return f"Different machines computed the runs of one curve ({list_some(shown)}): {differ}."
 
 
@@ -160,8 +160,8 @@ def _note_general_doubts(table: SuiteTable) -> str:
         for reason in list_general_doubts(table.suite_results, row.estimator):
             if reason != shared:
                 rows[reason].append(row.estimator)
-    found = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in rows.items())
-    return f"(!) {found}." if found else ""
+    doubts = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in rows.items())
+    return f"(!) {doubts}." if doubts else ""
 
 
 def _note_unstable_predictions(table: SuiteTable, sign: str) -> str:
@@ -183,8 +183,8 @@ def _note_left_out_estimators(table: SuiteTable) -> str:
     names = defaultdict(list)
     for name, why in table.suite_results.suite.left_out.items():
         names[why].append(name)
-    found = "; ".join(f"{', '.join(each)}: {why}" for why, each in names.items())
-    return f"Left out: {found}." if found else ""
+    left_out = "; ".join(f"{', '.join(estimators)}: {why}" for why, estimators in names.items())
+    return f"Left out: {left_out}." if left_out else ""
 
 
 def _note_check_rows(table: SuiteTable) -> str:
@@ -227,8 +227,10 @@ def _describe_certainty(table: SuiteTable) -> str:
             f" True differences of {board.detectable:.1f} points are detected with 80% power, smaller ones less often."
         )
     text += f" Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
-    others = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
-    return text + f" Rows in brackets are judged as if each alone were added to the suite: {others}." * bool(others)
+    added_rows = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
+    return text + f" Rows in brackets are judged as if each alone were added to the suite: {added_rows}." * bool(
+        added_rows
+    )
 
 
 def list_provenance(results: SuiteResults) -> Iterable[tuple[str, str]]:

@@ -83,26 +83,29 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 def _find_verdict(table: SuiteTable, row: Row) -> str | None:
     """Return the verdict of a row's comparison with Random, or of its own-network gain with 0."""
-    found = row.network if table.board.protocol.scores_siblings else row.random
-    return found.verdict if found else None
+    comparison = row.network if table.board.protocol.scores_siblings else row.random
+    return comparison.verdict if comparison else None
 
 
-def name_interval_ends(name: str, found: Estimate) -> dict[str, float | None]:
+def name_interval_ends(name: str, estimate: Estimate) -> dict[str, float | None]:
     """Return a number and the ends of its interval with their names."""
-    return {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
+    return {f"{name}{end}": getattr(estimate, part) for end, part in _ENDS.items()}
 
 
 def _name_curve_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
     """Return a curve's numbers and interval ends by level, with their names."""
-    return {f"{name}{end}": {str(t): getattr(found, part) for t, found in curve.items()} for end, part in _ENDS.items()}
+    return {
+        f"{name}{end}": {str(t): getattr(estimate, part) for t, estimate in curve.items()}
+        for end, part in _ENDS.items()
+    }
 
 
-def make_plain_comparison(found: ControlComparison | None) -> dict[str, Any]:
+def make_plain_comparison(comparison: ControlComparison | None) -> dict[str, Any]:
     """Return a row's comparison with the controls; differences are in points."""
     return {
-        "beats_controls": found.verdict if found else None,
-        "nearest_control": found.nearest if found else None,
-        **name_interval_ends("delta_nearest_control", found.margin_over_nearest if found else Estimate()),
+        "beats_controls": comparison.verdict if comparison else None,
+        "nearest_control": comparison.nearest if comparison else None,
+        **name_interval_ends("delta_nearest_control", comparison.margin_over_nearest if comparison else Estimate()),
     }
 
 
@@ -141,11 +144,11 @@ def _make_plain_accuracies_above_masks(table: SuiteTable, row: Row) -> dict[str,
 def _make_plain_probability_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     nothing, levels = Estimate(), table.board.levels
     empty = (nothing,) * len(levels)
-    found = table.drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
-    probabilities = dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True))
-    changes = dict(zip(levels, found.changes, strict=True))
+    drop = table.drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
+    probabilities = dict(zip((0.0, *levels), (drop.untouched, *drop.probabilities), strict=True))
+    changes = dict(zip(levels, drop.changes, strict=True))
     return {
-        **name_interval_ends("aopc", found.aopc),
+        **name_interval_ends("aopc", drop.aopc),
         **_name_curve_ends("probability", probabilities),
         **_name_curve_ends("relative_change", changes),
     }

@@ -88,7 +88,9 @@ def format_json(panel: ValidityPanel) -> str:
         "reference_gap_levels": list(evidence.reference.levels),
         "rows": [_make_plain_row(evidence, name, floors.get(name, ())) for name in panel.names],
         "mixed": [row._asdict() for row in results.unranked_rows],
-        "agreements": {name: found and found._asdict() | {"tau": found.tau._asdict()} for name, found in agreements},
+        "agreements": {
+            name: agreement and agreement._asdict() | {"tau": agreement.tau._asdict()} for name, agreement in agreements
+        },
     }
     return json.dumps(content, indent=1)
 
@@ -116,7 +118,9 @@ def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> di
         "mask_only": {str(t): {"accuracy": alone[t], "delta_random": lead[t]} for t in masks.levels},
         "ties": evidence.suite_results.ties.get(name),
         "smoothness": {str(t): evidence.smoothness.get((name, t)) for t in main.levels},
-        "twins": {kind: {part: found._asdict() for part, found in twin._asdict().items()} for kind, twin in twins},
+        "twins": {
+            kind: {part: estimate._asdict() for part, estimate in twin._asdict().items()} for kind, twin in twins
+        },
         "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in evidence.units.items()},
         "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in evidence.fills.items()},
         "retrained_gap": evidence.retrained.estimate_area(name)._asdict(),
@@ -144,8 +148,8 @@ def list_sections(panel: ValidityPanel) -> list[Section]:
 
 def _list_mark_columns(panel: ValidityPanel) -> Columns:
     marks = [{mark.kind: _format_mark(mark) for mark in find_row_marks(panel.evidence, name)} for name in panel.names]
-    kinds = [kind for kind in MARKS if any(kind in found for found in marks)]
-    return {_HEADINGS.get(kind, kind): [found.get(kind, MISSING) for found in marks] for kind in kinds}
+    kinds = [kind for kind in MARKS if any(kind in row_marks for row_marks in marks)]
+    return {_HEADINGS.get(kind, kind): [row_marks.get(kind, MISSING) for row_marks in marks] for kind in kinds}
 
 
 def _format_mark(mark: Mark) -> str:
@@ -239,16 +243,18 @@ def write_legend(panel: ValidityPanel) -> list[str]:
 def format_agreements(panel: ValidityPanel) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
     main = panel.evidence.protocol.title
-    return [f"{main} and {other}: {_format_agreement(found)}" for other, found in panel.agreements.items()]
+    return [f"{main} and {other}: {_format_agreement(agreement)}" for other, agreement in panel.agreements.items()]
 
 
-def _format_agreement(found: Agreement | None) -> str:
-    if found is None:
+def _format_agreement(agreement: Agreement | None) -> str:
+    if agreement is None:
         return f"unknown; fewer than {FEWEST_ROWS} rows have a gain under both."
-    tau = f"Kendall's tau {format_interval(found.tau, '{:+.2f}'.format)} over {found.rows} rows"
-    if found.settled is None:
+    tau = f"Kendall's tau {format_interval(agreement.tau, '{:+.2f}'.format)} over {agreement.rows} rows"
+    if agreement.settled is None:
         return f"{tau}, without interval: one training per cell."
-    return f"{tau}; of {found.settled} pairs that differ significantly in both, {found.opposed} in opposite order."
+    return (
+        f"{tau}; of {agreement.settled} pairs that differ significantly in both, {agreement.opposed} in opposite order."
+    )
 
 
 def _describe_smooth_random(panel: ValidityPanel) -> list[str]:

@@ -23,16 +23,16 @@ def wrap_columns(
         texts: The indices of other columns that may break.
         width: Width of the terminal, in characters.
     """
-    found = [tuple(column) for column in columns]
+    wrapped = [tuple(column) for column in columns]
     steps = [(names, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(texts, reverse=True))]
     steps += [(names, _PARTS, 0), (names, _LETTERS, _LEAST)]
     for i, boundary, least in steps:
-        excess = measure_table_width(found) - width
+        excess = measure_table_width(wrapped) - width
         if excess > 0:
             narrowest = _measure_column(_wrap(cell, least, boundary) for cell in columns[i])
-            target = max(_measure_column(found[i]) - excess, narrowest)
-            found[i] = tuple(_wrap(cell, target, boundary) for cell in columns[i])
-    return found
+            target = max(_measure_column(wrapped[i]) - excess, narrowest)
+            wrapped[i] = tuple(_wrap(cell, target, boundary) for cell in columns[i])
+    return wrapped
 
 
 def measure_table_width(columns: Iterable[Iterable[str]]) -> int:
