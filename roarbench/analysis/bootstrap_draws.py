@@ -81,9 +81,9 @@ class Evidence:
     @cached_property
     def other_protocols(self) -> dict[Protocol, SampledGains]:
         """Return the gains under KAR, MoRF and LeRF, without the main protocol and protocols that the suite lacks."""
-        held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
-        others = (protocol for protocol in (KAR, MORF, LERF) if protocol in held - {self.protocol})
-        return {protocol: self.get_draws(protocol, self.unit) for protocol in others}
+        in_suite = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
+        protocols = (protocol for protocol in (KAR, MORF, LERF) if protocol in in_suite - {self.protocol})
+        return {protocol: self.get_draws(protocol, self.unit) for protocol in protocols}
 
     @cached_property
     def units(self) -> dict[Unit, SampledGains]:
@@ -95,9 +95,9 @@ class Evidence:
     @cached_property
     def fills(self) -> dict[str, SampledGains]:
         """Return the draws of the main protocol for each fill value in the suite."""
-        asked = (self.protocol, self.unit)
-        blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == asked]
-        return {fill: self.get_draws(*asked, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
+        main = (self.protocol, self.unit)
+        blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == main]
+        return {fill: self.get_draws(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
     def retrained(self) -> SampledGains:
@@ -121,10 +121,10 @@ class Evidence:
 
     def get_draws(self, protocol: Protocol, unit: Unit, fill: str = "") -> SampledGains:
         """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
-        asked = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
-        if asked not in self._kept:
-            self._kept[asked] = self._draw(*asked)
-        return self._kept[asked]
+        key = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
+        if key not in self._kept:
+            self._kept[key] = self._draw(*key)
+        return self._kept[key]
 
     def make_board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()

@@ -45,11 +45,13 @@ def find_usual_weights(
     `entered`, count only for networks without results of the suite's own rows.
     """
     own = [result for result in explained if result.run.cell.estimator not in entered]
-    said = {number(result) for result in own}
+    numbers = {number(result) for result in own}
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for result in (*own, *(result for result in explained if number(result) not in said)):
+    for result in (*own, *(result for result in explained if number(result) not in numbers)):
         counts[number(result)][result.weights] += 1
-    return {at: max(found, key=lambda weights: (found[weights], bool(weights))) for at, found in counts.items()}
+    return {
+        at: max(checksums, key=lambda weights: (checksums[weights], bool(weights))) for at, checksums in counts.items()
+    }
 
 
 def has_same_rankings_for_all_networks(curve: Iterable[RunResult]) -> bool:
@@ -65,7 +67,7 @@ def find_provenance_differences(results: Iterable[RunResult]) -> dict[str, list[
     for result in results:
         for name, value in result.provenance.computed_with.items():
             values[name].add(value)
-    return {name: sorted(found) for name, found in values.items() if len(found) > 1}
+    return {name: sorted(seen_values) for name, seen_values in values.items() if len(seen_values) > 1}
 
 
 class UnrankedRow(NamedTuple):
@@ -91,9 +93,9 @@ def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
 def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -> str:
     """Describe the accuracies of explained networks, and whether one is near chance."""
     near = any(is_near_chance(row.correct, row.total, classes) for row in references)
-    each = ", ".join(f"{row.correct / row.total:.1%}" for row in references)
+    accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in references)
     name = f"{len(references)} references" if len(references) > 1 else "reference"
-    return f"{name} {each} correct" + (f", {NEAR_CHANCE} ({1 / classes:.1%})" if near else "")
+    return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} ({1 / classes:.1%})" if near else "")
 
 
 def is_at_chance(correct: int, total: int, classes: int) -> bool:

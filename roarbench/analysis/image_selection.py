@@ -42,8 +42,10 @@ def count_correct_predictions_per_image(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> CorrectCountsPerImage:
     """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
-    own, others = _collect_row_correctness(results, protocol, unit, [name])
-    counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
+    own, by_other_map = _collect_row_correctness(results, protocol, unit, [name])
+    counts = [
+        tuple(sum(bits[number] for bits in rows) for number in numbers) if rows else () for rows in (own, by_other_map)
+    ]
     return CorrectCountsPerImage(counts[0], counts[1], len(own), "kept" if protocol.scores_siblings else "right")
 
 
@@ -52,12 +54,12 @@ def _collect_row_correctness(
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the correctness of rows and of their counterparts at all levels above 0, as lists of bool (images,)."""
     if protocol.scores_siblings:
-        found = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
-        return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]
+        pairs = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
+        return [bits for own, _ in pairs for bits in own], [bits for _, other in pairs for bits in other]
     twins = [protocol.make_paired_twin_id(name) for name in names]
-    held = results.find_results(protocol, unit).items()
+    stored = results.find_results(protocol, unit).items()
     own, other = (
-        [made.answers for (name, t), seeds in held if name in rows and t > 0 for made in seeds.values()]
+        [made.answers for (name, t), seeds in stored if name in rows and t > 0 for made in seeds.values()]
         for rows in (names, twins)
     )
     return own, other

@@ -67,18 +67,22 @@ def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
         from roarbench.plan.suite_record import drop_estimators
 
         plan = read_suite(Path(name))
-        known = [kept for kept in _read_stored_suites(store, db) if kept.name_in_commands == plan.name_in_commands]
+        known = [
+            stored for stored in _read_stored_suites(store, db) if stored.name_in_commands == plan.name_in_commands
+        ]
         return drop_estimators(plan, known[0].left_out) if known else plan
     try:
         return find_suite(name)
     except UnknownName:
-        kept = _read_stored_suites(store, db)
-        if found := [plan for plan in kept if name in (plan.name_in_commands, plan.name)]:
-            return found[-1]
+        stored_suites = _read_stored_suites(store, db)
+        if matches := [plan for plan in stored_suites if name in (plan.name_in_commands, plan.name)]:
+            return matches[-1]
         if (path := Path(name)).suffix or path.name != name:
             raise _make_no_suite_error(path) from None
-        if kept:
-            raise UnknownName("suite", name, [*SUITES, *(plan.name_in_commands for plan in kept)], "suites") from None
+        if stored_suites:
+            raise UnknownName(
+                "suite", name, [*SUITES, *(plan.name_in_commands for plan in stored_suites)], "suites"
+            ) from None
         raise
 
 
@@ -121,8 +125,8 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     known = [given for *_, given in results.list_versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_images(suite, query, notes, results) if query.data else None
-    found = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
-    return add_prediction_stability_and_ties(drop_idle_submissions(found, chosen, results), query.store)
+    collected = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
+    return add_prediction_stability_and_ties(drop_idle_submissions(collected, chosen, results), query.store)
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:
@@ -153,13 +157,13 @@ def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], 
     if len(begun) == 1:
         return begun[0]
     gone = [note.data for note in mine if note.folder == str(Path(query.data).resolve())]
-    found = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
-    if not found:
+    fingerprints = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
+    if not fingerprints:
         words = ("--data", query.data) if suite.own else ("--suite", make_suite_argument(suite), "--data", query.data)
         raise CallerError(
             f"this store has no results for the images in {query.data}", Hint("; `{}` computes them", "run", words)
         )
-    return found[-1]
+    return fingerprints[-1]
 
 
 def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]) -> list[str]:
@@ -196,13 +200,13 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
     Results on untouched images are ignored, because all suites with the same networks share them. Rows that were added
     to the suite are ignored too, because every suite with these images and this network has them.
     """
-    suite, found = suite_results.suite, suite_results.results
-    begins = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
+    suite, stored = suite_results.suite, suite_results.results
+    begins = {point: result.run.key for point, result in stored.items() if point.cell.estimator != CLEAN}
     # masks made from an added row's maps of other images have estimator ids of their own
     added = {point for point in begins if (row := point.cell.ranked_by) and row.id in suite.entered}
     own = {point: key for point, key in begins.items() if point not in added}
-    place = (suite.dataset, suite.model)
-    kin = [other for other in list_suites(results.database) if (other.dataset, other.model) == place]
+    dataset_and_model = (suite.dataset, suite.model)
+    kin = [other for other in list_suites(results.database) if (other.dataset, other.model) == dataset_and_model]
     titles = [other.title for other in kin]
     here = titles.index(suite.title) if suite.title in titles else None
 
@@ -225,14 +229,14 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
         if (more := _count_extra(keys(other), own, results)) is not None
     ) or (
         not suite_results.complete
-        and _is_union_of_suites((keys(each) for each in kin if each.title != suite.title), own, results)
+        and _is_union_of_suites((keys(relative) for relative in kin if relative.title != suite.title), own, results)
     )
 
 
-def _is_union_of_suites(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
+def _is_union_of_suites(suites: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
     """Return whether there are results, and every result belongs to another suite that is complete."""
     left = set(own.values())
-    for keys in (set(each.values()) for each in others):
+    for keys in (set(suite_keys.values()) for suite_keys in suites):
         if left & keys and results.find_done_keys(keys) == keys:
             left -= keys
     return bool(own) and not left
@@ -242,8 +246,8 @@ def _count_extra(keys: Mapping[Point, str], own: Mapping[Point, str], results: R
     """Count the stored results of a suite that are not in `own`; None if the suite lacks a run of `own`."""
     if not own.items() <= keys.items():
         return None
-    others = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]
-    return len(results.find_done_keys(others))
+    extra = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]
+    return len(results.find_done_keys(extra))
 
 
 def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
@@ -285,9 +289,9 @@ def propose_runs_list(store: ResultsStore, folder: Path) -> Hint | None:
         return len(store.find_done_keys(keys)) / len(keys)
 
     suites = dict.fromkeys((*SUITES.values(), *list_suites(store.database)))  # newest versions first
-    if not (found := [each for each in suites if has_run(each, run)]):
+    if not (sharing := [suite for suite in suites if has_run(suite, run)]):
         return None
-    suite = max(found, key=find_share_done)  # several suites may share the run
+    suite = max(sharing, key=find_share_done)  # several suites may share the run
     versions = list_stored_images_and_weights(suite, store, list_image_notes(store, folder, suite.dataset))
     same = [one for one in versions.stored if (one.data, one.limit) == (run.data, run.limit)]
     small = ("--max-images", str(run.limit)) if run.limit else ()
@@ -300,9 +304,9 @@ def has_run(suite: SuiteSpec, run: Run) -> bool:
     if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
         return False
     name = run.cell.estimator
-    asked = suite if name == CLEAN else add_estimators(suite, [name])
-    asked = set_explained_weights(asked, run.given) if run.given else asked
-    points = [point for point in expand_points(asked) if point.cell == run.cell]
+    extended = suite if name == CLEAN else add_estimators(suite, [name])
+    extended = set_explained_weights(extended, run.given) if run.given else extended
+    points = [point for point in expand_points(extended) if point.cell == run.cell]
     if run.given:  # this given network may have been run with this seed only
         points = [replace(point, seed=run.seed) for point in points]
-    return any(build_run(asked, point, run.data, run.limit) == run for point in points)
+    return any(build_run(extended, point, run.data, run.limit) == run for point in points)

@@ -47,8 +47,8 @@ def compute_own_network_gains(
     results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap
 ) -> dict[str, OwnNetworkGain]:
     """Compute the own-network gain of each complete row, with paired draws."""
-    _, kept = load_kept_predictions(results, protocol, unit)
-    answers = {name: each.answers for name, each in kept.items()}
+    _, predictions = load_kept_predictions(results, protocol, unit)
+    answers = {name: row.answers for name, row in predictions.items()}
     return compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
 
 
@@ -62,9 +62,9 @@ def load_kept_predictions(
 
 def list_complete_points(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
     """Return the rows and levels with a result of every network under every network's map."""
-    held = results.find_results(protocol, unit)
-    rows = (at for at in held if at != UNTOUCHED)
-    return [at for at in rows if _make_grid(results, held[at], find_estimator(at[0]).depends_on_network)]
+    stored = results.find_results(protocol, unit)
+    rows = (at for at in stored if at != UNTOUCHED)
+    return [at for at in rows if _make_grid(results, stored[at], find_estimator(at[0]).depends_on_network)]
 
 
 def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
@@ -86,9 +86,11 @@ def load_kept_under_own_and_next_map(
 
     Each of the two lists has one array, bool (images,), per network and level.
     """
-    held, each = results.find_results(protocol, unit), find_estimator(name).depends_on_network
-    found = (_make_grid(results, held.get((name, t), {}), each) for t in results.list_levels(protocol, unit))
-    grids = [grid for grid in found if grid]
+    stored, per_network = results.find_results(protocol, unit), find_estimator(name).depends_on_network
+    level_grids = (
+        _make_grid(results, stored.get((name, t), {}), per_network) for t in results.list_levels(protocol, unit)
+    )
+    grids = [grid for grid in level_grids if grid]
     own, other = (
         [grid[(i + step) % len(grid)][i].answers for grid in grids for i in range(len(grid))] for step in (0, 1)
     )
@@ -97,11 +99,11 @@ def load_kept_under_own_and_next_map(
 
 def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
     """Return the rows and levels of a protocol, without correctness bits."""
-    rows, asked = results.list_rows_and_levels(protocol, unit)
+    rows, all_levels = results.list_rows_and_levels(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
     return Correctness(
         rows,
-        tuple(t for t in asked if t in levels) or asked,
+        tuple(t for t in all_levels if t in levels) or all_levels,
         {},
         inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit)),
         checks=frozenset(name for name in rows if not records[name].is_ranked),
@@ -114,17 +116,19 @@ def _find_kept_by_row(
     results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness
 ) -> dict[str, KeptPredictions]:
     """Return which predictions stay the same, by row, for rows with complete and consistent results."""
-    held, shared = results.find_results(protocol, unit), _find_shared_images(results, protocol, unit)
-    found: dict[str, KeptPredictions] = {}
+    stored, shared = results.find_results(protocol, unit), _find_shared_images(results, protocol, unit)
+    by_row: dict[str, KeptPredictions] = {}
     if shared is None or not shared.any():
-        return found
+        return by_row
     for name in scores.estimators:
-        each = find_estimator(name).depends_on_network
-        grids = [_make_grid(results, held.get((name, t), {}), each) for t in scores.levels]
+        per_network = find_estimator(name).depends_on_network
+        grids = [_make_grid(results, stored.get((name, t), {}), per_network) for t in scores.levels]
         if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
             answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
-            found[name] = KeptPredictions(answers.transpose(1, 2, 0, 3), _are_masks_equal(known, results.masks, shared))
-    return found
+            by_row[name] = KeptPredictions(
+                answers.transpose(1, 2, 0, 3), _are_masks_equal(known, results.masks, shared)
+            )
+    return by_row
 
 
 def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
@@ -132,20 +136,20 @@ def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -
 
     Returns None if predictions are missing or there are too few networks.
     """
-    untouched = _make_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), each=True)
+    untouched = _make_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
     shared: NDArray[np.bool_] = np.all([one.answers for row in untouched for one in row], axis=0)
     return shared
 
 
-def _make_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -> Grid | None:
+def _make_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], per_network: bool) -> Grid | None:
     """Arrange an estimator's results at one level as a grid of maps by networks; None if a result is missing.
 
     If the map is the same for all networks, one score per network is stored and used for every map.
     """
     numbers, first = range(results.suite.references), REPLICATION * results.suite.replication
-    seeds = {(i, j): first + SIBLINGS * (i if each else j) + j for i, j in product(numbers, numbers)}
+    seeds = {(i, j): first + SIBLINGS * (i if per_network else j) + j for i, j in product(numbers, numbers)}
     if not by_seed.keys() >= set(seeds.values()):
         return None
     return [[by_seed[seeds[i, j]] for j in numbers] for i in numbers]
@@ -160,5 +164,5 @@ def _have_same_masks(own: Sequence[RunResult], masks: Mapping[str, str], shared:
     noted = [masks.get(result.run.key, "") for result in own]
     if not all(noted):
         return False
-    first, *others = (np.frombuffer(b64decode(text), np.uint8).reshape(len(shared), -1)[shared] for text in noted)
-    return all(np.array_equal(first, other) for other in others)
+    first, *other_masks = (np.frombuffer(b64decode(text), np.uint8).reshape(len(shared), -1)[shared] for text in noted)
+    return all(np.array_equal(first, other) for other in other_masks)

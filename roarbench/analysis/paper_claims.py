@@ -106,8 +106,8 @@ class ClaimCheck(NamedTuple):
 
     def is_clear(self, significant: Collection[ComparedPair]) -> bool:
         """Return whether the significant differences decide this cell."""
-        found = (pair in significant for pair in self.pairs)
-        return all(found) if self.agrees else any(found)
+        pairs_clear = (pair in significant for pair in self.pairs)
+        return all(pairs_clear) if self.agrees else any(pairs_clear)
 
 
 @dataclass(frozen=True)
@@ -193,12 +193,12 @@ def _check_best_base_estimator(tables: AccuracyTables) -> Iterable[ClaimCheck]:
 def _check_that_retraining_matters(tables: AccuracyTables) -> Iterable[ClaimCheck]:
     """Check that after random removal a network keeps over half of its accuracy only if it is retrained."""
     for dataset, rows in tables.roar.items():
-        retrained, kept = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
-        if {0.0, 0.9} <= retrained.keys() and 0.9 in kept:
+        retrained, unretrained = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
+        if {0.0, 0.9} <= retrained.keys() and 0.9 in unretrained:
             half = retrained[0.0] / 2
-            agrees = {RANDOM_RETRAINED: retrained[0.9] > half, RANDOM_UNRETRAINED: half > kept[0.9]}
+            agrees = {RANDOM_RETRAINED: retrained[0.9] > half, RANDOM_UNRETRAINED: half > unretrained[0.9]}
             against = tuple(pair for pair, does in agrees.items() if not does)
-            where = f"{retrained[0.9]:.4f} against {kept[0.9]:.4f} on {dataset}"
+            where = f"{retrained[0.9]:.4f} against {unretrained[0.9]:.4f} on {dataset}"
             yield ClaimCheck(where, not against, against or tuple(agrees))
 
 
@@ -290,7 +290,7 @@ def read_hooker2019(order: Order) -> Curves:
         removed = percent if order is Order.MORF else 100 - percent
         curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _read_accuracy(clean[dataset])})
         curve[removed / 100] = _read_accuracy(row)
-    return {data: {name: dict(sorted(curve.items())) for name, curve in held.items()} for data, held in curves.items()}
+    return {data: {name: dict(sorted(curve.items())) for name, curve in rows.items()} for data, rows in curves.items()}
 
 
 def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:

@@ -86,20 +86,20 @@ def compute_probability_drops(
     """
     if not protocol.has_probabilities:
         return {}
-    found = _collect_probabilities(suite_results, protocol, unit)
-    mixed, untouched = suite_results.explain_inconsistent_rows(protocol, unit), found.get(UNTOUCHED)
+    probabilities = _collect_probabilities(suite_results, protocol, unit)
+    mixed, untouched = suite_results.explain_inconsistent_rows(protocol, unit), probabilities.get(UNTOUCHED)
     if untouched is None or untouched.min() <= 0:
         return {}
-    names = dict.fromkeys(name for name, _ in found if name != CLEAN and name not in mixed)
-    return {name: compute_probability_drop(untouched, [found.get((name, t)) for t in levels]) for name in names}
+    names = dict.fromkeys(name for name, _ in probabilities if name != CLEAN and name not in mixed)
+    return {name: compute_probability_drop(untouched, [probabilities.get((name, t)) for t in levels]) for name in names}
 
 
 def _collect_probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
     """Return the predicted class's probability for each image, by point, averaged over seeds."""
-    found: dict[Point, Floats] = {}
+    probabilities: dict[Point, Floats] = {}
     for point, seeds in suite_results.find_results(protocol, unit).items():
         known = [made.probabilities for made in seeds.values() if made.probabilities is not None]
         row = np.asarray(np.mean(known, axis=0, dtype=np.float64) if known else np.nan)
         if ((row >= 0) & (row <= 1)).all():  # comparisons with NaN are false
-            found[point] = row
-    return found
+            probabilities[point] = row
+    return probabilities

@@ -65,8 +65,8 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
     drawn = evidence.get_draws(protocol, unit)
     comparison = evidence.compare(protocol, unit, first, second)
     gain = comparison.difference if comparison else _estimate_difference(drawn, first, second)
-    held = (drawn.scores.differences or drawn.scores).correct
-    common = [t for t in drawn.levels if (first, t) in held and (second, t) in held]
+    correctness = (drawn.scores.differences or drawn.scores).correct
+    common = [t for t in drawn.levels if (first, t) in correctness and (second, t) in correctness]
     return RowPair(
         gain,
         comparison,
@@ -76,11 +76,11 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
 
 
 def _compare_own_network_gains(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
-    levels, kept = load_kept_predictions(evidence.suite_results, protocol, unit)
+    levels, predictions = load_kept_predictions(evidence.suite_results, protocol, unit)
     counted = _describe_counted_predictions(protocol)
-    if not {first, second} <= kept.keys():
+    if not {first, second} <= predictions.keys():
         return RowPair(Estimate(), None, (), counted)
-    bits, bootstrap = {name: kept[name].answers for name in (first, second)}, evidence.bootstrap
+    bits, bootstrap = {name: predictions[name].answers for name in (first, second)}, evidence.bootstrap
     gains = compute_own_network_gain_per_row(bits, protocol.order, bootstrap)
     one, two = gains[first], gains[second]
     counts = [_count_other_maps(bits[name], protocol.order) for name in (first, second)]
@@ -90,20 +90,20 @@ def _compare_own_network_gains(evidence: Evidence, protocol: Protocol, unit: Uni
     return RowPair(
         make_estimate(one.gain.subtract(two.gain), bootstrap.confidence),
         None,
-        tuple(LevelComparison(*each) for each in zip(levels, *counts, differences, strict=True)),
+        tuple(LevelComparison(*numbers) for numbers in zip(levels, *counts, differences, strict=True)),
         counted,
     )
 
 
-def _count_other_maps(kept: NDArray[np.bool_], order: Order) -> list[PredictionCount]:
+def _count_other_maps(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:
     """Compare each network under its own map and under every other network's; return a count per level.
 
-    `kept` has shape (maps, networks, levels, images).
+    `unchanged` has shape (maps, networks, levels, images).
     """
-    networks, images = kept.shape[0], kept.shape[3]
-    own = kept[np.arange(networks), np.arange(networks)]  # (networks, levels, images)
+    networks, images = unchanged.shape[0], unchanged.shape[3]
+    own = unchanged[np.arange(networks), np.arange(networks)]  # (networks, levels, images)
     # with its own map on both sides, a network adds 0
-    by_other, by_own = ((one & ~two).sum((0, 1, 3)) for one, two in ((kept, own), (own, kept)))
+    by_other, by_own = ((one & ~two).sum((0, 1, 3)) for one, two in ((unchanged, own), (own, unchanged)))
     sides = (by_other, by_own) if order is Order.MORF else (by_own, by_other)
     return [PredictionCount(int(a), int(b), networks * (networks - 1) * images) for a, b in zip(*sides, strict=True)]
 

@@ -45,11 +45,11 @@ def can_check_validity(suite_results: SuiteResults) -> bool:
 
 
 def compute_validity_panel(
-    suite_results: SuiteResults, bootstrap: Bootstrap | None = None, others: Iterable[SuiteResults] = ()
+    suite_results: SuiteResults, bootstrap: Bootstrap | None = None, other_results: Iterable[SuiteResults] = ()
 ) -> ValidityPanel:
     """Build the validity panel of a suite, and compare its order of estimators with those of other suites."""
     evidence, names = Evidence.of(suite_results, bootstrap), suite_results.suite.ranked_estimators
-    beside = [Evidence.of(other, evidence.bootstrap) for other in others]
+    beside = [Evidence.of(other, evidence.bootstrap) for other in other_results]
     return ValidityPanel(evidence, names, compare_orders(evidence, names, beside))
 
 
@@ -65,7 +65,9 @@ def find_twins(evidence: Evidence, name: str) -> dict[str, TwinResult]:
     return twins
 
 
-def compare_orders(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence]) -> dict[str, Agreement | None]:
+def compare_orders(
+    evidence: Evidence, rows: Sequence[str], other_evidence: Iterable[Evidence]
+) -> dict[str, Agreement | None]:
     """Compare the order of estimators under the main protocol, without twins, with other orders of the same estimators.
 
     The other orders come from the suite's other protocols, units and fills, and from other suites.
@@ -73,13 +75,13 @@ def compare_orders(evidence: Evidence, rows: Sequence[str], others: Iterable[Evi
     forms: dict[str, SampledGains] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
     forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}
-    forms |= {other.suite_results.title: other.get_draws(evidence.protocol, other.unit) for other in others}
+    forms |= {other.suite_results.title: other.get_draws(evidence.protocol, other.unit) for other in other_evidence}
     return {name: _compare_orders_of_rows(evidence.main, drawn, rows) for name, drawn in forms.items()}
 
 
 def _compare_orders_of_rows(main: SampledGains, other: SampledGains, rows: Sequence[str]) -> Agreement | None:
     one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
-    found = compute_agreement(one, two, main.bootstrap.confidence)
-    if found is None or (main.repeated and other.repeated):
-        return found
-    return found._replace(tau=Estimate(found.tau.value), settled=None, opposed=None)
+    agreement = compute_agreement(one, two, main.bootstrap.confidence)
+    if agreement is None or (main.repeated and other.repeated):
+        return agreement
+    return agreement._replace(tau=Estimate(agreement.tau.value), settled=None, opposed=None)

@@ -79,14 +79,14 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
 def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
     """Return the warning of each estimator that has one under a protocol."""
     names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
-    found = {
+    warnings = {
         name: RowWarning(Grade.NONE, make_sentence(list_general_doubts(evidence.suite_results, name))) for name in names
     }
     if do_warnings_apply_to(protocol):  # tables with twins have general doubts only
-        found |= {
+        warnings |= {
             name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.ranked_estimators
         }
-    return {name: flag for name, flag in found.items() if flag.reason}
+    return {name: flag for name, flag in warnings.items() if flag.reason}
 
 
 def list_general_doubts(suite_results: SuiteResults, name: str) -> list[str]:
@@ -105,11 +105,11 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
 
 def find_rows_not_above_mask_only(evidence: Evidence) -> dict[str, tuple[float, ...]]:
     """Return, by row, the levels at which its accuracy is not significantly above that of its masks alone."""
-    found = {
+    levels_by_row = {
         name: _find_levels_not_above_mask_only(evidence, name)
         for name in evidence.suite_results.suite.ranked_estimators
     }
-    return {name: levels for name, levels in found.items() if levels}
+    return {name: levels for name, levels in levels_by_row.items() if levels}
 
 
 def _find_levels_not_above_mask_only(evidence: Evidence, name: str) -> tuple[float, ...]:
@@ -156,9 +156,9 @@ def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
     """
     roar = evidence.roar
     own = roar.areas.get(name)
-    others = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
-    others[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
-    gains = {kind: _make_mark(evidence, kind, other, own) for kind, other in others.items() if own and other}
+    weaker = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
+    weaker[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
+    gains = {kind: _make_mark(evidence, kind, other, own) for kind, other in weaker.items() if own and other}
     masks = _mark_masks_alone(evidence, name)
     return (*gains.values(), *([masks] if masks else []))
 
@@ -168,10 +168,10 @@ def _make_mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Ma
     known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
     if not known or evidence.suite_results.at_chance_warning:
         return Mark(kind, Estimate(), None)
-    found = estimate_share(part, whole, evidence.bootstrap.confidence)
-    if found.low is None:
-        return Mark(kind, found, None)
-    return Mark(kind, found, Grade.STRONG if found.low > STRONG else Grade.SOME if found.low > SOME else Grade.NONE)
+    share = estimate_share(part, whole, evidence.bootstrap.confidence)
+    if share.low is None:
+        return Mark(kind, share, None)
+    return Mark(kind, share, Grade.STRONG if share.low > STRONG else Grade.SOME if share.low > SOME else Grade.NONE)
 
 
 def _mark_masks_alone(evidence: Evidence, name: str) -> Mark | None:
@@ -181,5 +181,5 @@ def _mark_masks_alone(evidence: Evidence, name: str) -> Mark | None:
         return None
     chance = 1 / evidence.suite_results.classes
     return _make_mark(
-        evidence, MASKS, *(Sample(found.value - chance, found.draws - chance) for found in (alone, images))
+        evidence, MASKS, *(Sample(accuracy.value - chance, accuracy.draws - chance) for accuracy in (alone, images))
     )

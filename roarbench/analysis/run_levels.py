@@ -20,8 +20,8 @@ def keep_run_levels(results: SuiteResults) -> SuiteResults:
     """
     protocols = dict.fromkeys(block.protocol for block in results.suite.blocks)
     boards = ((protocol, unit) for protocol in protocols for unit in results.list_units(protocol))
-    found = {board: levels for board in boards if (levels := find_common_levels(results, *board))}
-    return replace(results, kept_levels=found) if found else results
+    common_levels = {board: levels for board in boards if (levels := find_common_levels(results, *board))}
+    return replace(results, kept_levels=common_levels) if common_levels else results
 
 
 def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
@@ -36,17 +36,20 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
         by_row[name].add(t)
     needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
     usable = by_row[RANDOM] if needs_random else set(levels)
-    found = [tuple(t for t in levels if t in by_row[name] & usable) for name in rows if _is_estimator(name)]
-    if levels in found or not any(found):
+    levels_of_rows = [tuple(t for t in levels if t in by_row[name] & usable) for name in rows if _is_estimator(name)]
+    if levels in levels_of_rows or not any(levels_of_rows):
         return ()
-    return max(filter(None, found), key=lambda common: (sum({*common} <= {*own} for own in found), len(common), common))
+    return max(
+        filter(None, levels_of_rows),
+        key=lambda common: (sum({*common} <= {*own} for own in levels_of_rows), len(common), common),
+    )
 
 
 def _list_points(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
     if protocol.scores_siblings:
         return list_complete_points(results, protocol, unit)
-    held = results.find_results(protocol, unit)
-    return [(name, t) for name, t in held if not protocol.paired or (protocol.make_paired_twin_id(name), t) in held]
+    stored = results.find_results(protocol, unit)
+    return [(name, t) for name, t in stored if not protocol.paired or (protocol.make_paired_twin_id(name), t) in stored]
 
 
 def _is_estimator(name: str) -> bool:

@@ -70,15 +70,17 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
     results on the same images are of this kind.
     """
-    found = store.list_versions(suite.dataset, suite.model)
+    seeds_by_version = store.list_versions(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
-    for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
-        seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
-        others = [] if suite.networks else _join_given_weights(seeds)
-        asked = [Version(data, limit, given) for given in dict.fromkeys([own, *others])]
-        explained = [version for version in asked if _has_results(suite, version, store, explained=True)]
+    for data, limit in dict.fromkeys((data, limit) for data, limit, _ in seeds_by_version):
+        seeds = {
+            given: seeds_by_version[key] for key in seeds_by_version if key[:2] == (data, limit) and (given := key[2])
+        }
+        combined = [] if suite.networks else _join_given_weights(seeds)
+        possible = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
+        explained = [version for version in possible if _has_results(suite, version, store, explained=True)]
         stored += explained or [
-            version for version in asked[:1] if _has_results(suite, version, store, explained=False)
+            version for version in possible[:1] if _has_results(suite, version, store, explained=False)
         ]
     return stored
 
@@ -89,7 +91,7 @@ def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
     If several weights were given in one command, each has results of some of the seeds. Weights that were given alone
     have results of every seed.
     """
-    numbers = {given: {seed % REPLICATION for seed in each} for given, each in seeds.items()}
+    numbers = {given: {seed % REPLICATION for seed in used} for given, used in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
     count = len(in_order)
     if count > 1 and all(seed % count == number for number, given in enumerate(in_order) for seed in numbers[given]):
@@ -135,11 +137,11 @@ class Versions:
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
         images = own is False or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
-        named = (
+        parts = (
             self._describe_images(version.data) if images else "",
             self._describe_reference(version.given) if reference else "",
         )
-        return tuple(filter(None, named)) if version.data else ()
+        return tuple(filter(None, parts)) if version.data else ()
 
     def list_options(self, version: Version) -> tuple[str, ...]:
         """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
@@ -200,9 +202,9 @@ def collect_results_by_images_and_weights(
 ) -> list[SuiteResults]:
     """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
     versions = list_stored_images_and_weights(suite, store, notes)
-    found = [_load_results(versions, version, store) for version in versions.stored]
+    loaded = [_load_results(versions, version, store) for version in versions.stored]
     return sorted(
-        found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.options))
+        loaded, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.options))
     )
 
 
@@ -210,8 +212,8 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
     suite = set_explained_weights(versions.suite, version.given)
     runs = list_runs(suite, version.data, version.limit)
     by_key = {run.key: run for run in runs.values()}
-    found = store.read_results(by_key, by_key)
-    results = {point: found[run.key] for point, run in runs.items() if run.key in found}
+    stored = store.read_results(by_key, by_key)
+    results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
     return SuiteResults(
         suite,
         version.data,
@@ -225,7 +227,9 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         named=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
-        masks=read_annotations(store.database, Kind.MASKS, {key for key, row in found.items() if _scores_own_map(row)}),
+        masks=read_annotations(
+            store.database, Kind.MASKS, {key for key, row in stored.items() if _scores_own_map(row)}
+        ),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.list_options(other))
             for other in versions.stored
@@ -247,26 +251,26 @@ def _spread_doubts(own: dict[str, str], estimators: Iterable[str]) -> dict[str, 
     for name in own.keys() - {CLEAN}:
         against.get(find_estimator(name).parent_id, []).append(name)
     return own | {
-        name: f"compared with {', '.join(dict.fromkeys(others))}, {own[others[0]]}"
-        for name, others in against.items()
-        if others
+        name: f"compared with {', '.join(dict.fromkeys(doubtful))}, {own[doubtful[0]]}"
+        for name, doubtful in against.items()
+        if doubtful
     }
 
 
 def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
     keys = [build_run(suite, point, version.data, version.limit).key for point in list_reference_points(suite)]
-    found = store.read_results(keys)
-    return {number: found[key] for number, key in enumerate(keys) if key in found}
+    stored = store.read_results(keys)
+    return {number: stored[key] for number, key in enumerate(keys) if key in stored}
 
 
 def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
     specs = list_score_specs(suite, data)
     values = read_scores(store.database, [spec.key for spec in specs.values()])
-    found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    scores: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     for (estimator, metric), spec in specs.items():
         if spec.key in values:
-            found[estimator][metric] = values[spec.key]
-    return dict(found)
+            scores[estimator][metric] = values[spec.key]
+    return dict(scores)
 
 
 def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
@@ -285,11 +289,11 @@ def _average_by_estimator(suite_results: SuiteResults, shares: Mapping[str, floa
 
     `shares` has the property by checksum of the rankings.
     """
-    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    by_rankings: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:
-            found[point.cell.estimator][result.rankings] = shares[result.rankings]
-    return {name: sum(each.values()) / len(each) for name, each in found.items()}
+            by_rankings[point.cell.estimator][result.rankings] = shares[result.rankings]
+    return {name: sum(row_shares.values()) / len(row_shares) for name, row_shares in by_rankings.items()}
 
 
 def describe_prediction_under_noise(share: float | None) -> str:

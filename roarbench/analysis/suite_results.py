@@ -117,10 +117,10 @@ class SuiteResults:
     @cached_property
     def by_estimator(self) -> dict[str, list[tuple[Point, RunResult]]]:
         """Return the results of each estimator with their points, in the suite's order."""
-        found: defaultdict[str, list[tuple[Point, RunResult]]] = defaultdict(list)
+        grouped: defaultdict[str, list[tuple[Point, RunResult]]] = defaultdict(list)
         for point, result in self.results.items():
-            found[point.cell.estimator].append((point, result))
-        return dict(found)
+            grouped[point.cell.estimator].append((point, result))
+        return dict(grouped)
 
     @property
     def classes(self) -> int:
@@ -155,23 +155,23 @@ class SuiteResults:
         Returns None unless each explained network was scored with the weights that most results have.
         """
         usual = self._usual_weights
-        held = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
-        if not held or len(held) < self.suite.references:
+        usual_rows = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
+        if not usual_rows or len(usual_rows) < self.suite.references:
             return None
-        return sum(row.correct for row in held) / sum(row.total for row in held)
+        return sum(row.correct for row in usual_rows) / sum(row.total for row in usual_rows)
 
     @property
     def reference_accuracy_text(self) -> str:
         """Describe the accuracies of the explained networks, and whether one is near chance; empty if unknown."""
-        held = [self.references[number] for number in sorted(self.references)]
-        return "" if self.reference_accuracy is None else describe_reference_accuracy(held, self.classes)
+        references = [self.references[number] for number in sorted(self.references)]
+        return "" if self.reference_accuracy is None else describe_reference_accuracy(references, self.classes)
 
     @property
     def _untouched_results(self) -> list[RunResult]:
         if self.default_protocol.scores_siblings:  # whose rows at t = 0 count agreement between networks, not accuracy
             return [*self.references.values()]
-        asked = (CLEAN, self.default_protocol.retrain)
-        return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
+        clean = (CLEAN, self.default_protocol.retrain)
+        return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == clean]
 
     @cached_property
     def complete(self) -> bool:
@@ -184,24 +184,28 @@ class SuiteResults:
         The default fill is that of the protocol's tables. A protocol derived from two others returns the correctness of
         the first, for the rows, levels and seeds that both have.
         """
-        asked = (protocol, unit, fill or self.suite.fill(protocol))
-        if asked not in self._scores:
-            self._scores[asked] = self._collect_correctness(*asked)
-        return self._scores[asked]
+        key = (protocol, unit, fill or self.suite.fill(protocol))
+        if key not in self._scores:
+            self._scores[key] = self._collect_correctness(*key)
+        return self._scores[key]
 
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
         rows, levels = self.list_rows_and_levels(protocol, unit, fill)
         if not levels or protocol.scores_siblings:  # correctness per image has no meaning for these protocols
             return None
-        held, others = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
+        own_map, other_map = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:
-            both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
-            held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
+            both = {
+                at: [seed for seed in seeds if seed in other_map[at]]
+                for at, seeds in own_map.items()
+                if at in other_map
+            }
+            own_map = {at: {seed: own_map[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         names, steps = {CLEAN, *rows, *CONTROLS}, {0.0, *levels}
-        found = {at: seeds.values() for at, seeds in held.items() if at[0] in names and at[1] in steps}
-        correct = CorrectnessByPoint(found)
-        explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
+        used = {at: seeds.values() for at, seeds in own_map.items() if at[0] in names and at[1] in steps}
+        correct = CorrectnessByPoint(used)
+        explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).is_ranked)
         mixed = frozenset(self.explain_inconsistent_rows(protocol, unit, fill))
         alike = {
@@ -214,7 +218,7 @@ class SuiteResults:
         scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.entered, silent)
         if not protocol.by_difference:
             return scores
-        return replace(scores, differences=subtract_paired_answers(scores, held, others, protocol))
+        return replace(scores, differences=subtract_paired_answers(scores, own_map, other_map, protocol))
 
     def list_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
@@ -226,35 +230,35 @@ class SuiteResults:
         """Return rows and levels as `SuiteSpec.list_shared_rows_and_levels` does, without levels that are left out."""
         rows, levels = self.suite.list_shared_rows_and_levels(protocol, unit, fill)
         for part in protocol.made_of or (protocol,):
-            kept = self.kept_levels.get((part, unit), levels)
-            levels = tuple(t for t in levels if t in kept)
+            chosen = self.kept_levels.get((part, unit), levels)
+            levels = tuple(t for t in levels if t in chosen)
         return rows, levels
 
     def describe_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
         if {*levels} >= {*self.suite.list_shared_rows_and_levels(protocol, unit)[1]}:
             return ""
-        *others, last = (f"{100 * t:g} %" for t in levels)
-        return f"at {', '.join(others)} and {last}" if others else f"at {last}"
+        *first_levels, last = (f"{100 * t:g} %" for t in levels)
+        return f"at {', '.join(first_levels)} and {last}" if first_levels else f"at {last}"
 
     def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return the units of a protocol, starting with that of its tables; empty if the suite lacks the protocol."""
-        found = dict.fromkeys(block.unit for block in self.suite.blocks)
-        return tuple(unit for unit in found if self.list_levels(protocol, unit))
+        units = dict.fromkeys(block.unit for block in self.suite.blocks)
+        return tuple(unit for unit in units if self.list_levels(protocol, unit))
 
     def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
         """Return the results of a protocol by point and seed; the default fill is that of its tables."""
-        held: defaultdict[tuple[str, float], dict[int, RunResult]] = defaultdict(dict)
+        by_point: defaultdict[tuple[str, float], dict[int, RunResult]] = defaultdict(dict)
         fill = fill or self.suite.fill(protocol)
-        asked = (protocol.retrain, protocol.order, unit, fill)
+        curve = (protocol.retrain, protocol.order, unit, fill)
         for point, result in self.results.items():
             cell = point.cell
             if cell.estimator == CLEAN:
                 if (cell.retrain, cell.fill) == find_network_scored_without_removal(protocol.retrain, fill):
-                    held[UNTOUCHED][result.run.seed] = result
-            elif (cell.retrain, cell.order, cell.unit, cell.fill) == asked:
-                held[cell.estimator, cell.t][result.run.seed] = result
-        return dict(held)
+                    by_point[UNTOUCHED][result.run.seed] = result
+            elif (cell.retrain, cell.order, cell.unit, cell.fill) == curve:
+                by_point[cell.estimator, cell.t][result.run.seed] = result
+        return dict(by_point)
 
     def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
         """Return why rows have no gain and no rank although they are complete: their results are inconsistent.
@@ -263,9 +267,9 @@ class SuiteResults:
         checksum of their explained weights are consistent only if most results lack this checksum.
         """
         usual, reasons = self._usual_weights, {}
-        for name, found in self._collect_curves(protocol, unit, fill).items():
+        for name, curve in self._collect_curves(protocol, unit, fill).items():
             by_reference: defaultdict[int, list[RunResult]] = defaultdict(list)
-            for result in found:
+            for result in curve:
                 by_reference[self._find_network_number(result)].append(result)
             mixtures = (find_inconsistency(rows, usual.get(number, "")) for number, rows in by_reference.items())
             reasons[name] = next(filter(None, mixtures), "")
@@ -297,10 +301,10 @@ class SuiteResults:
         Such a curve is valid, because results differ less between machines than between seeds. Results without recorded
         settings are taken as equal.
         """
-        found = {
+        differences = {
             name: find_provenance_differences(curve) for name, curve in self._collect_curves(protocol, unit, "").items()
         }
-        return {name: values for name, values in found.items() if values}
+        return {name: values for name, values in differences.items() if values}
 
     def _collect_curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
         """Return the results of each estimator, including the shared results on untouched images."""
@@ -309,16 +313,16 @@ class SuiteResults:
             for (name, _), seeds in self.find_results(part, unit, fill or self.suite.fill(protocol)).items():
                 rows[name] += seeds.values()
         clean = rows.pop(CLEAN, [])
-        return {name: [*clean, *found] for name, found in rows.items()}
+        return {name: [*clean, *row] for name, row in rows.items()}
 
     def list_used_results(self, protocols: Iterable[Protocol]) -> list[RunResult]:
         """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
-        found = [*self._untouched_results, *self.references.values()]
+        used = [*self._untouched_results, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
             for part in protocol.made_of or (protocol,):
                 for seeds in self.find_results(part, unit, self.suite.fill(protocol)).values():
-                    found += seeds.values()
-        return found
+                    used += seeds.values()
+        return used
 
     def make_board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
         """Judge the rows of one protocol; None if the suite lacks it.
@@ -337,9 +341,9 @@ class SuiteResults:
         Returns None if the variance is unknown. Results of other protocols and fills are not used, because their
         networks are trained on other images.
         """
-        found = [scores for unit in Unit if (scores := self.collect_correctness(protocol, unit, fill))]
+        boards = [scores for unit in Unit if (scores := self.collect_correctness(protocol, unit, fill))]
         return select_variance_components(
-            protocol, estimate_variance_components(scores.differences or scores for scores in found)
+            protocol, estimate_variance_components(scores.differences or scores for scores in boards)
         )
 
 
@@ -349,25 +353,27 @@ class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
     Bits are unpacked on request, because unpacked bytes take 8 times as much memory.
     """
 
-    def __init__(self, held: Mapping[tuple[str, float], Collection[RunResult]]) -> None:
-        self._held = held
+    def __init__(self, results: Mapping[tuple[str, float], Collection[RunResult]]) -> None:
+        self._results = results
 
     def __getitem__(self, at: tuple[str, float]) -> NDArray[np.bool_]:
-        found = list(self._held[at])
-        packed = np.frombuffer(b"".join(result.bits for result in found), np.uint8).reshape(len(found), -1)
-        return np.unpackbits(packed, axis=1, count=found[0].total).view(np.bool_)
+        results = list(self._results[at])
+        packed = np.frombuffer(b"".join(result.bits for result in results), np.uint8).reshape(len(results), -1)
+        return np.unpackbits(packed, axis=1, count=results[0].total).view(np.bool_)
 
     def __contains__(self, at: object) -> bool:
-        return at in self._held
+        return at in self._results
 
     def __iter__(self) -> Iterator[tuple[str, float]]:
-        return iter(self._held)
+        return iter(self._results)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._results)
 
 
-def subtract_paired_answers(scores: Correctness, held: ByPoint, others: ByPoint, protocol: Protocol) -> Correctness:
+def subtract_paired_answers(
+    scores: Correctness, own_map: ByPoint, other_map: ByPoint, protocol: Protocol
+) -> Correctness:
     """Return each cell's correctness minus that of its counterpart, by point and seed.
 
     The counterpart is the correctness of the same network on the same images with masks of other images or of Random.
@@ -380,7 +386,7 @@ def subtract_paired_answers(scores: Correctness, held: ByPoint, others: ByPoint,
         other_row = protocol.make_paired_twin_id(name) if protocol.paired else RANDOM
         against = name if t == 0 or protocol.made_of else other_row
         mixed |= {name} if against in scores.inconsistent else set()
-        own, other = held[name, t], others.get((against, t), {})
+        own, other = own_map[name, t], other_map.get((against, t), {})
         if seeds := [seed for seed in own if seed in other]:
             pairs = [(own[seed].answers.astype(np.int8), other[seed].answers) for seed in seeds]
             correct[name, t] = np.stack([one - two for one, two in pairs])

@@ -197,7 +197,7 @@ def diagnose(
     suite_results = load_suite_results(loaded.plan, loaded.question)
     if not suite_results.has_rows and format != "json":
         _refuse_nothing(suite_results, "diagnose")
-    made = compute_validity_panel(suite_results, others=compared)
+    made = compute_validity_panel(suite_results, other_results=compared)
     if format == "text":
         out.print(validity_panel.format_text(made, out.width), crop=False)
     else:

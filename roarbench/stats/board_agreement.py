@@ -43,10 +43,10 @@ def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], co
     """
     rows = [name for name in one if name in other]
     samples = [[gains[name] for name in rows] for gains in (one, other)]
-    tau = _compute_tau(*([sample.value for sample in each] for each in samples))
+    tau = _compute_tau(*([sample.value for sample in gains] for gains in samples))
     if tau is None:
         return None
-    (first, sure_one), (second, sure_other) = (_find_signs(each, confidence) for each in samples)
+    (first, sure_one), (second, sure_other) = (_find_signs(gains, confidence) for gains in samples)
     norm = np.sqrt(np.count_nonzero(first) * np.count_nonzero(second))
     products, settled = first * second, sure_one & sure_other
     sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))
@@ -113,8 +113,8 @@ class Replication:
     @property
     def beats(self) -> tuple[int, int]:
         """Return the number of rows that both boards compare with every control, and for how many they agree."""
-        said = [row.beats for row in self.rows if row.beats]
-        return len(said), sum(one == other for one, other in said)
+        pairs = [row.beats for row in self.rows if row.beats]
+        return len(pairs), sum(one == other for one, other in pairs)
 
     @property
     def equal_share(self) -> float | None:
@@ -140,24 +140,26 @@ def compare_boards(one: Board, other: Board) -> Replication:
     Raises:
         ValueError: The boards differ in protocol, levels or (except for own-network gain) number of images.
     """
-    asked, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
-    if asked[:2] != answered[:2] or (one.images != other.images and not one.protocol.scores_siblings):
-        raise ValueError(f"one board has (protocol, levels, images) {asked}, the other {answered}; they must be equal")
+    measured, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
+    if measured[:2] != answered[:2] or (one.images != other.images and not one.protocol.scores_siblings):
+        raise ValueError(
+            f"one board has (protocol, levels, images) {measured}, the other {answered}; they must be equal"
+        )
     again = {row.estimator: row for row in other.rows if row.gain.value is not None}
     rows = tuple(
         _replicate_row(row, again[row.estimator])
         for row in one.rows
         if row.gain.value is not None and row.estimator in again
     )
-    words = [said for row in rows for said in row.verdicts]
-    held = [inside for row in rows for inside in (row.inside, row.inside_again) if inside is not None]
+    words = [verdict for row in rows for verdict in row.verdicts]
+    insides = [inside for row in rows for inside in (row.inside, row.inside_again) if inside is not None]
     return Replication(
         rows,
         len(words),
-        sum(said.one is said.other for said in words),
-        sum({said.one, said.other} == _OPPOSED for said in words),
-        len(held),
-        sum(held),
+        sum(verdict.one is verdict.other for verdict in words),
+        sum({verdict.one, verdict.other} == _OPPOSED for verdict in words),
+        len(insides),
+        sum(insides),
         _compute_tau([row.gain.value for row in rows], [row.again.value for row in rows]),
     )
 

@@ -55,12 +55,12 @@ def compute_half_width(sample: Sample, confidence: float) -> float:
 def compute_quantile(numbers: Floats, share: float) -> Floats:
     """Compute the same as `np.quantile` over the last axis of finite numbers, bit for bit, but faster."""
     position = (numbers.shape[-1] - 1) * share
-    place = int(position)
-    ordered = np.partition(numbers, place, axis=-1)  # one pivot: a partition with two pivots takes four times as long
-    one, part = ordered[..., place], position - place
-    two = ordered[..., place + 1 :].min(-1) if place + 1 < numbers.shape[-1] else one
-    found: Floats = one + (two - one) * part if part < 0.5 else two - (two - one) * (1 - part)
-    return found
+    index = int(position)
+    ordered = np.partition(numbers, index, axis=-1)  # one pivot: a partition with two pivots takes four times as long
+    one, part = ordered[..., index], position - index
+    two = ordered[..., index + 1 :].min(-1) if index + 1 < numbers.shape[-1] else one
+    quantile: Floats = one + (two - one) * part if part < 0.5 else two - (two - one) * (1 - part)
+    return quantile
 
 
 def make_estimate(sample: Sample, confidence: float) -> Estimate:

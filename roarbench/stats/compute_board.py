@@ -151,10 +151,10 @@ class Judge(SampledGains):
         """Return the differences that are adjusted together: every row minus each control and each of its twins."""
         pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.ranked_gains]
         pairs += [(name, other) for other in self.controls for name in self.ranked_gains if name != other]
-        found = {pair: self.subtract_gain(*pair) for pair in pairs}
+        differences = {pair: self.subtract_gain(*pair) for pair in pairs}
         if self.protocol.random_is_zero:
-            found[RANDOM, ZERO] = self.ranked_gains.get(RANDOM)
-        return {pair: difference for pair, difference in found.items() if difference}
+            differences[RANDOM, ZERO] = self.ranked_gains.get(RANDOM)
+        return {pair: difference for pair, difference in differences.items() if difference}
 
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
@@ -163,8 +163,8 @@ class Judge(SampledGains):
 
     def _compare(self, family: _Differences, of_added_rows: list[_Differences]) -> dict[tuple[str, str], Comparison]:
         samples = {pair: sample for part in (family, *of_added_rows) for pair, sample in part.items()}
-        found = judge_comparisons(family, of_added_rows)
-        return {pair: one._replace(difference=self.estimate(samples[pair])) for pair, one in found.items()}
+        comparisons = judge_comparisons(family, of_added_rows)
+        return {pair: one._replace(difference=self.estimate(samples[pair])) for pair, one in comparisons.items()}
 
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals.
@@ -173,8 +173,8 @@ class Judge(SampledGains):
         """
         for pair in ((first, second), (second, first)):
             if pair in self.comparisons:
-                found = self.comparisons[pair]
-                return found if pair[0] == first else found.reversed
+                comparison = self.comparisons[pair]
+                return comparison if pair[0] == first else comparison.reversed
         difference = self.subtract_gain(first, second)
         if difference is None or not self.repeated or first == second:
             return None
@@ -184,10 +184,10 @@ class Judge(SampledGains):
     @cached_property
     def against(self) -> dict[str, dict[str, Comparison]]:
         """Return every row's comparisons with the controls and with its twins."""
-        found: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
+        comparisons: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
         for (name, other), one in self.comparisons.items():
-            found[name][other] = one
-        return found
+            comparisons[name][other] = one
+        return comparisons
 
     def estimate_delta_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus the gain of each of its twins, by kind."""
@@ -221,12 +221,12 @@ class Judge(SampledGains):
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
         own = self.select_own_gains(self.ranked_gains)
         added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
-        found = (
+        intervals = (
             compute_rank_intervals(self.all_pairs, added)
             if self.repeated
             else rank_by_gain(self.all_pairs.values, added)
         )
-        return dict(zip(self.ranked_gains, found, strict=True))
+        return dict(zip(self.ranked_gains, intervals, strict=True))
 
 
 def _make_row(judge: Judge, name: str) -> Row:
@@ -261,29 +261,29 @@ class KeptPredictions(NamedTuple):
 
 def compute_own_network_board(
     scores: Correctness,
-    kept: Mapping[str, KeptPredictions],
+    predictions: Mapping[str, KeptPredictions],
     protocol: Protocol,
     bootstrap: Bootstrap,
     shown: Collection[str] | None,
 ) -> Board:
     """Judge the rows that have complete predictions; `scores` lists rows and levels, without correctness bits."""
-    answers = {name: each.answers for name, each in kept.items()}
+    answers = {name: row.answers for name, row in predictions.items()}
     gains = compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
-    areas = {name: found.gain for name, found in gains.items()}
+    areas = {name: own_gain.gain for name, own_gain in gains.items()}
     judge = Judge(
         scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS
     )
     # rows whose gain is 0 by construction are ranked but not tested
-    untested = {name for name, each in kept.items() if each.same}
+    untested = {name for name, row in predictions.items() if row.same}
     tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
     names = [name for name in scores.estimators if shown is None or name in shown]
     rows = [
-        _make_network_row(judge, tested, name, kept[name], gains[name])
-        if name in kept
+        _make_network_row(judge, tested, name, predictions[name], gains[name])
+        if name in predictions
         else _make_empty_row(name, scores)
         for name in names
     ]
-    networks, _, _, images = next((each.answers.shape for each in kept.values()), (0, 0, 0, 0))
+    networks, _, _, images = next((row.answers.shape for row in predictions.values()), (0, 0, 0, 0))
     return Board(
         protocol,
         scores.levels,
@@ -297,26 +297,30 @@ def compute_own_network_board(
     )
 
 
-def _make_network_row(judge: Judge, tested: Judge, name: str, kept: KeptPredictions, found: OwnNetworkGain) -> Row:
+def _make_network_row(
+    judge: Judge, tested: Judge, name: str, predictions: KeptPredictions, own_gain: OwnNetworkGain
+) -> Row:
     """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
-    own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
+    own = np.einsum("iilx->l", predictions.answers.astype(int)) / (
+        len(predictions.answers) * predictions.answers.shape[3]
+    )
     sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
-    levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)
+    levels = (Sample(sign * sample.value, sign * sample.draws) for sample in own_gain.levels)
     beside_zero, twins = tested.comparisons.get((name, RANDOM)), judge.estimate_delta_twins(name)
-    network = beside_zero and OwnNetworkTest.of(beside_zero.verdict, found.permutation)
+    network = beside_zero and OwnNetworkTest.of(beside_zero.verdict, own_gain.permutation)
     return replace(
         _make_empty_row(name, judge.scores),
-        seeds=len(kept.answers),
+        seeds=len(predictions.answers),
         clean=Estimate(1.0),
         accuracies=tuple(Estimate(float(share)) for share in own),
-        differences=tuple(Estimate(0.0) if kept.same else judge.estimate(each) for each in levels),
-        gain=Estimate(0.0) if kept.same else judge.estimate_area(name),
+        differences=tuple(Estimate(0.0) if predictions.same else judge.estimate(sample) for sample in levels),
+        gain=Estimate(0.0) if predictions.same else judge.estimate_area(name),
         place=judge.places.get(name),
-        predicted=Estimate() if kept.same else judge.estimate(predict_replication(found.gain)),
+        predicted=Estimate() if predictions.same else judge.estimate(predict_replication(own_gain.gain)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=tested.against[name],
         delta_twins=twins,
-        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if kept.same else network,
+        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if predictions.same else network,
     )
 
 

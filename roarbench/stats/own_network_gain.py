@@ -58,9 +58,9 @@ def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, Own
     Every other gain is tested against 0, with a false discovery rate of 5 % over these gains
     (`verdicts.judge_comparisons`).
     """
-    found = judge_comparisons({name: gain for name, gain in gains.items() if gain is not None})
+    comparisons = judge_comparisons({name: gain for name, gain in gains.items() if gain is not None})
     constant = OwnNetworkVerdict.BY_CONSTRUCTION
-    return {name: constant if gain is None else _WORDS[found[name].verdict] for name, gain in gains.items()}
+    return {name: constant if gain is None else _WORDS[comparisons[name].verdict] for name, gain in gains.items()}
 
 
 class OwnNetworkGain(NamedTuple):
@@ -81,7 +81,7 @@ class SharedDraws(NamedTuple):
 
 
 def compute_own_network_gain_per_row(
-    kept: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
+    stable: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
 ) -> dict[str, OwnNetworkGain]:
     """Compute the gain of each row as `compute_own_network_gain` does, drawing images and networks only once.
 
@@ -89,17 +89,17 @@ def compute_own_network_gain_per_row(
         ValueError: As in `compute_own_network_gain`.
     """
     draw = cache(partial(_draw_images_and_networks, bootstrap))
-    return {name: _compute_gain(each, order, bootstrap.seed, draw) for name, each in kept.items()}
+    return {name: _compute_gain(row, order, bootstrap.seed, draw) for name, row in stable.items()}
 
 
-def compute_own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
+def compute_own_network_gain(stable: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
     """Compute the own-network gain, with draws over networks and images.
 
     Draws with the same bootstrap are paired, so gains of several estimators on the same networks and images can be
     compared.
 
     Args:
-        kept: bool (maps, networks, levels, images), with as many maps as networks. True if the network still predicts
+        stable: bool (maps, networks, levels, images), with as many maps as networks. True if the network still predicts
             the class that all networks predict for the untouched image, after the features that the map ranks first
             (for LeRF: last) are removed.
         order: MoRF or LeRF.
@@ -109,28 +109,28 @@ def compute_own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: B
         ValueError: There are fewer than three networks, the number of maps differs from that of networks, or there are
             no images.
     """
-    return _compute_gain(kept, order, bootstrap.seed, partial(_draw_images_and_networks, bootstrap))
+    return _compute_gain(stable, order, bootstrap.seed, partial(_draw_images_and_networks, bootstrap))
 
 
 def _compute_gain(
-    kept: NDArray[np.bool_], order: Order, seed: int, draw: Callable[[int, int], SharedDraws]
+    stable: NDArray[np.bool_], order: Order, seed: int, draw: Callable[[int, int], SharedDraws]
 ) -> OwnNetworkGain:
-    if kept.ndim != 4 or kept.shape[0] != kept.shape[1] or kept.shape[0] < FEWEST_NETWORKS or 0 in kept.shape:
-        raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {kept.shape}")
-    by_pair = compute_interactions(kept, order)
-    draws = _draw_means(by_pair, draw(kept.shape[3], len(kept)))
+    if stable.ndim != 4 or stable.shape[0] != stable.shape[1] or stable.shape[0] < FEWEST_NETWORKS or 0 in stable.shape:
+        raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {stable.shape}")
+    by_pair = compute_interactions(stable, order)
+    draws = _draw_means(by_pair, draw(stable.shape[3], len(stable)))
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
     whole = Sample(float(values.mean()), draws.mean(0))
-    pairs = np.zeros(kept.shape[:2])
-    pairs[np.triu_indices(len(kept), 1)] = by_pair.mean((1, 2))
-    return OwnNetworkGain(whole, levels, pairs + pairs.T, _test_by_permutation(kept.mean((2, 3)), seed))
+    pairs = np.zeros(stable.shape[:2])
+    pairs[np.triu_indices(len(stable), 1)] = by_pair.mean((1, 2))
+    return OwnNetworkGain(whole, levels, pairs + pairs.T, _test_by_permutation(stable.mean((2, 3)), seed))
 
 
-def compute_interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
+def compute_interactions(stable: NDArray[np.bool_], order: Order) -> Floats:
     """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
-    answers = kept.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
-    one, two = np.triu_indices(len(kept), 1)
+    answers = stable.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
+    one, two = np.triu_indices(len(stable), 1)
     return np.asarray((answers[one, two] + answers[two, one] - answers[one, one] - answers[two, two]) / 2) + 0.0
 
 
@@ -176,15 +176,15 @@ def _compute_influence(pairs: Floats) -> Floats:
     return np.asarray(pairs.mean(0) - np.stack(without))
 
 
-def _test_by_permutation(kept: Floats, seed: int) -> float | None:
-    """Test by permutation whether networks are affected differently by own maps; `kept`: (maps, networks)."""
-    count = len(kept)
+def _test_by_permutation(shares: Floats, seed: int) -> float | None:
+    """Test by permutation whether networks are affected differently by own maps; `shares`: (maps, networks)."""
+    count = len(shares)
     if count < FEWEST_PERMUTED:
         return None
-    own = np.trace(kept)
-    drawn = kept[np.array(_list_assignments(count, seed)), np.arange(count)].sum(1)
+    own = np.trace(shares)
+    drawn = shares[np.array(_list_assignments(count, seed)), np.arange(count)].sum(1)
     # `tiny` absorbs rounding: equal sums may add their numbers in another order
-    middle, tiny = kept.sum() / count, 1e-9
+    middle, tiny = shares.sum() / count, 1e-9
     return float(np.mean(np.abs(drawn - middle) >= abs(own - middle) - tiny))
 
 

@@ -41,28 +41,28 @@ class Pairs:
     @cached_property
     def half_widths(self) -> Floats:
         """Return half the width of every difference's interval, shape (n, n); 0 where `upper_triangle` is False."""
-        found = np.zeros_like(self.differences)
-        for one in range(len(found) - 1):
-            found[one, one + 1 :] = compute_quantile(
+        widths = np.zeros_like(self.differences)
+        for one in range(len(widths) - 1):
+            widths[one, one + 1 :] = compute_quantile(
                 self._compute_deviations(one, slice(one + 1, None)), self.confidence
             )
-        return found
+        return widths
 
     def find_largest_deviations(self, chosen: NDArray[np.bool_]) -> Floats:
         """Return the largest deviation among the chosen pairs in each draw, in half widths, shape (resamples,)."""
-        found = np.zeros(self.draws.shape[1])
-        for one, others in enumerate(chosen):
-            if others.any():
-                shares = self._compute_deviations(one, others)
-                shares /= self.half_widths[one, others, None]
-                np.maximum(found, shares.max(0), out=found)
-        return found
+        largest = np.zeros(self.draws.shape[1])
+        for one, paired in enumerate(chosen):
+            if paired.any():
+                shares = self._compute_deviations(one, paired)
+                shares /= self.half_widths[one, paired, None]
+                np.maximum(largest, shares.max(0), out=largest)
+        return largest
 
-    def _compute_deviations(self, one: int, others: NDArray[np.bool_] | slice) -> Floats:
+    def _compute_deviations(self, one: int, paired: NDArray[np.bool_] | slice) -> Floats:
         """Return the absolute deviation of each difference from its value in each draw, (others, resamples)."""
-        found: Floats = self.draws[one] - self.draws[others]
-        found -= self.differences[one, others, None]
-        return np.abs(found, out=found)
+        deviations: Floats = self.draws[one] - self.draws[paired]
+        deviations -= self.differences[one, paired, None]
+        return np.abs(deviations, out=deviations)
 
 
 class RankInterval(NamedTuple):
@@ -114,8 +114,8 @@ def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bo
     if added:
         apart |= find_significant_pairs(pairs, ~own)
     for index in added:
-        found = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
-        apart[index, own] = apart[own, index] = found[index, own]
+        significant = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
+        apart[index, own] = apart[own, index] = significant[index, own]
     return apart
 
 
@@ -131,16 +131,16 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     `among` marks the estimators to consider, all by default; the result is a symmetric matrix (estimators, estimators).
     """
     differences, scale = np.abs(pairs.differences), pairs.half_widths
-    asked = pairs.upper_triangle if among is None else pairs.upper_triangle & np.outer(among, among)
-    found = asked & (scale == 0) & (differences > 0)  # differences that are equal in all draws
-    open_ = asked & (scale > 0)
+    tested = pairs.upper_triangle if among is None else pairs.upper_triangle & np.outer(among, among)
+    significant = tested & (scale == 0) & (differences > 0)  # differences that are equal in all draws
+    open_ = tested & (scale > 0)
     while open_.any():
         new = open_ & (differences > compute_quantile(pairs.find_largest_deviations(open_), pairs.confidence) * scale)
         if not new.any():
             break
-        found |= new
+        significant |= new
         open_ &= ~new
-    apart: NDArray[np.bool_] = found | found.T
+    apart: NDArray[np.bool_] = significant | significant.T
     return apart
 
 
@@ -162,10 +162,10 @@ def find_reversed(name: str, here: Mapping[str, RankInterval], there: Mapping[st
     """Find the rows that are significantly above a row on one board and significantly below it on the other."""
     if name not in here or name not in there:
         return ()
-    others = [other for other in here if other in there and other != name]
+    shared = [other for other in here if other in there and other != name]
     return tuple(
         other
-        for other in others
+        for other in shared
         if _compare_places(here[name], here[other]) * _compare_places(there[name], there[other]) < 0
     )
 

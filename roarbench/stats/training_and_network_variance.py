@@ -69,14 +69,14 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
     areas, noise = [curve.areas for curve in repeated], 0.0
     for curve in repeated:
         noise += curve.noise
-    networks = sorted({name for found in areas for name in found})
+    networks = sorted({name for board_areas in areas for name in board_areas})
     deviations = _center_rows(areas, networks)
     variance, shared, own_freedom = split_shared_and_row_variance(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     return ReferenceVariance(
         *_factor_covariance(curves),
         variance,
-        noise / sum(len(found) - 1 for found in areas),
+        noise / sum(len(board_areas) - 1 for board_areas in areas),
         shared,
         (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
         own_freedom,
@@ -105,9 +105,9 @@ def weigh_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
     both, lgamma = (PRIORS + own) / 2, np.vectorize(math.lgamma)
-    found = lgamma(both) - lgamma(PRIORS / 2) - own / 2 * np.log(PRIORS)
-    found = (found - both * np.log1p(own * squares[:, None] / mean / PRIORS)).sum(0)
-    likely = np.exp(found - found.max())
+    log_likelihood = lgamma(both) - lgamma(PRIORS / 2) - own / 2 * np.log(PRIORS)
+    log_likelihood = (log_likelihood - both * np.log1p(own * squares[:, None] / mean / PRIORS)).sum(0)
+    likely = np.exp(log_likelihood - log_likelihood.max())
     shares: Floats = likely / likely.sum()
     return shares
 
@@ -140,7 +140,7 @@ def compute_reference_curves(board: Correctness) -> dict[str, ReferenceCurve]:
     levels = defaultdict[str, list[float]](list)
     for estimator, t in board.references:
         levels[estimator].append(t)
-    return {name: _compute_curve(board, name, sorted(held)) for name, held in levels.items()}
+    return {name: _compute_curve(board, name, sorted(row_levels)) for name, row_levels in levels.items()}
 
 
 def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
@@ -148,9 +148,9 @@ def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) 
     above = [answers[t] for t in levels if t > 0]
     whole = sorted(set.intersection(*map(set, above))) if above else []
     weights = compute_area_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
-    areas = {name: weights @ np.stack([each[name] for each in above]) for name in whole}
+    areas = {name: weights @ np.stack([answers_at_t[name] for answers_at_t in above]) for name in whole}
     return ReferenceCurve(
-        {t: {name: float(each.mean()) for name, each in held.items()} for t, held in answers.items()},
+        {t: {name: float(bits.mean()) for name, bits in by_network.items()} for t, by_network in answers.items()},
         {name: float(area.mean()) for name, area in areas.items()},
         float(sum_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
         hashlib.sha256(b"".join(hash_correctness(board.correct[estimator, t]) for t in levels)).digest()[:16],
@@ -185,15 +185,15 @@ def split_shared_and_row_variance(deviations: Floats) -> tuple[float, float, int
     return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
 
 
-def _factor_covariance(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
+def _factor_covariance(curves: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
     """Return the levels at which a row has two networks, and a root of the curves' covariance between networks.
 
     A deviation at a missing level is set to 0, and each level is divided by its own degrees of freedom. So variances
     are unbiased, and the matrix is a covariance matrix.
     """
-    levels = tuple(sorted({t for curve in held for t, names in curve.means.items() if len(names) > 1}))
-    networks = sorted({name for curve in held for names in curve.means.values() for name in names})
-    deviations = np.stack([_center_rows([curve.means.get(t, {}) for curve in held], networks) for t in levels], -1)
+    levels = tuple(sorted({t for curve in curves for t, names in curve.means.items() if len(names) > 1}))
+    networks = sorted({name for curve in curves for names in curve.means.values() for name in names})
+    deviations = np.stack([_center_rows([curve.means.get(t, {}) for curve in curves], networks) for t in levels], -1)
     freedom = np.maximum(0, np.isfinite(deviations).sum(1) - 1).sum(0)
     deviations = np.nan_to_num(deviations).reshape(-1, len(levels))
     root = np.asarray(np.linalg.qr(deviations / np.sqrt(freedom), mode="r"))
@@ -254,13 +254,13 @@ def estimate_variance_components(boards: Iterable[Correctness]) -> VarianceCompo
     With at most one explained network, only the variance between trainings is estimated. Submissions are used only if
     the suite's own rows have no repetitions, so that a submission does not change the intervals of other rows.
     """
-    held = list(boards)
-    own = [board.without_submissions for board in held]
-    found = VarianceComponents(
-        _estimate_training_variance(own) or _estimate_training_variance(held),
-        estimate_reference_variance(own) or estimate_reference_variance(held),
+    all_boards = list(boards)
+    own = [board.without_submissions for board in all_boards]
+    components = VarianceComponents(
+        _estimate_training_variance(own) or _estimate_training_variance(all_boards),
+        estimate_reference_variance(own) or estimate_reference_variance(all_boards),
     )
-    return found if found.trainings or found.references else None
+    return components if components.trainings or components.references else None
 
 
 def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVariance | None:
@@ -271,10 +271,10 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVarian
     section 4.7). Returns None if only trainings on untouched images were repeated, because their variance says little
     about trainings on degraded images.
     """
-    found = [named for board in boards for named in _group_trainings(board)]
-    if all(point == UNTOUCHED for point, _ in found):
+    trainings = [group for board in boards for group in _group_trainings(board)]
+    if all(point == UNTOUCHED for point, _ in trainings):
         return None
-    unique = {hash_correctness(bits): bits for _, bits in found}  # counts each training once, whatever its names
+    unique = {hash_correctness(bits): bits for _, bits in trainings}  # counts each training once, whatever its names
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
     variance, noise = np.sum([sum_squares(bits) for bits in groups], axis=0) / freedom

@@ -134,16 +134,16 @@ class ControlComparison(NamedTuple):
     @property
     def verdict(self) -> bool:
         """Return whether the row is better than every control."""
-        return all(found.verdict is Verdict.BETTER for found in self.against.values())
+        return all(comparison.verdict is Verdict.BETTER for comparison in self.against.values())
 
     @property
     def nearest(self) -> str:
         """Return the control that is hardest to beat; a control that is better than the row comes first."""
 
         def make_sort_key(control: str) -> tuple[bool, float, float]:
-            found = self.against[control]
-            value = found.difference.value or 0.0
-            return found.verdict is Verdict.WORSE, found.p if value > 0 else 1.0, -value
+            comparison = self.against[control]
+            value = comparison.difference.value or 0.0
+            return comparison.verdict is Verdict.WORSE, comparison.p if value > 0 else 1.0, -value
 
         return max(self.against, key=make_sort_key)
 
