@@ -38,13 +38,13 @@ def suites(
         from roarbench.api.suites import load_suite
 
         loaded = load_suite(suite, STORE)
-        found = loaded.fitted if suite.endswith(".toml") else loaded.plan
+        spec = loaded.fitted if suite.endswith(".toml") else loaded.plan
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
         print_report(
             format,
-            suite_and_estimator_lists.make_suite_record(found),
-            lambda _: suite_and_estimator_lists.format_suite(found),
+            suite_and_estimator_lists.make_suite_record(spec),
+            lambda _: suite_and_estimator_lists.format_suite(spec),
         )
         if format == "text":
             err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
@@ -52,7 +52,7 @@ def suites(
     print_report(
         format,
         suite_and_estimator_lists.list_suite_records(),
-        lambda found: suite_and_estimator_lists.format_suite_list(found, out.width),
+        lambda listed: suite_and_estimator_lists.format_suite_list(listed, out.width),
     )
     if format == "text":
         plan = propose_command("plan", "--suite", "NAME")
@@ -130,6 +130,6 @@ def doctor(
     from roarbench.api.suites import load_suite
     from roarbench.cli.doctor import examine_machine, make_findings_table, measure_and_store_training_speeds
 
-    asked = load_suite(suite, store).plan if suite else None  # fails before the examination
-    found = examine_machine(store) + ([measure_and_store_training_speeds(asked, store)] if asked else [])
-    print_report(format, [finding._asdict() for finding in found], lambda _: make_findings_table(found))
+    timed_suite = load_suite(suite, store).plan if suite else None  # fails before the examination
+    findings = examine_machine(store) + ([measure_and_store_training_speeds(timed_suite, store)] if timed_suite else [])
+    print_report(format, [finding._asdict() for finding in findings], lambda _: make_findings_table(findings))

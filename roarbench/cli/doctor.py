@@ -102,9 +102,9 @@ def _check_device() -> Diagnosis:
         return Diagnosis("device", "no GPU; networks run on the CPU", True, "")
     wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
     has = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
-    found = f"{listed or 'GPUs of the driver'}, but CUDA fails: {why}{has}"
+    state = f"{listed or 'GPUs of the driver'}, but CUDA fails: {why}{has}"
     return Diagnosis(
-        "device", found, False, f"install {wheel}, or a newer driver; torchvision must be from torch's index"
+        "device", state, False, f"install {wheel}, or a newer driver; torchvision must be from torch's index"
     )
 
 
@@ -141,8 +141,8 @@ def _check_compiler() -> Diagnosis:
     missing = [] if importlib.util.find_spec("triton") else ["triton"]
     missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
     missing += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python's headers"]
-    found = f"lacks {' and '.join(missing)}" if missing else "ready"
-    return Diagnosis("torch.compile", found, not missing, "pip install triton; apt-get install gcc python3-dev")
+    state = f"lacks {' and '.join(missing)}" if missing else "ready"
+    return Diagnosis("torch.compile", state, not missing, "pip install triton; apt-get install gcc python3-dev")
 
 
 def _check_memory() -> Diagnosis:
@@ -160,8 +160,8 @@ def _check_disk(store: Path) -> Diagnosis:
         return Diagnosis("store", f"{folder} is a file, not a folder", False, "name a folder with --store")
     free = shutil.disk_usage(folder).free
     writable = os.access(folder, os.W_OK)
-    found = f"{format_bytes(free)} free in {folder}" if writable else f"{folder} cannot be written"
-    return Diagnosis("store", found, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
+    state = f"{format_bytes(free)} free in {folder}" if writable else f"{folder} cannot be written"
+    return Diagnosis("store", state, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
 
 
 def _check_libraries() -> Diagnosis:
@@ -173,10 +173,10 @@ def _check_libraries() -> Diagnosis:
 
 def _check_torchvision() -> Diagnosis:
     """Check that a separate process can import torchvision; networks here do not need operators that may be missing."""
-    asked = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
-    if asked.returncode == 0:
+    trial = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
+    if trial.returncode == 0:
         return Diagnosis("torchvision", "imports", True, "")
-    seen = (asked.stderr.strip().splitlines() or ["no reason given"])[-1]
+    seen = (trial.stderr.strip().splitlines() or ["no reason given"])[-1]
     advice = "roarbench's networks work without it; for your own code install torchvision and torch from one index"
     return Diagnosis("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
 
@@ -184,8 +184,8 @@ def _check_torchvision() -> Diagnosis:
 def _check_data_hub() -> Diagnosis:
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
     answers = _does_hub_answer()
-    found = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
-    return Diagnosis("data", found, answers, "read a local copy with --data DIR")
+    state = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
+    return Diagnosis("data", state, answers, "read a local copy with --data DIR")
 
 
 def _does_hub_answer() -> bool:
@@ -210,13 +210,13 @@ def _check_sandbox() -> Diagnosis:
     try:
         check_sandbox()
     except SandboxError as error:
-        found, _, advice = str(error).partition("; ")
-        return Diagnosis("sandbox", found, False, advice)
+        state, _, advice = str(error).partition("; ")
+        return Diagnosis("sandbox", state, False, advice)
     group = "a control group" if find_parent_group() else "no control group (cgroup v2) is available, see SECURITY.md"
     return Diagnosis("sandbox", f"works, so submissions can be run; {group}", True, "")
 
 
 def _check_optional_package(name: str) -> Diagnosis:
     there = importlib.util.find_spec(_EXTRAS[name]) is not None
-    found = (read_package_version(_EXTRAS[name]) or "installed") if there else "not installed"
-    return Diagnosis(f"extra {name}", found, there, f"pip install 'roarbench[{name}]'")
+    state = (read_package_version(_EXTRAS[name]) or "installed") if there else "not installed"
+    return Diagnosis(f"extra {name}", state, there, f"pip install 'roarbench[{name}]'")

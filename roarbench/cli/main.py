@@ -91,8 +91,8 @@ app.add_typer(published_results_and_rankings.results, name="results")
 app.add_typer(published_results_and_rankings.rankings, name="rankings")
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _tell_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         print(f"roarbench {version('roarbench')}")
@@ -153,8 +153,8 @@ def _call() -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
             return 1
-        place = f": {error.filename}" if error.filename else ""
-        _print_error(f"stopped: {error.strerror or error}{place}")
+        file = f": {error.filename}" if error.filename else ""
+        _print_error(f"stopped: {error.strerror or error}{file}")
         code = 2
     return code
 
@@ -168,12 +168,12 @@ def _name_help(error: TyperException) -> str:
 
 def _guess_meaning(words: list[str]) -> str:
     """Return a `did you mean` line with `--suite` before a name that lacks the option; empty for other mistakes."""
-    command, name, *others = [*words, "", ""]
+    command, name, *arguments = [*words, "", ""]
     if "--suite" not in list_carried_options(command) or "--suite" in words or not name or name.startswith("-"):
         return ""
     if name not in SUITES and takes_arguments(command):  # as `compare A B`
         return ""
-    return f"did you mean {shlex.join([find_program_name(), command, '--suite', name, *filter(None, others)])}?"
+    return f"did you mean {shlex.join([find_program_name(), command, '--suite', name, *filter(None, arguments)])}?"
 
 
 def _find_name(words: list[str]) -> str:
@@ -184,8 +184,8 @@ def _find_name(words: list[str]) -> str:
         ("--suite quick --protocol", PROTOCOLS),
         ("--suite quick --estimators", ESTIMATORS),
     )
-    found = [("run", *options.split(), name) for options, table in tables if name in table]
-    return f"did you mean {shlex.join([find_program_name(), *found[0]])}?" if found else ""
+    guesses = [("run", *options.split(), name) for options, table in tables if name in table]
+    return f"did you mean {shlex.join([find_program_name(), *guesses[0]])}?" if guesses else ""
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -219,6 +219,6 @@ def _print_error(message: str) -> None:
     words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in fit_on_one_line(message).split())
     line = " ".join(words)
     logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
-    said = format_json_line("error", line, {}) if logs_json else f"roarbench: {line}"
+    output = format_json_line("error", line, {}) if logs_json else f"roarbench: {line}"
     with suppress(OSError):  # if standard error is closed, only the exit code reports the error
-        print(said, file=sys.stderr)
+        print(output, file=sys.stderr)

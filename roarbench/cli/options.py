@@ -117,11 +117,13 @@ def make_command(function: Callable[..., None]) -> Callable[..., None]:
     Options are in the order of parameters, and within a record in the order of its fields.
     """
     given = signature(function).parameters
-    records: dict[str, Any] = {name: each.annotation for name, each in given.items() if is_dataclass(each.annotation)}
+    records: dict[str, Any] = {
+        name: declared.annotation for name, declared in given.items() if is_dataclass(declared.annotation)
+    }
     own = {name: signature(record).parameters for name, record in records.items()}
     options: list[Parameter] = []
-    for name, each in given.items():
-        options += own[name].values() if name in own else [each]
+    for name, declared in given.items():
+        options += own[name].values() if name in own else [declared]
     parameters = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
 
     @wraps(function)
@@ -163,8 +165,10 @@ class _Source:
         """Load the suite of this name with its store, images and explained networks."""
         from roarbench.api.suites import load_suite
 
-        asked = {name: value for name, value in vars(self).items() if name != "workers"}
-        return load_suite(suite, **asked | {"data": asked["data"] or None, "reference": asked["reference"] or ()})
+        settings = {name: value for name, value in vars(self).items() if name != "workers"}
+        return load_suite(
+            suite, **settings | {"data": settings["data"] or None, "reference": settings["reference"] or ()}
+        )
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,11 @@ def check(folder: Folder, before: Before = None) -> None:
     """Check every file and row of a folder: names, hashes, suites, results, duplicates, missing or changed rows."""
     from roarbench.store.published_folder import check_folder
 
-    found = check_folder(folder, before)
-    rows = sum(map(len, found.values()))
-    err.print(f"{folder}: {format_count(len(found), 'file')}, {format_count(rows, 'result')}: all checks passed")
+    results_by_file = check_folder(folder, before)
+    rows = sum(map(len, results_by_file.values()))
+    err.print(
+        f"{folder}: {format_count(len(results_by_file), 'file')}, {format_count(rows, 'result')}: all checks passed"
+    )
 
 
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")
@@ -104,9 +106,9 @@ def export_rankings(
     from roarbench.execution.ranking_bundle import export_rankings as export
 
     open_results(work.store, work.db).close()  # a wrong path fails before images are decoded
-    with _open_suite(work, suite) as (place, _):
-        found = export(place, folder, about, references_only)
-    err.print(f"written: {folder}: {_describe_shipped_rankings(found)}", soft_wrap=True)
+    with _open_suite(work, suite) as (context, _):
+        exported = export(context, folder, about, references_only)
+    err.print(f"written: {folder}: {_describe_shipped_rankings(exported)}", soft_wrap=True)
 
 
 @rankings.command("import")
@@ -122,13 +124,13 @@ def import_rankings(
     from roarbench.execution.ranking_bundle import read_shipped_index
 
     read_shipped_index(folder)  # a wrong folder fails before images are decoded
-    with _open_suite(work, suite) as (place, store):
-        found = take(place, store, folder)
-    err.print(f"read: {folder}: {_describe_shipped_rankings(found)}; next: {propose_command('run')}", soft_wrap=True)
+    with _open_suite(work, suite) as (context, store):
+        imported = take(context, store, folder)
+    err.print(f"read: {folder}: {_describe_shipped_rankings(imported)}; next: {propose_command('run')}", soft_wrap=True)
 
 
-def _describe_shipped_rankings(found: list["Rankings"]) -> str:
-    return format_count(len(found), "ranking") if found else "only explained networks"
+def _describe_shipped_rankings(rankings: list["Rankings"]) -> str:
+    return format_count(len(rankings), "ranking") if rankings else "only explained networks"
 
 
 @contextmanager

@@ -46,7 +46,7 @@ _MOST_REPLICATIONS = 1000
 def run(
     *,
     options: SuiteOptions,
-    place: EngineOptions,
+    engine: EngineOptions,
     work: WorkOptions,
     metrics: Annotated[
         Literal["quantus"] | None, declare_option("Also score the maps by Quantus, in extra columns.", flags="--with")
@@ -68,18 +68,18 @@ def run(
     from roarbench.store.workspace import Workspace
 
     # workers on other machines of a cluster have other working directories
-    store = work.store.absolute() if place.engine == "ray" else work.store
+    store = work.store.absolute() if engine.engine == "ray" else work.store
     workspace = Workspace(store)
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
-    _choose_compiling(place, workspace, part, console)
-    count, start = _choose_workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
+    _choose_compiling(engine, workspace, part, console)
+    count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     read = _read_submissions(submitted)
     with suite.open_results(console) as results:
         part, pace = _add_submissions(suite, options, submitted, read, results, workspace, console)
         tell = None if logged else partial(_show_roar, suite, options, part, console)
         request = replace(
-            suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=place.check_files
+            suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=engine.check_files
         )
         finished = run_suite(request, workspace, results, console)
         if metrics and not finished.failed:
@@ -162,12 +162,14 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
     from roarbench.plan.suites import find_headline_protocols
     from roarbench.report.combined_table import has_combined_table
 
-    found = _load_rows_to_show(suite, options, part)
+    result = _load_rows_to_show(suite, options, part)
     if has_combined_table(part):
-        print_table(found.table(), format)
+        print_table(result.table(), format)
         return
-    for protocol in [each.name for each in find_headline_protocols(part)] if format == "text" else [options.protocol]:
-        print_table(found.single_table(protocol), format)
+    for protocol in (
+        [headline.name for headline in find_headline_protocols(part)] if format == "text" else [options.protocol]
+    ):
+        print_table(result.single_table(protocol), format)
 
 
 def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
@@ -175,7 +177,7 @@ def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "Su
     return replace(suite.read_rows(options.estimators), rows=part.estimators if options.estimators else None)
 
 
-def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
+def _choose_compiling(engine: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
     """Let workers compile networks if the user asked for it, or if `doctor --suite` found it faster on this GPU.
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
@@ -185,28 +187,28 @@ def _choose_compiling(place: EngineOptions, workspace: "Workspace", part: Plan, 
     from roarbench.store.training_speeds import suggest_compiling
 
     gpus = list_gpu_ids()
-    if not place.compile and gpus and (why := suggest_compiling(workspace, part)):
+    if not engine.compile and gpus and (why := suggest_compiling(workspace, part)):
         console.print(why, soft_wrap=True)
-        place = replace(place, compile=True)
-    wanted = place.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
-    if wanted and not gpus and place.engine == "local":
+        engine = replace(engine, compile=True)
+    wanted = engine.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
+    if wanted and not gpus and engine.engine == "local":
         console.print("training uncompiled: networks are compiled on GPUs only, and this machine has none")
-    if place.compile:
+    if engine.compile:
         os.environ[COMPILING] = "default"  # workers inherit the environment
 
 
-def _choose_workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
+def _choose_workers(engine: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
     """Return the number of workers for this image side, and the function that starts them."""
     from roarbench.execution.local_worker_setup import count_workers, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)
-    if place.engine == "local":
+    if engine.engine == "local":
         return count_workers(work.workers, side), partial(start_local_workers, logs=logs)
     from roarbench.ray_workers import RayEngine, connect_to_ray
 
-    count = connect_to_ray(place.address, work.workers if place.address else count_workers(work.workers, side))
+    count = connect_to_ray(engine.address, work.workers if engine.address else count_workers(work.workers, side))
     return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
 
 
@@ -249,15 +251,17 @@ def replicate(
         part = _run_suite_and_replication(suite, options, work, submitted, replication)
         again_suite = replace(whole, replication=replication)
     first, again = load_suite_results(whole, here), load_suite_results(again_suite, again_asked)
-    found = compare_replication(first, again, part)
+    replications = compare_replication(first, again, part)
     print_report(
-        format, make_replication_record(found, first, again), lambda _: format_replication(found, first, again)
+        format,
+        make_replication_record(replications, first, again),
+        lambda _: format_replication(replications, first, again),
     )
-    if others := list_uncompared_protocols(found, part):
+    if uncompared := list_uncompared_protocols(replications, part):
         stored = ("--against", against) if against else ()
-        alone = propose_command("replicate", "--protocol", others[0], *stored)
-        err.print(f"not compared: {', '.join(others)}; to compare one of these, run `{alone}`", soft_wrap=True)
-    if any(one.opposed for one in found.values() if one):
+        alone = propose_command("replicate", "--protocol", uncompared[0], *stored)
+        err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{alone}`", soft_wrap=True)
+    if any(one.opposed for one in replications.values() if one):
         raise typer.Exit(1)
 
 

@@ -33,8 +33,8 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
     from roarbench.report.run_list import format_runs
 
     with open_results(source.store, source.db) as results:
-        _, found = _list_chosen_runs("list-runs", loaded, results, estimators)
-    print_report(format, found, format_runs)
+        _, records = _list_chosen_runs("list-runs", loaded, results, estimators)
+    print_report(format, records, format_runs)
 
 
 def _list_chosen_runs(
@@ -50,8 +50,8 @@ def _list_chosen_runs(
 
     plan = add_submissions_and_estimators(loaded.plan, estimators)
     suite_results = load_from_open_store(results, plan, loaded.question)
-    if not suite_results.data and (others := describe_other_results(suite_results, command)):
-        raise CallerError(others)
+    if not suite_results.data and (other_results := describe_other_results(suite_results, command)):
+        raise CallerError(other_results)
     chosen, rows = read_estimators(suite_results.suite, estimators), list_run_records(suite_results, results)
     return suite_results, [row for row in rows if not chosen or row["estimator"] in chosen]
 
@@ -78,12 +78,12 @@ def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "t
     from roarbench.report.run_list import format_run, make_run_record
 
     with open_results(store, db) as results:
-        found = make_run_record(results, store, find_key(results, store, key))
-    print_report(format, found, format_run)
+        record = make_run_record(results, store, find_key(results, store, key))
+    print_report(format, record, format_run)
 
 
 def archive(
-    what: Annotated[str, declare_argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
+    run_or_estimator: Annotated[str, declare_argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
     why: Annotated[str, declare_option("Reason, stored with the rows.", "TEXT")],
     yes: Annotated[bool, declare_option("Confirm for estimators that come with roarbench.", flags="--yes")] = False,
     store: StoreDir = STORE,
@@ -98,9 +98,9 @@ def archive(
     from roarbench.text import format_count
 
     with open_to_write(store, db) as results:
-        named = find_runs(results, store, what)
-        if named.built_in and not yes:
-            raise CallerError(f"{named.words} comes with roarbench; add --yes to take it off the boards anyway")
-        gone = take_off(results.database, named.keys, why)
+        chosen = find_runs(results, store, run_or_estimator)
+        if chosen.built_in and not yes:
+            raise CallerError(f"{chosen.words} comes with roarbench; add --yes to take it off the boards anyway")
+        gone = take_off(results.database, chosen.keys, why)
     counts = f"{format_count(gone.results, 'result')} and {format_count(gone.failures, 'failure')}"
-    err.print(f"taken off the boards: {counts} of {named.words}; `run-info` still shows them", soft_wrap=True)
+    err.print(f"taken off the boards: {counts} of {chosen.words}; `run-info` still shows them", soft_wrap=True)

@@ -63,10 +63,10 @@ def status(
             watch_suite(results, loaded.plan, loaded.question)
             return
         suite_results = load_from_open_store(results, loaded.plan, loaded.question)
-        found = count_status(suite_results, results)
-    print_report(format, found, make_status_table)
+        counts = count_status(suite_results, results)
+    print_report(format, counts, make_status_table)
     if format == "text":
-        for line in format_status_lines(found, suite_results.unranked_rows):
+        for line in format_status_lines(counts, suite_results.unranked_rows):
             out.print(append_proposed_command(line), soft_wrap=True)
     _tell_what_else(suite_results, "status")
 
@@ -80,17 +80,17 @@ def table(
     format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
-    found = source.load(suite).read_rows(board.estimators)
+    result = source.load(suite).read_rows(board.estimators)
     from roarbench.report.status import format_failures
 
-    shown = found.table(board.protocol)
-    if format not in ("json", "csv") and not (found.stored.has_rows or found.failures):
-        _refuse_nothing(found.stored, "table")
+    shown = result.table(board.protocol)
+    if format not in ("json", "csv") and not (result.stored.has_rows or result.failures):
+        _refuse_nothing(result.stored, "table")
     print_table(shown, format, notes)
     names = set(shown.names)
-    for line in format_failures(failure for failure in found.failures if failure["estimator"] in names):
+    for line in format_failures(failure for failure in result.failures if failure["estimator"] in names):
         (out if format == "text" else err).print(append_proposed_command(line), soft_wrap=True)
-    _tell_what_else(found.stored, "table")
+    _tell_what_else(result.stored, "table")
 
 
 def compare(
@@ -108,64 +108,67 @@ def compare(
     format: Report = "text",
 ) -> None:
     """Compare two rows of a suite by the paired test that its tables use."""
-    found = source.load(suite).read_rows(None)
-    if not found.stored.has_rows:
-        _refuse_nothing(found.stored, "compare", first, second)
+    result = source.load(suite).read_rows(None)
+    if not result.stored.has_rows:
+        _refuse_nothing(result.stored, "compare", first, second)
     from roarbench.api.suite_result import TwoDifferences
 
-    compared, names = found.compare(first, second, protocol), (first, second)
+    compared, names = result.compare(first, second, protocol), (first, second)
     parts: dict[str, Any]
     if isinstance(compared, TwoDifferences):
         parts = {
-            question: each and _make_difference_record(names, each) for question, each in compared._asdict().items()
+            question: difference and _make_difference_record(names, difference)
+            for question, difference in compared._asdict().items()
         }
-        shown = [each for each in compared if each]
+        shown = [difference for difference in compared if difference]
     else:
         parts, shown = _make_difference_record(names, compared), [compared]
     if not shown:
-        raise CallerError(f"no protocol of {found.stored.title} measures both {first} and {second}")
-    text = "\n".join(_format_difference(found.stored.title, names, each) for each in shown)
-    print_report(format, {"suite": found.stored.title, **parts}, lambda _: text)
+        raise CallerError(f"no protocol of {result.stored.title} measures both {first} and {second}")
+    text = "\n".join(_format_difference(result.stored.title, names, difference) for difference in shown)
+    print_report(format, {"suite": result.stored.title, **parts}, lambda _: text)
 
 
-def _make_difference_record(names: tuple[str, str], found: "Difference") -> dict[str, Any]:
-    said = found._asdict()
-    gains, beside_zero = (dict(zip(names, said.pop(name), strict=True)) for name in ("gains", "beside_zero"))
-    place = {"protocol": said.pop("protocol"), "unit": said.pop("unit")}
+def _make_difference_record(names: tuple[str, str], difference: "Difference") -> dict[str, Any]:
+    values = difference._asdict()
+    gains, beside_zero = (dict(zip(names, values.pop(name), strict=True)) for name in ("gains", "beside_zero"))
+    board = {"protocol": values.pop("protocol"), "unit": values.pop("unit")}
     own = {"beside_zero": beside_zero} if any(beside_zero.values()) else {}
-    return {**place, "gains": {name: gain._asdict() for name, gain in gains.items()}, **own, "difference": said}
+    return {**board, "gains": {name: gain._asdict() for name, gain in gains.items()}, **own, "difference": values}
 
 
-def _format_difference(title: str, names: tuple[str, str], found: "Difference") -> str:
-    rows = zip(names, found.gains, found.beside_zero, strict=True)
+def _format_difference(title: str, names: tuple[str, str], difference: "Difference") -> str:
+    rows = zip(names, difference.gains, difference.beside_zero, strict=True)
     lines = [
         f"{name}: gain {format_interval(gain)}{f', {beside_zero}' if beside_zero else ''}"
         for name, gain, beside_zero in rows
     ]
-    judged = "" if found.p_adjusted is None else f", adjusted p {_format_probability(found.p_adjusted)}"
-    verdict = f"{judged}: {found.verdict or _explain_missing_verdict(names, found)}"
-    lines.append(f"{names[0]} - {names[1]}: {format_interval(found[:3])} points{verdict}")
-    return "\n  ".join([f"{title}, {found.protocol}", *lines])
+    judged = "" if difference.p_adjusted is None else f", adjusted p {_format_probability(difference.p_adjusted)}"
+    verdict = f"{judged}: {difference.verdict or _explain_missing_verdict(names, difference)}"
+    lines.append(f"{names[0]} - {names[1]}: {format_interval(difference[:3])} points{verdict}")
+    return "\n  ".join([f"{title}, {difference.protocol}", *lines])
 
 
-def _explain_missing_verdict(names: tuple[str, str], found: "Difference") -> str:
+def _explain_missing_verdict(names: tuple[str, str], difference: "Difference") -> str:
     """Name the row without a gain, or explain own-network verdicts, which compare each row with 0 only."""
-    if lacking := [name for name, gain in zip(names, found.gains, strict=True) if gain.value is None]:
+    if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
         return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
     from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
     fixed = [
-        name for name, said in zip(names, found.beside_zero, strict=True) if said is OwnNetworkVerdict.BY_CONSTRUCTION
+        name
+        for name, verdict in zip(names, difference.beside_zero, strict=True)
+        if verdict is OwnNetworkVerdict.BY_CONSTRUCTION
     ]
     if len(fixed) == 2:
         return "both maps are the same for every network, so neither explains a particular network"
     if fixed:
         other = names[fixed[0] == names[0]]
-        said = found.beside_zero[names.index(other)] or "no verdict"
+        text = difference.beside_zero[names.index(other)] or "no verdict"
         return (
-            f"the map of {fixed[0]} is the same for every network, so the verdict is that of {other} against 0: {said}"
+            f"the map of {fixed[0]} is the same for every network, so the verdict is that of {other} against 0: {text}"
         )
-    return "no verdict: own-network gains are tested only against 0" if any(found.beside_zero) else "no verdict"
+    return "no verdict: own-network gains are tested only against 0" if any(difference.beside_zero) else "no verdict"
 
 
 def _format_probability(p: float) -> str:
@@ -186,13 +189,13 @@ def diagnose(
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, contradictory ranks."""
     loaded = source.load(suite)
-    others = [replace(source, fill="", unit=None).load(name) for name in against or ()]
+    other_suites = [replace(source, fill="", unit=None).load(name) for name in against or ()]
     from roarbench.analysis.load_results import adapt_query, load_suite_results
     from roarbench.analysis.row_validity import compute_validity_panel
     from roarbench.report import validity_panel
 
     compared = [
-        load_suite_results(other.plan, adapt_query(loaded.question, loaded.plan, other.plan)) for other in others
+        load_suite_results(other.plan, adapt_query(loaded.question, loaded.plan, other.plan)) for other in other_suites
     ]
     suite_results = load_suite_results(loaded.plan, loaded.question)
     if not suite_results.has_rows and format != "json":
@@ -222,12 +225,12 @@ def plot(
 
     loaded = source.load(suite)
     check_picture_path(output)
-    found = loaded.read_rows(board.estimators)
-    if not found.stored.has_rows:
-        _refuse_nothing(found.stored, "plot")
-    found.plot(output, board.protocol, published=published)
+    result = loaded.read_rows(board.estimators)
+    if not result.stored.has_rows:
+        _refuse_nothing(result.stored, "plot")
+    result.plot(output, board.protocol, published=published)
     err.print(f"drawn: {output}", soft_wrap=True)
-    _tell_what_else(found.stored, "plot")
+    _tell_what_else(result.stored, "plot")
 
 
 _Tested = Annotated[
@@ -249,11 +252,11 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
         raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.question) if loaded else None
     evidence = Evidence(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
-    found, gains = claim_table.list_claims(evidence), claim_table.list_paper_gains()
+    records, gains = claim_table.list_claims(evidence), claim_table.list_paper_gains()
     described = claim_table.describe_measured_suite(evidence) if evidence else None
     ours = claim_table.make_results_title(evidence) if evidence else ""
-    text = f"{claim_table.format_claims(found, ours)}\n{claim_table.format_paper_gains(gains)}"
-    record = {"ours": described, "claims": found, "published_gains": gains}
+    text = f"{claim_table.format_claims(records, ours)}\n{claim_table.format_paper_gains(gains)}"
+    record = {"ours": described, "claims": records, "published_gains": gains}
     print_report(format, record, lambda _: wrap_lines(text, out.width))
     if suite_results:
         _tell_what_else(suite_results, "claims")
@@ -310,15 +313,15 @@ def leaderboard(
 
 def _refuse_nothing(suite_results: "SuiteResults", command: str, *words: str) -> NoReturn:
     """Report in one line that a store has no results of a suite; name its other results or the command to run."""
-    if others := describe_other_results(suite_results, command, *words):
-        raise CallerError(others)
+    if other_results := describe_other_results(suite_results, command, *words):
+        raise CallerError(other_results)
     raise CallerError(f"this store has no results of {suite_results.title}", Hint("; `{}` computes them", "run"))
 
 
 def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
     """Report the store's other results after the requested output, so that a failing command prints only its error."""
-    if others := describe_other_results(suite_results, command):
-        err.print(others, soft_wrap=True)
+    if other_results := describe_other_results(suite_results, command):
+        err.print(other_results, soft_wrap=True)
 
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:

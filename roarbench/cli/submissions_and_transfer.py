@@ -46,9 +46,9 @@ def validate(
     from roarbench.submissions.file import Refusal, read_submission
 
     try:
-        found = check_submission(read_submission(file), err)
-        out.print(found.format_report(drawn=True), soft_wrap=True)
-        command = propose_command("run", "--suite", found.suite.name_in_commands, "--submission", file)
+        accepted = check_submission(read_submission(file), err)
+        out.print(accepted.format_report(drawn=True), soft_wrap=True)
+        command = propose_command("run", "--suite", accepted.suite.name_in_commands, "--submission", file)
         err.print(f"next: {command}", soft_wrap=True)
     except Refusal as refusal:
         if not refusal.fault.trace:
@@ -71,9 +71,9 @@ def export_(
     from roarbench.store.workspace import Workspace
     from roarbench.store.write_results_csv import write_results_csv
 
-    kept = RankingsStore(Workspace(store).rankings).read_kept_shares()
+    stability = RankingsStore(Workspace(store).rankings).read_kept_shares()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
-    ways = {".parquet": partial(export_results, prediction_stability=kept), ".csv": write_results_csv}
+    ways = {".parquet": partial(export_results, prediction_stability=stability), ".csv": write_results_csv}
     if file.suffix not in ways:
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
@@ -103,9 +103,9 @@ def import_(
         unchecked = [] if Path(source).is_dir() else files
         with open_to_write(store, db, partial(check_exports, unchecked)) as results:
             for file in files:
-                found = import_results(results, file)
-                dropped = find_unranked_rows(found.new | found.known, results, store)
-                for line in format_import_summary(file, found, dropped):
+                outcome = import_results(results, file)
+                dropped = find_unranked_rows(outcome.new | outcome.known, results, store)
+                for line in format_import_summary(file, outcome, dropped):
                     err.print(line, soft_wrap=True)
 
 

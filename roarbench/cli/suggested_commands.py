@@ -30,14 +30,14 @@ STORE = ("--store", "--db")
 def list_carried_options(command: str) -> list[str]:
     """Return the options that a proposed command can take over from the current call."""
     known = getattr(get_command(app), "commands", {})
-    has = {flag for each in known[command].params for flag in each.opts} if command in known else set()
+    has = {flag for parameter in known[command].params for flag in parameter.opts} if command in known else set()
     return [option for option in (*_SUITE, "-o") if option in has]
 
 
 def takes_arguments(command: str) -> bool:
     """Return whether a command has arguments beside its options."""
     known = getattr(get_command(app), "commands", {})
-    return command in known and any(each.param_type_name == "argument" for each in known[command].params)
+    return command in known and any(parameter.param_type_name == "argument" for parameter in known[command].params)
 
 
 def propose_command(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
@@ -47,18 +47,20 @@ def propose_command(command: str, *words: object, carried: Collection[str] = _SU
     """
     own = [str(word) for word in words]
     options = _collect_options_in_use()
-    asked = [option for option in list_carried_options(command) if option in (*carried, "-o") and option not in own]
-    kept = [word for option in asked if option in options for word in options[option]]
-    return shlex.join([find_program_name(), command, *own, *kept])
+    carried_options = [
+        option for option in list_carried_options(command) if option in (*carried, "-o") and option not in own
+    ]
+    carried_words = [word for option in carried_options if option in options for word in options[option]]
+    return shlex.join([find_program_name(), command, *own, *carried_words])
 
 
-def append_proposed_command(said: "str | Hint | RoarbenchError") -> str:
+def append_proposed_command(message: "str | Hint | RoarbenchError") -> str:
     """Return the printed line of a hint or an error, with the command that it proposes."""
-    if isinstance(said, Hint):
-        return said.text.format(propose_command(said.command, *said.words))
-    if isinstance(said, RoarbenchError) and said.hint:
-        return f"{said}{append_proposed_command(said.hint)}"
-    return str(said)
+    if isinstance(message, Hint):
+        return message.text.format(propose_command(message.command, *message.words))
+    if isinstance(message, RoarbenchError) and message.hint:
+        return f"{message}{append_proposed_command(message.hint)}"
+    return str(message)
 
 
 def describe_other_results(suite_results: "SuiteResults", command: str, *words: str) -> str:
@@ -66,14 +68,14 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *words: 
 
     `words` are the command's arguments.
     """
-    held, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
+    has_rows, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
     suite = make_suite_argument(suite_results.suite)
     for other in suite_results.others:
-        if not held or other.limit == suite_results.limit:
+        if not has_rows or other.limit == suite_results.limit:
             small = ("--max-images", other.limit) if other.limit else ()
             call = propose_command(command, *words, "--suite", suite, *small, *other.options, carried=carried)
             calls.append(f"{call} ({other.title})")
-    first = "this store also has" if held else f"this store has no results of {suite_results.title}, but others"
+    first = "this store also has" if has_rows else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""
 
 
@@ -101,8 +103,8 @@ def find_program_name() -> str:
     called = sys.argv[0]
     if not _is_called() or os.sep not in called:
         return _NAME
-    found = shutil.which(_NAME)
-    return _NAME if found and Path(found).samefile(called) else called
+    on_path = shutil.which(_NAME)
+    return _NAME if on_path and Path(on_path).samefile(called) else called
 
 
 def hide_password(url: str) -> str:

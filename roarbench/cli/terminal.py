@@ -80,9 +80,9 @@ def discard_unwritable_output() -> None:
 def check_terminal_width() -> None:
     """Raise CallerError for an impossible terminal width in the environment, which rich and typer would accept."""
     for name in ("COLUMNS", "TERMINAL_WIDTH"):
-        said = os.environ.get(name, "")
-        if said and not (said.isdecimal() and len(said) < 5 and int(said) in _WIDTHS):
-            seen = f"the environment's {name} is {said[:20]}"
+        value = os.environ.get(name, "")
+        if value and not (value.isdecimal() and len(value) < 5 and int(value) in _WIDTHS):
+            seen = f"the environment's {name} is {value[:20]}"
             raise CallerError(f"{seen}, expected {_WIDTHS.start} to {_WIDTHS.stop - 1}; unset {name}")
 
 
@@ -110,10 +110,10 @@ def print_table(shown: "SuiteTable | TwoQuestions", format: TableFormat, notes: 
 
     tables = (shown.roar, shown.own) if isinstance(shown, TwoQuestions) else (shown,)
     hint = next(filter(None, map(suggest_diagnose, tables)), None)
-    said = append_proposed_command(hint) if hint else ""
+    advice = append_proposed_command(hint) if hint else ""
     if format != "text":
-        print(render(shown, format, said, notes), file=out.file)
+        print(render(shown, format, advice, notes), file=out.file)
         return
     out.print(format_text(shown, out.width, notes), crop=False)
-    if said and (notes or len(tables) > 1):
-        out.print(said, soft_wrap=True)
+    if advice and (notes or len(tables) > 1):
+        out.print(advice, soft_wrap=True)

@@ -78,9 +78,14 @@ def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None,
     """Return the folder of a decoded data set; its name depends on everything that determines the content."""
     check_limit(record, limit)
     source = describe_source(record, data)
-    named = {"format": FORMAT, "record": identity.make_record(record.anywhere), "source": source, "limit": limit}
+    identity_values = {
+        "format": FORMAT,
+        "record": identity.make_record(record.anywhere),
+        "source": source,
+        "limit": limit,
+    }
     small = [] if limit is None else [f"limit{limit}"]
-    return folder / "-".join([record.name, str(source["kind"]), *small, identity.hash_value(named)[:8]])
+    return folder / "-".join([record.name, str(source["kind"]), *small, identity.hash_value(identity_values)[:8]])
 
 
 def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:

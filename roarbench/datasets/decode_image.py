@@ -259,12 +259,12 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
         raise LostBits
     if ";16" not in words or is_deep_grey(image.mode):
         return None
-    found, lower = _COLOUR.fullmatch(words), Image.open(BytesIO(content))
-    if found:
-        other = f"{found[1]};16{_OTHER[found[2]]}"
+    colour, lower = _COLOUR.fullmatch(words), Image.open(BytesIO(content))
+    if colour:
+        other = f"{colour[1]};16{_OTHER[colour[2]]}"
         lower.tile = [tile._replace(args=_replace_in_arguments(tile.args, words, other)) for tile in lower.tile]
     lower.load()
-    if not found and np.asarray(lower)[..., :3].max() < _ENOUGH:
+    if not colour and np.asarray(lower)[..., :3].max() < _ENOUGH:
         raise LostBits
     return lower
 
@@ -307,4 +307,4 @@ def _read_byte_layout(image: Image.Image) -> str:
 
 
 def _replace_in_arguments(args: Any, old: str, new: str) -> Any:
-    return tuple(new if each == old else each for each in args) if isinstance(args, tuple) else new
+    return tuple(new if argument == old else argument for argument in args) if isinstance(args, tuple) else new

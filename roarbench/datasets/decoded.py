@@ -90,8 +90,8 @@ def verify_decoded(folder: Path, split: Split, whole: bool) -> None:
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
         if noted := manifest["splits"][split].get(kind):
-            what, remedy = f"{split} images of {manifest['record']['name']}", f"delete {folder} and run again"
-            refuse_altered(folder / f"{split}-{kind}.bin", noted, what, remedy, whole)
+            description, remedy = f"{split} images of {manifest['record']['name']}", f"delete {folder} and run again"
+            refuse_altered(folder / f"{split}-{kind}.bin", noted, description, remedy, whole)
 
 
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:

@@ -76,11 +76,11 @@ def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, 
     files: list[str] = []
     counts = []
     for name in classes:
-        found = sorted(_list_image_names(folder, name))
-        if not found:
+        images = sorted(_list_image_names(folder, name))
+        if not images:
             raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(ENDINGS)}")
-        files += found
-        counts.append(len(found))
+        files += images
+        counts.append(len(images))
     groups = (FileGroup(folder, tuple(files[start : start + _GROUP])) for start in range(0, len(files), _GROUP))
     return tuple(groups), np.repeat(np.arange(len(classes)), counts)
 
@@ -109,14 +109,14 @@ def list_files_below(folder: Path) -> Iterator[Path]:
     A link to a folder that contains the link is not followed.
     """
     above = {folder: (folder.resolve(), *folder.resolve().parents)}
-    for place, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
-        here = above.pop(Path(place))
+    for parent, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
+        here = above.pop(Path(parent))
         for name in list(folders):
-            real = (Path(place) / name).resolve()
+            real = (Path(parent) / name).resolve()
             if real in here:
                 folders.remove(name)
-            above[Path(place) / name] = (*here, real)
-        yield from (Path(place) / name for name in files)
+            above[Path(parent) / name] = (*here, real)
+        yield from (Path(parent) / name for name in files)
 
 
 def _raise_unreadable_folder(error: OSError) -> None:
@@ -177,8 +177,8 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
         raise DataError(
             f"{folder} has several configurations: {names}; name the folder that holds the files of one configuration"
         )
-    found = datasets.load_dataset_builder(str(folder)).config.data_files
-    splits = {str(split): [Path(file) for file in files] for split, files in found.items()}
+    data_files = datasets.load_dataset_builder(str(folder)).config.data_files
+    splits = {str(split): [Path(file) for file in files] for split, files in data_files.items()}
     if len(splits) == 1:
         splits = _split_by_name(splits, folder.resolve())
     return splits
@@ -188,17 +188,17 @@ def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[
     """Divide the files of a single split by the split names in file or folder names, if there are any."""
     (files,) = only.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
-    named = {name for pair in find_split_pairs(names.values()) for name in pair}
-    train = [file for file, name in names.items() if name in named and is_train(name)]
-    test = [file for file, name in names.items() if name in named and not is_train(name)]
+    split_names = {name for pair in find_split_pairs(names.values()) for name in pair}
+    train = [file for file, name in names.items() if name in split_names and is_train(name)]
+    test = [file for file, name in names.items() if name in split_names and not is_train(name)]
     return {"train": train, "test": test} if train else only
 
 
 def refuse_missing_shards(files: list[Path]) -> None:
     """Raise DataError if files of a split are missing, according to names such as `train-00000-of-00003`."""
-    found = [match for file in files if (match := _SHARD.fullmatch(file.stem))]
-    for split, count, digits in {(one["split"], one["count"], len(one["number"])) for one in found}:
-        there = {int(one["number"]) for one in found if (one["split"], one["count"]) == (split, count)}
+    shards = [match for file in files if (match := _SHARD.fullmatch(file.stem))]
+    for split, count, digits in {(one["split"], one["count"], len(one["number"])) for one in shards}:
+        there = {int(one["number"]) for one in shards if (one["split"], one["count"]) == (split, count)}
         if lacking := [f"{split}-{n:0{digits}}-of-{count}" for n in range(int(count)) if n not in there]:
             seen = f"{files[0].parent} has {len(there)} of the {int(count)} files of '{split}'"
             raise DataError(f"{seen}; download the missing files: {list_some(lacking)}")
@@ -259,16 +259,16 @@ def read_labels(files: list[Path], name: str) -> NDArray[Any]:
 
 def _read_labels_of_file(file: Path, name: str) -> NDArray[Any]:
     column = read_column(file, name)
-    said = f"{file}: the label column '{name}'"
+    subject = f"{file}: the label column '{name}'"
     if column.null_count:
-        raise DataError(f"{said} is empty in {column.null_count} of {len(column)} rows; expected a class for each")
+        raise DataError(f"{subject} is empty in {column.null_count} of {len(column)} rows; expected a class for each")
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
     if has_text_type(column.type):
         return np.asarray(column.to_numpy().astype(str))
     values = np.asarray(column.to_numpy())
     if values.dtype.kind not in "biuf" or not np.equal(values, np.rint(values.astype(np.float64))).all():
-        raise DataError(f"{said} holds {column.type}; expected a whole number or a string for each image")
+        raise DataError(f"{subject} holds {column.type}; expected a whole number or a string for each image")
     return values.astype(np.int64)
 
 
@@ -303,22 +303,22 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     `Train` and `Test` are a pair, as are `seg_train` and `seg_test`, or `training_set` and `test_set`; `train` and
     `seg_test` are not.
     """
-    found = {name: split for name in names if (split := _parse_split_name(name))}
-    pairs = [(a, b) for a in found for b in found if found[a].rest == found[b].rest]
-    pairs = [(a, b) for a, b in pairs if found[a].keyword in _TRAIN and found[b].keyword in _TEST]
-    return sorted(pairs, key=lambda pair: (found[pair[0]].rest, _TEST.index(found[pair[1]].keyword), pair))
+    splits = {name: split for name in names if (split := _parse_split_name(name))}
+    pairs = [(a, b) for a in splits for b in splits if splits[a].rest == splits[b].rest]
+    pairs = [(a, b) for a, b in pairs if splits[a].keyword in _TRAIN and splits[b].keyword in _TEST]
+    return sorted(pairs, key=lambda pair: (splits[pair[0]].rest, _TEST.index(splits[pair[1]].keyword), pair))
 
 
 def is_split(name: str) -> bool:
     """Return whether a name consists only of a split's keyword."""
-    found = _parse_split_name(name)
-    return found is not None and not found.rest
+    parsed = _parse_split_name(name)
+    return parsed is not None and not parsed.rest
 
 
 def is_train(name: str) -> bool:
     """Return whether a name contains the keyword of a training split."""
-    found = _parse_split_name(name)
-    return found is not None and found.keyword in _TRAIN
+    parsed = _parse_split_name(name)
+    return parsed is not None and parsed.keyword in _TRAIN
 
 
 def _parse_split_name(name: str) -> _SplitName | None:

@@ -55,7 +55,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
             images are damaged, or a file is not a table or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
-        found = _infer_table(folder, say)
+        inferred = _infer_table(folder, say)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
         files = list(file_formats.list_files_below(folder.resolve()))
@@ -64,14 +64,14 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged ones are refused, and others are counted later
             warnings.simplefilter("ignore")
-            found = (_infer_tables if in_tables else _infer_folders)(record, folder.resolve(), say)
+            inferred = (_infer_tables if in_tables else _infer_folders)(record, folder.resolve(), say)
     else:
-        what = "a file" if folder.exists() else "missing"
-        raise DataError(f"{folder} is {what}; name a folder of class folders or of parquet files, or a CSV file")
-    record = add_image_counts(found)
+        noun = "a file" if folder.exists() else "missing"
+        raise DataError(f"{folder} is {noun}; name a folder of class folders or of parquet files, or a CSV file")
+    record = add_image_counts(inferred)
     if record.train_images < _FEWEST * record.classes:
-        what = "rows" if record.tabular else "images"
-        seen = f"{record.train_images} {what} to train on in {record.classes} classes"
+        noun = "rows" if record.tabular else "images"
+        seen = f"{record.train_images} {noun} to train on in {record.classes} classes"
         say(f"warning: {seen}; with fewer than {_FEWEST} per class, networks may stay at chance")
     return record
 
@@ -82,11 +82,11 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
         listed = list_some([f"'{name}'" for name in table.column_names])
         say(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)
-    gaps, others = find_feature_columns(table, label), [name for name in table.column_names if name != label]
-    found = tuple(name for name, count in gaps.items() if not count)
+    gaps, candidates = find_feature_columns(table, label), [name for name in table.column_names if name != label]
+    complete = tuple(name for name, count in gaps.items() if not count)
     seen = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in gaps.items() if count]
     missing = f"{path.name} has missing or infinite values: column {list_some(seen)}"
-    if seen and len(found) < 2:
+    if seen and len(complete) < 2:
         raise DataError(f"{missing}; fill them in or leave these rows out")
     if seen:
         say(f"warning: {missing}; these columns are left out")
@@ -96,14 +96,14 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
             say(f"warning: {path.name}: column '{name}' is left out: it holds {why} and numbers in the other rows")
     if plain := [f"'{name}'" for name, why in texts.items() if not why]:
         say(f"columns left out, because they hold text: {list_some(plain)}")
-    if not found:
+    if not complete:
         lacking = f"{path.name} has no column of numbers beside its class column '{label}'"
         raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
-    kept = found if list(found) != others else ()
+    columns = complete if list(complete) != candidates else ()
     record = replace(
         make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve())
     )
-    return replace(record, own=TABLE, label_column=label, columns=kept, share=SHARE)
+    return replace(record, own=TABLE, label_column=label, columns=columns, share=SHARE)
 
 
 def _is_number(text: str) -> bool:
@@ -132,16 +132,16 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
     for train, test in pairs:
         if file_formats.list_class_names(folder / test):
             return train, test
-        said = f"{folder / test} has no class folders"
+        problem = f"{folder / test} has no class folders"
     if pairs:
-        say(f"warning: {said}; test images are drawn from '{train}'")
+        say(f"warning: {problem}; test images are drawn from '{train}'")
         return train, ""
-    if found := [name for name in names if is_train(name) and file_formats.list_class_names(folder / name)]:
-        return found[0], ""
-    if named := [name for name in names if is_split(name)]:
-        first, others = named[0], list_some([name for name in names if name != named[0]])
+    if train_folders := [name for name in names if is_train(name) and file_formats.list_class_names(folder / name)]:
+        return train_folders[0], ""
+    if split_named := [name for name in names if is_split(name)]:
+        first, listed = split_named[0], list_some([name for name in names if name != split_named[0]])
         advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
-        raise DataError(f"{folder} has the folder '{first}', named like a split, beside {others}; {advice}")
+        raise DataError(f"{folder} has the folder '{first}', named like a split, beside {listed}; {advice}")
     return "", ""
 
 
@@ -149,17 +149,19 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
     """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
     places = [folder / name for name in dict.fromkeys(record.split_names.values())]
-    files = [group.folder / file for place in places for group in _group_image_files(place) for file in group.files]
-    if others := Counter(file.suffix.lower() for place in places for file in _list_files_without_image_suffix(place)):
-        kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in others.most_common()])
+    files = [group.folder / file for parent in places for group in _group_image_files(parent) for file in group.files]
+    if foreign := Counter(
+        file.suffix.lower() for parent in places for file in _list_files_without_image_suffix(parent)
+    ):
+        kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         say(f"warning: files without the ending of an image file are left out: {kinds}")
-    found = _set_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _LOOKED_AT)))
+    shaped = _set_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _LOOKED_AT)))
     checked = list(_select_evenly_spaced_files(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
         seen = list(pool.map(lambda file: try_decoding(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
     refuse_damaged(names, len(checked), record.name, Counter(one.damage for one in seen))
-    return _set_depth(found, (one.bits for one in seen))
+    return _set_depth(shaped, (one.bits for one in seen))
 
 
 def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
@@ -168,11 +170,11 @@ def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
     return replace(record, depth=round_up_depth(most) if most else 0)
 
 
-def _list_files_without_image_suffix(place: Path) -> Iterator[Path]:
+def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
     """Yield the files in class folders that are not images; hidden files are left out."""
-    for name in file_formats.list_class_names(place):
-        for file in file_formats.list_files_below(place / name):
-            if not file_formats.has_image_suffix(file) and not file_formats.is_hidden(file.relative_to(place)):
+    for name in file_formats.list_class_names(parent):
+        for file in file_formats.list_files_below(parent / name):
+            if not file_formats.has_image_suffix(file) and not file_formats.is_hidden(file.relative_to(parent)):
                 yield file
 
 
@@ -186,39 +188,39 @@ def _find_innermost_folder(folder: Path) -> Path:
     return folder
 
 
-def _group_image_files(place: Path) -> tuple[file_formats.FileGroup, ...]:
-    if classes := file_formats.list_class_names(place):
-        return file_formats.read_folder(place, classes)[0]
-    _, loose = file_formats.read_folder(place.resolve().parent, [place.resolve().name])
-    seen = f"{place} has {format_count(len(loose), 'image')} and no class folders"
-    raise DataError(f"{seen}; put the images of each class into a separate folder, such as {place / 'CLASS'}")
+def _group_image_files(parent: Path) -> tuple[file_formats.FileGroup, ...]:
+    if classes := file_formats.list_class_names(parent):
+        return file_formats.read_folder(parent, classes)[0]
+    _, loose = file_formats.read_folder(parent.resolve().parent, [parent.resolve().name])
+    seen = f"{parent} has {format_count(len(loose), 'image')} and no class folders"
+    raise DataError(f"{seen}; put the images of each class into a separate folder, such as {parent / 'CLASS'}")
 
 
 def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     try:
-        found = file_formats.list_split_files(folder)
+        files = file_formats.list_split_files(folder)
     except DataError:
         raise
     except Exception as error:  # the library raises many exception types, some private
         raise DataError(f"cannot read {folder} ({shorten_hub_error(error)}); expected parquet files") from error
-    pairs = find_split_pairs(found)
-    train = pairs[0][0] if pairs else next(iter(found))
-    if len(found) == 1 and train != "train" or len(found) > 1 and not is_train(train):
+    pairs = find_split_pairs(files)
+    train = pairs[0][0] if pairs else next(iter(files))
+    if len(files) == 1 and train != "train" or len(files) > 1 and not is_train(train):
         raise DataError(
-            f"{folder} has the splits {', '.join(found)}, but no training split; name training files train-*.parquet"
+            f"{folder} has the splits {', '.join(files)}, but no training split; name training files train-*.parquet"
         )
     try:
-        image, label = _find_image_and_label_columns(found[train][0])
+        image, label = _find_image_and_label_columns(files[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
-        test = next((test for _, test in pairs if not _describe_missing_rows_or_labels(found[test], label)), "")
+        test = next((test for _, test in pairs if not _describe_missing_rows_or_labels(files[test], label)), "")
         if pairs and test != (first := pairs[0][1]):
             used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-            say(f"warning: the split '{first}' has no {_describe_missing_rows_or_labels(found[first], label)}; {used}")
-        if lack := _describe_missing_rows_or_labels(found[train], label):
+            say(f"warning: the split '{first}' has no {_describe_missing_rows_or_labels(files[first], label)}; {used}")
+        if lack := _describe_missing_rows_or_labels(files[train], label):
             raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
         for name in filter(None, (train, test)):
-            file_formats.refuse_missing_shards(found[name])
-        group = file_formats.list_row_groups(found[train])[0]
+            file_formats.refuse_missing_shards(files[name])
+        group = file_formats.list_row_groups(files[train])[0]
         rows = np.arange(min(group.rows, _LOOKED_AT))
         contents = [one for part in file_formats.read_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
@@ -269,13 +271,17 @@ def _holds_images(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(inner) or pa.types.is_large_binary(inner))
 
 
-def _choose_column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -> str:
+def _choose_column(file: Path, content: str, columns: Sequence[str], usual: Sequence[str]) -> str:
     """Return the column that has a usual name or, if none has, the only column."""
-    named = [name for name in usual if name in found]
-    if not named and len(found) != 1:
-        seen = f"{len(found)} columns may hold {what}: {', '.join(found)}" if found else f"no column holds {what}"
+    usual_columns = [name for name in usual if name in columns]
+    if not usual_columns and len(columns) != 1:
+        seen = (
+            f"{len(columns)} columns may hold {content}: {', '.join(columns)}"
+            if columns
+            else f"no column holds {content}"
+        )
         raise DataError(f"{file.name}: {seen}; name the column '{usual[0]}', or write the suite's file by hand")
-    return named[0] if named else found[0]
+    return usual_columns[0] if usual_columns else columns[0]
 
 
 def _select_evenly_spaced_files(files: Sequence[Path], most: int) -> Iterator[Path]:

@@ -54,9 +54,9 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     """Return the folder of the images; None for data sets of the hub and generated data sets."""
     if data is not None:
         if not data.is_dir():
-            what = "a file" if data.exists() else "missing"
+            state = "a file" if data.exists() else "missing"
             wanted = f"a folder with both splits of {record.name} in the layout of the hub"
-            raise DataError(f"--data {data} is {what}; expected {wanted}")
+            raise DataError(f"--data {data} is {state}; expected {wanted}")
         return data
     if not record.own:
         return BUNDLED / record.bundled if record.bundled else find_installed_folder(record)
@@ -80,8 +80,10 @@ def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[li
     folder = path.parent if record.tabular else path
     endings = ENDINGS if record.own == FOLDERS else None
     try:
-        found = [path] if record.tabular else list_files_below(path)
-        paths = sorted(one for one in found if (endings is None or one.suffix.lower() in endings) and one.is_file())
+        candidates = [path] if record.tabular else list_files_below(path)
+        paths = sorted(
+            one for one in candidates if (endings is None or one.suffix.lower() in endings) and one.is_file()
+        )
         return [[str(one.relative_to(folder)), one.stat().st_size, one.stat().st_mtime_ns] for one in paths]
     except OSError as error:  # for example a file that was just deleted
         raise DataError(
@@ -130,10 +132,10 @@ def download_lazily(record: DatasetRecord) -> dict[str, Iterator[Path]]:
 
     with _report_hub_errors(record):
         names = _list_cache(record) if HF_HUB_OFFLINE else _list_hub(record)
-    found = {
+    by_split = {
         split: [name for name in names if fnmatch(name, like)] for split, like in _make_split_patterns(record).items()
     }
-    return {split: _download_files(record, files) for split, files in found.items() if files}
+    return {split: _download_files(record, files) for split, files in by_split.items() if files}
 
 
 def _download_files(record: DatasetRecord, names: list[str]) -> Iterator[Path]:

@@ -172,7 +172,7 @@ def _split_into_parts(record: DatasetRecord, split: Split, raw: RawSplit, file: 
 def _read_journal(path: Path) -> dict[str, DecodingTally]:
     """Read the tallies of finished parts; a truncated last line is removed."""
     done: dict[str, DecodingTally] = {}
-    kept = 0
+    valid_bytes = 0
     with path.open("ab+") as journal:
         journal.seek(0)
         for line in journal:
@@ -180,8 +180,8 @@ def _read_journal(path: Path) -> dict[str, DecodingTally]:
                 break
             entry = json.loads(line)
             done[entry["part"]] = DecodingTally.read_record(entry["tally"])
-            kept += len(line)
-        journal.truncate(kept)
+            valid_bytes += len(line)
+        journal.truncate(valid_bytes)
     return done
 
 
@@ -238,7 +238,7 @@ def _read_stored_images(part: RowGroupPart) -> Iterator[list[bytes]]:
 
 def _tally_images(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:
     repairs = Counter(repair for image in decoded for repair in image.repairs)
-    damaged = (first + place for place, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
+    damaged = (first + position for position, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
     bits = max(image.bits for image in decoded)
     return DecodingTally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
 

@@ -58,6 +58,6 @@ def draw_strengths(count: int, channels: int, size: int, generator: np.random.Ge
     y, x = np.indices((size, size)) + 0.5
     distance = np.hypot(y - points[:, 0], x - points[:, 1])
     distance = distance + generator.uniform(0, JITTER, (count, channels, size, size))
-    place = distance.reshape(count, -1).argsort(axis=1).argsort(axis=1)
-    strength: NDArray[np.float64] = np.exp(-DECAY * place / place.shape[1])
+    rank = distance.reshape(count, -1).argsort(axis=1).argsort(axis=1)
+    strength: NDArray[np.float64] = np.exp(-DECAY * rank / rank.shape[1])
     return strength.reshape(distance.shape)

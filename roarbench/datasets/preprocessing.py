@@ -48,11 +48,11 @@ def _scale(numbers: Iterable[float], top: float) -> tuple[float, ...]:
 def _list_numbers(given: Any) -> Sequence[float]:
     """Return the finite numbers in a list, array or tensor; empty for anything else."""
     try:
-        found = tuple(map(float, given.tolist() if hasattr(given, "tolist") else given))
+        numbers = tuple(map(float, given.tolist() if hasattr(given, "tolist") else given))
     except (TypeError, ValueError):
         return ()
-    texts = isinstance(given, str) or any(isinstance(each, str | bool) for each in given)
-    return () if texts or not all(map(math.isfinite, found)) else found
+    texts = isinstance(given, str) or any(isinstance(item, str | bool) for item in given)
+    return () if texts or not all(map(math.isfinite, numbers)) else numbers
 
 
 def _format_value(given: Any) -> str:

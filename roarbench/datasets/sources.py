@@ -41,10 +41,10 @@ class RawSplit:
 
     def select_subset(self, limit: int | None) -> "RawSplit":
         """Select `limit` images, balanced over the classes; all if `limit` is None."""
-        kept = choose_balanced(self.labels, limit)
-        pixels = None if self.pixels is None else self.pixels[kept]
-        truth = None if self.truth is None else self.truth[kept]
-        return RawSplit(self.labels[kept], self.rows[kept], self.groups, pixels, truth)
+        chosen = choose_balanced(self.labels, limit)
+        pixels = None if self.pixels is None else self.pixels[chosen]
+        truth = None if self.truth is None else self.truth[chosen]
+        return RawSplit(self.labels[chosen], self.rows[chosen], self.groups, pixels, truth)
 
 
 def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
@@ -137,19 +137,19 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
     """
     if record.own == TABLE:
         values, labels = read_rows(find_table_file(record, None), record)
-        record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
+        record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
     else:
-        found = {split: labels for split, (_, labels) in _find_stored(record, None).items()}
-    for split, labels in found.items():
+        all_labels = {split: labels for split, (_, labels) in _find_stored(record, None).items()}
+    for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
             raise DataError(
                 f"{seen}, which usually means withheld labels; name a split with labels, or write test_share = 0.3"
             )
-    kept = {split: labels[choose_rows(record, split, labels)] for split, labels in found.items()}
-    train, test = (np.unique(kept[split]) for split in Split)
-    least = int(max(labels.max(initial=-1) for labels in found.values())) + 1
-    record = replace(record, train_images=len(kept[Split.TRAIN]), test_images=len(kept[Split.TEST]))
+    chosen_labels = {split: labels[choose_rows(record, split, labels)] for split, labels in all_labels.items()}
+    train, test = (np.unique(chosen_labels[split]) for split in Split)
+    least = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
+    record = replace(record, train_images=len(chosen_labels[Split.TRAIN]), test_images=len(chosen_labels[Split.TEST]))
     if len(train) < (1 if record.numbered else max(2, least)) or not len(test):
         seen = f"{len(train)} of {least} classes have a training image, {len(test)} have a test image"
         wanted = "expected two or more classes with two or more images each"
@@ -159,7 +159,7 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
     if not record.numbered:
         return replace(record, classes=least)
     for split in Split:
-        _check_labels(kept[split], record.images[split], record, split, small=False)
+        _check_labels(chosen_labels[split], record.images[split], record, split, small=False)
     return record
 
 
@@ -169,9 +169,9 @@ def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[
     if folder is not None and record.own == FOLDERS:
         return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
     where = str(folder) if data or record.own else record.bundled or record.hub
-    found = _find_files(record, folder, where)
+    by_split = _find_files(record, folder, where)
     try:
-        files = {split: _select_needed(record, found[split], where) for split in Split}
+        files = {split: _select_needed(record, by_split[split], where) for split in Split}
         labels = _read_labels(record, files, where)
         return {split: (file_formats.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
@@ -180,7 +180,7 @@ def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[
 
 def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     if record.numbered:
-        return {split: _read_numbered_class_folders(place, record.classes) for split, place in places.items()}
+        return {split: _read_numbered_class_folders(parent, record.classes) for split, parent in places.items()}
     classes = file_formats.list_class_names(places[Split.TRAIN])
     if pairs := find_split_pairs(classes):
         train, test = pairs[0]
@@ -190,54 +190,54 @@ def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Spli
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
         raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
-    return {split: file_formats.read_folder(place, classes) for split, place in places.items()}
+    return {split: file_formats.read_folder(parent, classes) for split, parent in places.items()}
 
 
-def _read_numbered_class_folders(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
+def _read_numbered_class_folders(parent: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
     """Read class folders whose names are the output numbers of a network."""
-    names = file_formats.list_class_names(place)
+    names = file_formats.list_class_names(parent)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
-        seen = f"{place} has the folder '{strange[0]}', but classes is {classes}"
+        seen = f"{parent} has the folder '{strange[0]}', but classes is {classes}"
         raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
-    groups, labels = file_formats.read_folder(place, names)
+    groups, labels = file_formats.read_folder(parent, names)
     return groups, np.array(names, np.int64)[labels]
 
 
 def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[Split, Iterable[Path]]:
     """Find the files of both splits in the order of their rows."""
-    found: Mapping[str, Iterable[Path]]
+    by_name: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
-        found = download_lazily(record)
+        by_name = download_lazily(record)
     else:
         folder = folder or download_dataset(record)
         inner = folder / record.config
         try:
-            found = file_formats.list_split_files(inner if inner.is_dir() else folder)
+            by_name = file_formats.list_split_files(inner if inner.is_dir() else folder)
         except DataError:
             raise
         except Exception as error:  # the library raises many exception types, some private
             raise make_read_error(error, where, record) from error
     for name in record.split_names.values():
-        if name not in found:
-            raise DataError(f"{where} has the splits {', '.join(found)}; expected '{name}' for {record.name}")
+        if name not in by_name:
+            raise DataError(f"{where} has the splits {', '.join(by_name)}; expected '{name}' for {record.name}")
         if record.own:
-            file_formats.refuse_missing_shards(list(found[name]))
-    return {split: found[name] for split, name in record.split_names.items()}
+            file_formats.refuse_missing_shards(list(by_name[name]))
+    return {split: by_name[name] for split, name in record.split_names.items()}
 
 
 def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
     """Return the first files of a split, as many as are needed for the images of the data set."""
-    kept: list[Path] = []
+    needed: list[Path] = []
     labels = np.empty(0, np.int64)
     for file in files:
-        if not kept:
+        if not needed:
             _check_columns(record, file, where)
-        kept.append(file)
+        needed.append(file)
         if record.of_each:
             labels = np.concatenate([labels, file_formats.read_labels([file], record.label_column)])
         if covers_subset(record, labels):
             break
-    return kept
+    return needed
 
 
 def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
@@ -296,9 +296,9 @@ def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.
     starts = np.searchsorted(labels[by_class], labels[by_class])
     turn = np.empty(len(labels), np.int64)
     turn[by_class] = np.arange(len(labels)) - starts  # number of earlier images of the same class
-    kept = np.lexsort((labels, turn))[:limit]  # the first image of each class, then the second of each class …
+    chosen = np.lexsort((labels, turn))[:limit]  # the first image of each class, then the second of each class …
     wanted = np.zeros(len(labels), bool)
-    wanted[kept] = True
+    wanted[chosen] = True
     return wanted
 
 
@@ -323,8 +323,8 @@ def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     # later checks report labels that are not integers
     if not record.of_each or not np.issubdtype(labels.dtype, np.integer):
         return False
-    found = np.bincount(labels[labels >= 0], minlength=record.classes)
-    return bool((found >= record.of_each).all())
+    counts = np.bincount(labels[labels >= 0], minlength=record.classes)
+    return bool((counts >= record.of_each).all())
 
 
 def mark_held_out_images(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:

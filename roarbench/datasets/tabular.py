@@ -86,13 +86,15 @@ def _find_separator(path: Path) -> str:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
     if not lines:
         return ","  # pyarrow reports the error of an empty file
-    found = [each for each in _SEPARATORS if each.encode() in lines[0]]
-    if len(found) > 1:
-        found = [each for each in found if len({line.count(each.encode()) for line in lines}) == 1]
-    if len(found) != 1:
-        seen = "several of ',', ';' and tab are possible" if found else "neither ',' nor ';' nor tab is possible"
+    separators = [separator for separator in _SEPARATORS if separator.encode() in lines[0]]
+    if len(separators) > 1:
+        separators = [
+            separator for separator in separators if len({line.count(separator.encode()) for line in lines}) == 1
+        ]
+    if len(separators) != 1:
+        seen = "several of ',', ';' and tab are possible" if separators else "neither ',' nor ';' nor tab is possible"
         raise DataError(f"cannot find the column separator of {path.name}: {seen}; save the file with one of them")
-    return found[0]
+    return separators[0]
 
 
 def _check_decimal_points(table: pa.Table, path: Path) -> None:
@@ -203,17 +205,17 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     usual = [name for known in LABELS for name in names if name.lower() == known]
     words = [name for name in names if not has_number_type(table[name].type)]
     tried = usual or [*(words if len(words) == 1 else []), names[-1]]
-    found = [name for name in tried if _has_classes(table[name])]
-    if usual and not found:
+    candidates = [name for name in tried if _has_classes(table[name])]
+    if usual and not candidates:
         read_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
-    if not found:
+    if not candidates:
         seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABELS)})"
         raise DataError(
             f"{seen}, and the last column holds no classes; "
             f"rename the class column to '{LABELS[0]}', or see docs/own-data.md"
         )
-    return found[0]
+    return candidates[0]
 
 
 def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
@@ -227,14 +229,14 @@ def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
 
 def find_text_columns(table: pa.Table, label: str) -> dict[str, str]:
     """Return the string columns; for a mostly numeric column, also an example and the number of its other strings."""
-    found = {}
+    text_columns = {}
     for name in table.column_names:
         if name != label and has_text_type(table[name].type):
             values = _convert_to_strings(table[name])
-            others = values.filter(pc.invert(pc.match_substring_regex(values, _NUMBER)))
-            few = 0 < len(others) < len(values) / 2
-            found[name] = f"'{others[0]}' in {len(others)} of {len(values)} rows" if few else ""
-    return found
+            non_numbers = values.filter(pc.invert(pc.match_substring_regex(values, _NUMBER)))
+            few = 0 < len(non_numbers) < len(values) / 2
+            text_columns[name] = f"'{non_numbers[0]}' in {len(non_numbers)} of {len(values)} rows" if few else ""
+    return text_columns
 
 
 def _has_classes(column: pa.ChunkedArray) -> bool:
