@@ -43,18 +43,20 @@ _SHOWN = 24  # maximum names that a message lists in full
 class UnknownName(CallerError):
     """An unknown name.
 
-    The message suggests the nearest known name or lists the known names; the hint is a command that lists them.
+    The message suggests `meant` or the nearest known name, or lists the known names; the hint is a command that lists
+    them.
     """
 
-    def __init__(self, kind: str, given: object, known: Iterable[str], command: str = "") -> None:
+    def __init__(self, kind: str, given: object, known: Iterable[str], command: str = "", meant: str = "") -> None:
         name, names = str(given), sorted(known)
         ways = {one.partition("@")[0]: one for one in names if _HASH.search(one)}  # `mine` for `mine@1a2b3c4d(n=2)`
         ways |= {_HASH.sub("", one): one for one in names} | {one: one for one in names}
         small = {one.lower(): known for one, known in ways.items()} | ways
         close = get_close_matches(name, small, n=1) or get_close_matches(name.lower(), small, n=1)
         listed = ", ".join(names) if len(names) <= _SHOWN else f"{', '.join(names[:8])}, …"
-        guess = [f"did you mean '{small[close[0]]}'?"] if close else []
-        guess += [] if close and command else [f"known: {listed}"]
+        nearest = meant or (small[close[0]] if close else "")
+        guess = [f"did you mean '{nearest}'?"] if nearest else []
+        guess += [] if nearest and command else [f"known: {listed}"]
         super().__init__(f"no {kind} '{name}'; {' '.join(guess)}", Hint(" (list: {})", command) if command else None)
 
 

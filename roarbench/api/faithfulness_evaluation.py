@@ -1,7 +1,7 @@
 """Evaluate the maps of one network without training: accuracy under removal, and own-network gain."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def check(
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
     steps = RemovalSettings.read(Order.MORF, levels).levels
     models = [*read_network_list([model]), *read_network_list(siblings)]
-    if not fills or isinstance(fills, str):
+    if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")

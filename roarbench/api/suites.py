@@ -347,7 +347,7 @@ def load_suite(
     db: str = "",
     data: str | Path | None = None,
     limit: int | None = None,
-    reference: str | Sequence[str] = (),
+    reference: str | Path | Sequence[str | Path] = (),
     trust_network: str = "",
     fill: str = "",
     unit: str | None = None,
@@ -373,7 +373,8 @@ def load_suite(
     from roarbench.analysis.load_results import find_suite_spec
 
     folder = find_default_store() if store is None else Path(store)
-    weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)
+    given = (reference,) if isinstance(reference, str | Path) else reference or ()
+    weights = tuple(str(each) for each in given if each)
     name_or_file, images = str(suite), None if data is None else Path(data)
     feature = find_unit(unit) if unit else None
     plan = set_fill_and_unit(find_suite_spec(name_or_file, folder, db), fill, feature)

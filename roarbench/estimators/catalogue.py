@@ -34,6 +34,18 @@ _FORMS = {  # name of the ensemble, and its treatment of the sign
     "smoothed-square": ("SmoothGrad-Squared", ""),
     "variance": ("VarGrad", ""),
 }
+_OTHER_NAMES = {  # of captum, zennit and Quantus, where they differ from our ids and titles
+    "saliency": "grad",
+    "vanillagradients": "grad",
+    "inputxgradient": "input-x-grad",
+    "gradientxinput": "input-x-grad",
+    "layergradcam": "gradcam",
+    "noisetunnel": "sg-grad",
+    "smoothgrad": "sg-grad",
+    "deepliftshap": "deeplift",
+    "shapleyvaluesampling": "shapley",
+    "epsilonplus": "lrp",
+}
 _BLACK = ("ig", "deeplift", "gradient-shap")  # bases whose path starts at black by default
 Form = tuple[str, str]  # (base, form), as in the table of estimators
 
@@ -83,8 +95,19 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     parent, twin = _find_parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
     if parent is None or twin not in _list_twins(parent):
         twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _list_twins(row))
-        raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), "estimators")
+        known, meant = (*ESTIMATORS, *twins, *others), _find_id_by_other_name(name)
+        raise UnknownName("estimator", name, known, "estimators", meant)
     return _make_twin(parent, twin, name)
+
+
+def _find_id_by_other_name(name: str) -> str:
+    """Return the id of the estimator that has this title, or this name in another library; empty if there is none."""
+    titles = {_keep_letters(word): row.id for row in ESTIMATORS.values() for word in (row.title, row.id)}
+    return (titles | _OTHER_NAMES).get(_keep_letters(name.rpartition(".")[2]), "")
+
+
+def _keep_letters(name: str) -> str:
+    return re.sub("[^a-z]", "", name.lower())
 
 
 @cache

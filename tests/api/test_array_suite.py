@@ -51,6 +51,7 @@ def test_it_runs(own):
     result = roarbench.evaluate(own, quiet=True)
     assert {"grad", "random"} <= set(result.to_dataframe()["name"])
     assert result.to_dataframe().attrs["protocol"] == "morf"
+    assert roarbench.load_suite("mine", own.store, reference=Path("net.pt")).weights == ("net.pt",)
     kept = roarbench.load_suite("mine", own.store, reference=own.fitted.given).result(
         ["grad"]
     )  # by its name, as a command

@@ -207,6 +207,7 @@ def test_the_sentence_tells_where_columns_disagree():
     [
         ({"siblings": 1}, "there is 1 sibling, expected none or at least 2"),
         ({"fills": "mean"}, "write fills="),
+        ({"fills": 5}, "fills are 5; write fills="),
         ({"fills": ("best",)}, "fill 'best'"),
         ({"levels": (30,)}, "write 0.3 for 30 %"),
         ({"labels": LABELS + 1}, "write labels - 1"),
