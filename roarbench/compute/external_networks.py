@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.compute.builtin_networks import MODELS
-from roarbench.compute.torchvision_networks import import_torchvision_models
 from roarbench.errors import CallerError, UnknownName
 from roarbench.stopping import convert_exit_to_error
 from roarbench.text import describe_error
@@ -37,6 +36,8 @@ def make_external_network(name: str, source: str, classes: int, channels: int, s
 
 
 def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> nn.Module:
+    from roarbench.compute.torchvision_networks import import_torchvision_models  # the import takes seconds
+
     models = import_torchvision_models()
     known = models.list_models(module=models)
     if name not in known:

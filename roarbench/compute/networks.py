@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from roarbench.compute.builtin_networks import MODELS
+from roarbench.compute.external_networks import make_external_network
 
 _DRAWING = RLock()  # one thread at a time may seed the global generator
 BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
@@ -112,9 +113,7 @@ def _make_network(name: str, classes: int, channels: int, size: int, source: str
         file, _, function = MODELS[name].maker.partition(".")
         made: nn.Module = getattr(import_module(f"roarbench.compute.{file}"), function)(classes, channels, size)
         return made
-    from roarbench.compute import external_networks  # its libraries take seconds to import
-
-    return external_networks.make_external_network(name, source, classes, channels, size)
+    return make_external_network(name, source, classes, channels, size)
 
 
 class ResidualBlock(nn.Module):

@@ -46,6 +46,13 @@ def test_to_import_it_takes_no_torch():
     assert said_by(seen).split() == ["False", "False"]
 
 
+def test_to_run_a_suite_or_check_a_network_torchvision_and_the_compiler_are_imported_only_where_they_are_used():
+    """They take two seconds of processor time in each process."""
+    modules = "roarbench.execution.run_suite, roarbench.execution.network_jobs, roarbench.api.faithfulness_evaluation"
+    seen = python(f"import sys, {modules}; print({{'torchvision', 'torch._dynamo'}} & set(sys.modules))")
+    assert said_by(seen) == "set()\n"
+
+
 def test_rows_are_called_as_they_were_given_say_that_no_sandbox_held_and_are_not_run_again(suite, result, monkeypatch):
     frame = result.to_dataframe()
     assert set(frame["name"]) == {"random", "mine", "ig"}
