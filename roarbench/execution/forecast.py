@@ -147,13 +147,15 @@ class Plan:
     def estimate_wall_seconds(self, rates: Rates) -> float:
         """Return the seconds from start to end with a core for every worker; GPUs wait while images are decoded.
 
-        Parts whose rates are unknown are left out.
+        One process hands out all jobs, so workers do not share the overhead of jobs. Parts whose rates are unknown are
+        left out.
         """
         parts = {part: seconds or 0.0 for part, seconds in rates.estimate_seconds(self.work).items()}
+        overhead = parts.pop("overhead")
         if not rates.gpus:
-            return sum(parts.values()) / self.workers
+            return rates.load * (overhead + sum(parts.values()) / self.workers)
         on_cores = sum(parts[part] for part in _ON_CORES)
-        return (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
+        return overhead + (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
 
     def make_record(self) -> dict[str, Any]:
         """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
@@ -216,6 +218,7 @@ class Plan:
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
         seconds = [rates.estimate_seconds(work) for rates in self.estimates]
         seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
+        seldom["overhead"] = work.jobs
         rows = [["", "", *(rates.device for rates in self.estimates)]]
         for part in (part for part in PARTS if seldom.get(part, True)):
             known = (parts[part] for parts in seconds)
@@ -253,6 +256,7 @@ class Plan:
             "filling": f"{work.images_filled:,} images",
             "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",
             "scoring": f"{work.images_scored:,} images",
+            "overhead": format_count(work.jobs, "job"),
         }[part]
 
     def _describe_rates(self, rates: Rates) -> str:

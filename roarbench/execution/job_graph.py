@@ -7,7 +7,6 @@ score several runs; runs. Controls need no reference, so their runs use the core
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from graphlib import TopologicalSorter
 from itertools import groupby
@@ -22,6 +21,7 @@ from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.shared_scoring_networks import train_common_network, tune_common_network
+from roarbench.execution.workload import find_curve, trains_network_of_its_own
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetwork, Point, list_shared_inputs, make_tuned_key
@@ -60,7 +60,7 @@ class Step(NamedTuple):
         return self.runs[0] if self.runs else None
 
     def drop_runs(self, done: Collection[str]) -> "Step":
-        """Return a copy of a step with several runs, without the runs that have these keys."""
+        """Return a copy of a `run` step without the runs that have these keys."""
         runs = tuple(run for run in self.runs if run.key not in done)
         job = self.job._replace(arguments=(self.job.arguments[0], runs))
         return self._replace(job=job, keys=tuple(run.key for run in runs), runs=runs)
@@ -76,11 +76,9 @@ def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     ranking = list(_make_rank_steps(work, lacking, needs))
     sealing = list(_make_seal_steps(work, lacking, ranking))
     networks = list_scoring_network_steps(work, runs, lacking)
-    by_seed = sorted(runs, key=lambda run: run.seed)  # every row gets a whole curve before any row gets a second seed
-    together = [run for run in by_seed if run.cell.retrain is ScoredNetwork.SIBLINGS]
-    alone = [run for run in by_seed if run.cell.retrain is not ScoredNetwork.SIBLINGS]
-    scoring = [_make_run_step(work, run, lacking, needs) for run in alone]
-    scoring += _make_sibling_steps(work, together, lacking, needs)
+    # every row gets a whole curve before any row gets a second seed
+    ordered = sorted(runs, key=lambda run: (run.cell.retrain is ScoredNetwork.SIBLINGS, run.seed))
+    scoring = list(_make_run_steps(work, ordered, lacking, needs))
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
     training = [_make_reference_step(network) for network in work.explained if network.step in explained]
     return [*training, *ranking, *sealing, *networks, *scoring]
@@ -224,46 +222,41 @@ def name_join_step(work: JobContext, spec: RankingSpec) -> str:
     return f"seal {spec.name} {spec.unit}{work.find_ranking_network(spec).number_suffix if spec.reference else ''}"
 
 
-def _make_run_step(work: JobContext, run: Run, lacking: Lacking, references: References) -> Step:
-    needs: tuple[str, ...] = ()
-    if run.cell.retrain is ScoredNetwork.NONE:
-        used = {network.reference.key for network in (work.find_explained_network(run), work.find_scored_network(run))}
-        needs = tuple(sorted(name for key in used for name in references[key]))
-    if spec := work.make_row_ranking_spec(run):
-        needs += _list_seal_steps(work, lacking, spec)
-    if run.cell.retrain is ScoredNetwork.COMMON:
-        *_, last = _make_network_steps(work, run, lacking)
-        needs += (last.job.name,)
-    recipe = "" if run.cell.retrain in (ScoredNetwork.NONE, ScoredNetwork.COMMON) else run.recipe
-    return Step("run", Job(run.key, network_jobs.score_run, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
+def _make_run_steps(work: JobContext, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
+    """Yield the steps of these runs; a step without training scores one map at as many levels as take seconds.
 
-
-def _make_sibling_steps(work: JobContext, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
-    """Yield steps that score networks with each other's maps; a step has one map and as many levels as take seconds."""
+    Networks that are scored with each other's maps are scored together.
+    """
     images, record = len(work.images.test.labels), work.suite.dataset_record
-    most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
     for run in runs:
-        curves[replace(run.cell, t=0.0), work.suite.find_explained_number(run.cell, run.seed)].append(run)
-    for curve in curves.values():
+        curves[find_curve(work.suite, run.cell, run.seed)].append(run)
+    for (cell, _), curve in curves.items():
+        networks = work.suite.references if cell.retrain is ScoredNetwork.SIBLINGS else 1
+        most = max(1, int(_SCORED // (images * prod(record.shape) * networks)))
         levels = sorted({run.cell.t for run in curve})
         for start in range(0, len(levels), most):
             part = tuple(run for run in curve if run.cell.t in levels[start : start + most])
-            used = {
-                network.reference.key
-                for run in part
-                for network in (work.find_explained_network(run), work.find_scored_network(run))
-            }
-            needs = tuple(sorted(name for key in used for name in references[key]))
-            needs += _list_seal_steps(work, lacking, *filter(None, [work.make_row_ranking_spec(part[0])]))
-            keys = tuple(run.key for run in part)
-            yield Step(
-                "run",
-                Job(_hash_key("siblings", *keys), network_jobs.score_explained_networks_under_maps, (work, part)),
-                needs,
-                keys,
-                runs=part,
-            )
+            yield _make_run_step(work, part, lacking, references)
+
+
+def _make_run_step(work: JobContext, runs: tuple[Run, ...], lacking: Lacking, references: References) -> Step:
+    first, retrain = runs[0], runs[0].cell.retrain
+    needs: tuple[str, ...] = ()
+    if not retrain.trains:
+        used = [find(run) for run in runs for find in (work.find_explained_network, work.find_scored_network)]
+        needs = tuple(sorted({name for network in used for name in references[network.reference.key]}))
+    needs += _list_seal_steps(work, lacking, *filter(None, [work.make_row_ranking_spec(first)]))
+    if retrain is ScoredNetwork.COMMON:
+        *_, last = _make_network_steps(work, first, lacking)
+        needs += (last.job.name,)
+    score = network_jobs.score_runs
+    if retrain is ScoredNetwork.SIBLINGS:
+        score = network_jobs.score_explained_networks_under_maps
+    keys = tuple(run.key for run in runs)
+    name = keys[0] if len(keys) == 1 else _hash_key("runs", *keys)
+    recipe = first.recipe if trains_network_of_its_own(first.cell) else ""
+    return Step("run", Job(name, score, (work, runs)), needs, keys, recipe=recipe, runs=runs)
 
 
 def _compute_priority(step: Step) -> int:

@@ -106,6 +106,13 @@ def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions
     return Predictions(largest.indices.numpy(), largest.values.numpy())
 
 
+def score_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
+    """Do runs that score one map at several levels, or a single run."""
+    parts = [score_run(work, run) for run in runs]
+    notes = filter(None, (part.note for part in parts))
+    return ScoredRuns([result for part in parts for result in part.results], "; ".join(notes))
+
+
 def score_run(work: JobContext, run: Run) -> ScoredRuns:
     """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
@@ -140,7 +147,7 @@ def _train_or_load_scored_network(
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the scored network, the normalisation of its inputs, and the training loss, None without training."""
     if run.cell.retrain is ScoredNetwork.NONE:
-        return judge.load_trained().to(choose_device()), judge.norm, None
+        return *_load_scoring_network(judge, judge.store.read_checksum()), None
     work, images = judge.work, judge.work.images
     norm = (
         _make_mask_normalisation(images, run) if run.cell.retrain is ScoredNetwork.MASKS else Normalisation.of(images)

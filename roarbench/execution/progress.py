@@ -15,7 +15,7 @@ from roarbench.datasets import parallel_decoding
 from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, count_forward_passes
-from roarbench.execution.rates import Rates
+from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_images_with_computed_fill, count_noisy_copies
 from roarbench.plan.planned_runs import (
@@ -55,6 +55,10 @@ class LogConsole(Console):
 
 def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
     """Return the expected core-seconds of a step."""
+    return JOB_OVERHEAD + _estimate_seconds_of_images(work, step, rates)
+
+
+def _estimate_seconds_of_images(work: JobContext, step: Step, rates: Rates) -> float:
     images, suite = work.images, work.suite
     train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":

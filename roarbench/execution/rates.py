@@ -16,6 +16,9 @@ from roarbench.plan.suite import SuiteSpec
 
 # side of a made-up photograph / decoded side; ImageNet's photographs are about 400 x 350 and are decoded to 224
 PHOTO = 2
+# seconds per job besides its images: 8 ms of the command for leases and commits, and with three runs 17 ms of a worker
+# (benchmarks/bench_jobs.py)
+JOB_OVERHEAD = 0.02
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Rates:
             "filling": _multiply(work.images_filled, self.fill),
             "retraining": work.images_retrained * self.train,
             "scoring": work.images_scored * self.predict,
+            "overhead": work.jobs * JOB_OVERHEAD,
         }
 
 

@@ -163,7 +163,9 @@ class _Runner:
                 self._engine.wait(_PATIENCE)
 
     def _start_ready_steps(self) -> Iterator[FinishedStep]:
-        while self._engine.idle and (ready := self._schedule.take_ready(_AT_ONCE)):
+        count = max(_LOOKED_AT, self._engine.idle)  # few, because most claims succeed and every key is looked up
+        while self._engine.idle and (ready := self._schedule.take_ready(count)):
+            count = min(2 * count, _AT_ONCE)
             made = [step for step in ready[:_LOOKED_AT] if not self._schedule.find_obstacle(step) and step.made()]
             for step in made:
                 self._end_elsewhere(step)

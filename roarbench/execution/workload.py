@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from itertools import chain
 from math import prod
 from typing import NamedTuple
@@ -34,7 +35,10 @@ from roarbench.plan.planned_runs import (
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import SuiteSpec
 
-PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring")
+PARTS = (
+    *("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring"),
+    "overhead",
+)
 _PUT_OUT = 2**30  # maximum bytes of a user's network's activations, all images of a batch together
 _FLOAT = 4  # bytes
 _JOINED = 2  # `RankingsStore.seal` makes two copies of a split besides the parts
@@ -71,6 +75,7 @@ class Work(NamedTuple):
     images: int  # bytes of the decoded images; all workers share the mapped pages
     planes: int  # bytes of the largest ranking, both splits; workers share the mapped pages
     train: int  # number of training images
+    jobs: int  # number of jobs, each with a cost of its own
 
     @property
     def images_trained(self) -> float:
@@ -90,7 +95,7 @@ def count_work(
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
-    own = sum(point.cell.retrain.trains and point.cell.retrain is not ScoredNetwork.COMMON for point in points)
+    own = sum(trains_network_of_its_own(point.cell) for point in points)
     needed = list_shared_inputs(suite, points)
     missing = SharedInputs(*map(operator.sub, needed, there))
     retrained, recipe = own + len(missing.common), suite.recipe_record
@@ -130,7 +135,29 @@ def count_work(
         images=pixels,
         train=train,
         planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
+        jobs=_count_jobs(suite, points, missing),
     )
+
+
+def _count_jobs(suite: SuiteSpec, points: Collection[Point], missing: SharedInputs) -> int:
+    """Count jobs of small data sets; a large one divides rankings and scorings further, into jobs that take seconds."""
+    ranked = {(find_job_group(row.estimator), row.split) for row in missing.rankings}
+    joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
+    scored = {find_curve(suite, point.cell, point.seed) for point in points}
+    return sum(map(len, (missing.references, missing.common, missing.tuned, ranked, joined, scored)))
+
+
+def find_curve(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
+    """Return an identifier that is equal for all runs that one job may do: those of one map, unless they train."""
+    if trains_network_of_its_own(cell):
+        return cell, seed
+    siblings = cell.retrain is ScoredNetwork.SIBLINGS
+    return replace(cell, t=0.0), suite.find_explained_number(cell, seed) if siblings else seed
+
+
+def trains_network_of_its_own(cell: Cell) -> bool:
+    """Return whether each run of a cell trains a network that no other run uses."""
+    return cell.retrain.trains and cell.retrain is not ScoredNetwork.COMMON
 
 
 def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:

@@ -29,7 +29,7 @@ WORK = NOTHING._replace(
     **{"images_retrained": 3600, "images_scored": 10, "images_explained": 7200, "images_ranked": 20},
     **{"copies_drawn": 150, "disk": 5_000_000, "sealing": 3_000_000},
     **{"memory": 2 * 10**9, "images": 3 * 10**9, "planes": 10**9},
-    train=10_000,
+    **{"train": 10_000, "jobs": 1000},
 )
 HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=3.0, explain=0.5, draw=2.0, rank=4.0)
 GUESS = replace(HERE, device="a GPU", gpus=4, basis="a guess", train=3600.0)
@@ -44,6 +44,7 @@ hand v1: 12 runs, 3 done, 9 to do
   ranking     20 rankings                    80 s     80 s
   retraining  8 trainings, 3,600 images    60 min  3,600 h
   scoring     10 images                      30 s     30 s
+  overhead    1,000 jobs                     20 s     20 s
   together about 64 min of wall time with 2 workers, measured just now
   together about 915 h (38 days) of wall time with 4 GPUs and 2 workers, assuming a guess
   disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB per worker, and for all\
@@ -71,10 +72,22 @@ def test_a_plan_in_words_and_as_a_record():
         20 * 4.0 / 2,
         20 * 4.0 / 4,
     ]
+    idle = replace(PLAN, work=WORK._replace(jobs=0))  # one process hands out all jobs
+    assert [PLAN.estimate_wall_seconds(rates) - idle.estimate_wall_seconds(rates) for rates in (HERE, GUESS)] == [
+        20,
+        20,
+    ]
+    # other programs leave a worker half of a core
+    assert PLAN.estimate_wall_seconds(replace(HERE, load=2.0)) == 2 * PLAN.estimate_wall_seconds(HERE)
     found = json.loads(json.dumps(PLAN.make_record()))
-    assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3840)
+    assert (found["suite"], found["runs"], found["done"], found["seconds"]) == (
+        "hand v1",
+        12,
+        3,
+        3860,
+    )  # a core does 3840 each
     work = found["work"]
-    assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7680)
+    assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7700)
     assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
 
 

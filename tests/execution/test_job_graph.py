@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from io import StringIO
+from math import prod
 from types import SimpleNamespace
 
 import pytest
@@ -10,10 +11,10 @@ from rich.console import Console
 
 from roarbench.enums import ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import progress
+from roarbench.execution import job_graph, progress
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_needing_recipes
 from roarbench.execution.progress import Watch, estimate_step_seconds
-from roarbench.execution.rates import Rates
+from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_work
 from roarbench.job_interface import Job
@@ -47,6 +48,24 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
     suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn", "truth"), (0.9,), seeds=1),))
     kinds = Counter(step.kind for step in build_job_graph(work, make_runs(work, suite)))
     assert kinds == {"rank": batches, "seal": 1, "run": 3}, "no reference for controls, no ranking where it is redrawn"
+
+
+def test_a_job_scores_one_map_at_all_levels_that_take_seconds_and_a_training_has_its_own(tmp_path, monkeypatch):
+    levels = (0.1, 0.5, 0.9)
+    blocks = (Block(MORF, ("random", "grad"), levels, seeds=2), Block(ROAR, ("random",), levels, seeds=1))
+    suite = replace(SUITE, blocks=blocks, references=2)
+    work = make_work(tmp_path, suite)
+    runs = [run for run in make_runs(work, suite) if run.cell.t]
+    counts = Counter((step.run.cell.retrain, step.run.cell.estimator, len(step.runs)) for step in made_of(work, runs))
+    alone = (ScoredNetwork.IMAGES, "random", 1)
+    assert counts == {(ScoredNetwork.NONE, name, 3): 2 for name in ("random", "grad")} | {alone: 3}
+    monkeypatch.setattr(job_graph, "_SCORED", 2 * TEST * prod(suite.dataset_record.shape))  # features: two levels
+    sizes = [len(step.runs) for step in made_of(work, runs) if step.run.cell.retrain is ScoredNetwork.NONE]
+    assert sorted(sizes) == [1, 1, 1, 1, 2, 2, 2, 2]
+
+
+def made_of(work, runs):
+    return [step for step in build_job_graph(work, runs) if step.run]
 
 
 def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_what_needs_it_alone():
@@ -145,12 +164,14 @@ def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, mon
     step = next(step for step in made if step.run and step.run.cell.retrain is ScoredNetwork.IMAGES)
     linear = step._replace(runs=(replace(step.run, cell=replace(step.run.cell, fill="linear")),))
     filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
-    assert estimate_step_seconds(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
+    assert estimate_step_seconds(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled + JOB_OVERHEAD)
     spec = work.make_ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)
-    assert estimate_step_seconds(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
+    assert estimate_step_seconds(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(
+        TEST * (7.0 + 0.01) + JOB_OVERHEAD
+    )
     assert estimate_step_seconds(work, submitted, RATES) == pytest.approx(
-        TEST * (0.5 + 0.01)
+        TEST * (0.5 + 0.01) + JOB_OVERHEAD
     )  # as a gradient: nothing is known
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
     planned = sum(RATES.estimate_seconds(count_work(SUITE, expand_points(SUITE))).values())

@@ -126,9 +126,11 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
     monkeypatch.setattr(importance, "compute_maps_together", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
-    events = run_missing(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine())
+    inline = tiny_suite.InlineEngine()
+    events = run_missing(work, tiny_suite.make_runs(work, suite), store, inline)
     assert [event.failure for event in events if event.failure] == []
     counted = count_work(suite, expand_points(suite))
+    assert len(inline.done) == counted.jobs
     kinds = ("trained", "scored", "explained", "ranked")
     assert done == {"drawn": counted.copies_drawn} | {kind: getattr(counted, f"images_{kind}") for kind in kinds}
 
