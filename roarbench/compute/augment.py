@@ -81,13 +81,13 @@ def _average_in_fours(images: Tensor, groups: int) -> Tensor:
     Adding whole arrays is 2.6 times as fast as `interpolate`, which adds pixel by pixel.
     """
     n, channels, full, _ = images.shape
-    kept = full // groups - 1  # a group has `kept` + 1 rows or columns and gives `kept`
-    parts = images.reshape(n, channels, groups, kept + 1, groups, kept + 1)
-    first, second = slice(0, kept), slice(1, kept + 1)
+    per_group = full // groups - 1  # a group has `per_group` + 1 rows or columns and gives `per_group`
+    parts = images.reshape(n, channels, groups, per_group + 1, groups, per_group + 1)
+    first, second = slice(0, per_group), slice(1, per_group + 1)
     total = parts[:, :, :, first, :, first] + parts[:, :, :, first, :, second]
     total += parts[:, :, :, second, :, first]
     total += parts[:, :, :, second, :, second]
-    return total.reshape(n, channels, groups * kept, groups * kept).div_(4)
+    return total.reshape(n, channels, groups * per_group, groups * per_group).div_(4)
 
 
 def draw_augmentation_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -159,12 +159,12 @@ def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
     y. The area and the position are uniform, and the aspect ratio is log-uniform. A part that is wider or higher than
     the image is cut to the image's width or height (torchvision would draw again).
     """
-    area, aspect, *place = torch.rand(4, n, generator=generator)
+    area, aspect, *position = torch.rand(4, n, generator=generator)
     area = AREA[0] + (AREA[1] - AREA[0]) * area
     low, high = math.log(ASPECT[0]), math.log(ASPECT[1])
     aspect = torch.exp(low + (high - low) * aspect) / shape
     sizes = torch.stack([(area * aspect).sqrt(), (area / aspect).sqrt()], dim=1).clamp(max=1)
-    centres = (1 - sizes) * (2 * torch.stack(place, dim=1) - 1)
+    centres = (1 - sizes) * (2 * torch.stack(position, dim=1) - 1)
     return torch.cat([torch.diag_embed(sizes), centres[:, :, None]], dim=2)
 
 

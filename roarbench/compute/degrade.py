@@ -208,38 +208,38 @@ def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
 
     given = images.flatten(0, 1)[:, None] * known
     weights = sum_neighbours(torch.ones_like(given[:1]))
-    found = _solve(
+    interpolated = _solve(
         _estimate_coarse_to_fine(given, known) * unknown, sum_neighbours(given), sum_neighbours, weights, unknown
     )
     nothing = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
-    return torch.where(nothing, mean, found.view(images.shape))
+    return torch.where(nothing, mean, interpolated.view(images.shape))
 
 
 def _solve(
-    found: Tensor, given: Tensor, sum_neighbours: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
+    values: Tensor, given: Tensor, sum_neighbours: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
 ) -> Tensor:
-    """Solve (weights - sum_neighbours) x = given for unknown positions by conjugate gradients, starting from `found`.
+    """Solve (weights - sum_neighbours) x = given for unknown positions by conjugate gradients, starting from `values`.
 
     The iteration stops for each image separately, so a solution does not depend on the other images of the batch.
     """
-    solved, going = torch.empty_like(found), torch.arange(len(found), device=found.device)
-    left = (given - weights * found + sum_neighbours(found)) * unknown
+    solved, going = torch.empty_like(values), torch.arange(len(values), device=values.device)
+    left = (given - weights * values + sum_neighbours(values)) * unknown
     step = scaled = left / weights
     product = (left * scaled).sum((2, 3), keepdim=True)
     for _ in range(_ITERATIONS):
         if bool((stops := left.abs().amax((1, 2, 3)) <= _RESIDUAL).any()):
-            solved[going[stops]] = found[stops]
-            kept = (each[~stops] for each in (going, found, left, step, product, unknown))
-            going, found, left, step, product, unknown = kept
+            solved[going[stops]] = values[stops]
+            remaining = (tensor[~stops] for tensor in (going, values, left, step, product, unknown))
+            going, values, left, step, product, unknown = remaining
         if not len(going):
             break
         image = (weights * step - sum_neighbours(step)) * unknown
         length = product / (step * image).sum((2, 3), keepdim=True).clamp(min=1e-30)
-        found, left = found + length * step, left - length * image
+        values, left = values + length * step, left - length * image
         scaled = left / weights
         before, product = product, (left * scaled).sum((2, 3), keepdim=True)
         step = scaled + product / before.clamp(min=1e-30) * step
-    solved[going] = found
+    solved[going] = values
     return solved
 
 
@@ -272,5 +272,5 @@ def compute_removal_magnitude(images: Tensor, replaced: Tensor, unit: Unit) -> l
     change = (images.float() - replaced).abs()
     made = [change, blur(change)] if images.shape[2] > 1 else [change]
     if unit is not Unit.SCALAR:
-        made = [each.mean(1, keepdim=True) for each in made]
-    return [each.flatten(1).round().to(torch.uint8).numpy() for each in made]
+        made = [magnitude.mean(1, keepdim=True) for magnitude in made]
+    return [magnitude.flatten(1).round().to(torch.uint8).numpy() for magnitude in made]

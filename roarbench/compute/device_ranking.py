@@ -54,14 +54,15 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
         if bool(flat.isfinite().all()):
             planes, shares = map(torch.cat, zip(*made, strict=True))
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
-    named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # raises the error for unusable maps
-    bits = convert_to_sortable_integers(named)
+    # raises the error for unusable maps
+    features = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
+    bits = convert_to_sortable_integers(features)
     # sorting bits takes half the time of sorting keys with ties, and most maps have no tie
     ordered = np.sort(bits, axis=1)
-    found, tied = encode_with_sorted_copy(bits, ordered, layout), find_rows_with_ties_at_boundaries(ordered, layout)
+    encoded, tied = encode_with_sorted_copy(bits, ordered, layout), find_rows_with_ties_at_boundaries(ordered, layout)
     if tied.any():
-        found[tied] = encode(make_sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
-    return RankedBatch(found, compute_largest_tie_shares(ordered))
+        encoded[tied] = encode(make_sort_keys(features[tied], ties().cpu().numpy()[tied]), layout)
+    return RankedBatch(encoded, compute_largest_tie_shares(ordered))
 
 
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:

@@ -52,11 +52,11 @@ class ExchangedImages:
 
     def degrade_newly(self, images: Tensor, index: Tensor) -> Tensor:
         """Degrade images that are read already, (b, c, h, w); the result is that of `batch`."""
-        others, cuts = self._draw(index)
+        lenders, cuts = self._draw(index)
         packed = np.empty((len(index), self.cuts[0].layout.bytes_per_plane), np.uint8)
         for number in np.unique(cuts):
             rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
-            packed[rows] = find_removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
+            packed[rows] = find_removed_bits(cut.planes[lenders[rows]], cut.t, cut.order, cut.layout)
         removed = unpack_bits(
             send_to_device(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit
         )
@@ -68,9 +68,9 @@ class ExchangedImages:
         If masks are `lent`, the other image belongs to another set; otherwise it is never the image itself.
         """
         if self.lent:
-            others = torch.randint(len(self.cuts[0].planes), (len(index),), generator=self.generator)
+            lenders = torch.randint(len(self.cuts[0].planes), (len(index),), generator=self.generator)
         else:
             steps = torch.randint(1, len(self), (len(index),), generator=self.generator)
-            others = (index.cpu() + steps) % len(self)
+            lenders = (index.cpu() + steps) % len(self)
         cuts = torch.randint(len(self.cuts), (len(index),), generator=self.generator)
-        return others.numpy(), cuts.numpy()
+        return lenders.numpy(), cuts.numpy()

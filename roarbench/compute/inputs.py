@@ -181,7 +181,7 @@ def augment_padded_images(
     # one element per pixel: NumPy copies all channels at once
     pixel = np.dtype((np.void, images.shape[3] * images.element_size()))
     source, out = images.view(torch.uint8).numpy().view(pixel)[..., 0], np.empty((n, size, size), pixel)
-    for place, i, y, x, turned in zip(out, index.tolist(), down, right, mirrored, strict=True):
+    for target, i, y, x, turned in zip(out, index.tolist(), down, right, mirrored, strict=True):
         part = source[i, y : y + size, x : x + size]
-        place[...] = part[:, ::-1] if turned else part
+        target[...] = part[:, ::-1] if turned else part
     return torch.from_numpy(out.view(np.uint8).reshape(n, size, size, -1)).view(images.dtype).permute(0, 3, 1, 2)

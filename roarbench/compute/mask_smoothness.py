@@ -31,10 +31,10 @@ def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], 
     if count < 2 or pairs == 0:
         return None
     expected = pairs * count * (count - 1) / (d * (d - 1))
-    found = 0  # pairs of adjacent features that are both removed, over all images
+    removed_pairs = 0  # pairs of adjacent features that are both removed, over all images
     for start in range(0, len(removed), _CHUNK):
         bits = np.unpackbits(removed[start : start + _CHUNK], axis=1, count=d).view(bool)
         maps = bits.reshape(-1, channels, height, width)
-        found += int(np.count_nonzero(maps[..., 1:] & maps[..., :-1]))
-        found += int(np.count_nonzero(maps[..., 1:, :] & maps[..., :-1, :]))
-    return found / len(removed) / expected
+        removed_pairs += int(np.count_nonzero(maps[..., 1:] & maps[..., :-1]))
+        removed_pairs += int(np.count_nonzero(maps[..., 1:, :] & maps[..., :-1, :]))
+    return removed_pairs / len(removed) / expected

@@ -28,8 +28,8 @@ def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: 
     change = blurred = np.abs(pixels.astype(np.float32) - fill)
     for axis in (2, 3):
         blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
-    made = [change, blurred] if unit is Unit.SCALAR else [each.mean(1) for each in (change, blurred)]
-    return [each.reshape(len(each), -1).round().astype(np.uint8) for each in made]
+    made = [change, blurred] if unit is Unit.SCALAR else [part.mean(1) for part in (change, blurred)]
+    return [part.reshape(len(part), -1).round().astype(np.uint8) for part in made]
 
 
 def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
@@ -38,22 +38,22 @@ def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDA
     Equal features are in the same stratum, so strata differ in size and may be empty. `numbers` are arrays of uint8
     (n, d). The strata are (n, d), in [0, bins ** len(numbers)), of the smallest sufficient dtype.
     """
-    found = np.zeros(numbers[0].shape, np.min_scalar_type(bins ** len(numbers) - 1))
+    strata = np.zeros(numbers[0].shape, np.min_scalar_type(bins ** len(numbers) - 1))
     for depth, number in enumerate(numbers):
         groups = bins**depth
-        for image, values in zip(found, number, strict=True):
+        for image, values in zip(strata, number, strict=True):
             cells = image.astype(np.int64) * _VALUES + values
             counts = np.bincount(cells, minlength=groups * _VALUES).reshape(groups, _VALUES)
             below = counts.cumsum(1) - counts  # number of the group's features with a smaller value
             within = below * bins // np.maximum(counts.sum(1, keepdims=True), 1)
             image[:] = (np.arange(groups)[:, None] * bins + within).ravel()[cells]
-    return found
+    return strata
 
 
 def make_other_image_masks(
     own: NDArray[np.bool_],
     places: NDArray[np.unsignedinteger[Any]],
-    found: NDArray[np.unsignedinteger[Any]],
+    strata: NDArray[np.unsignedinteger[Any]],
     order: Order,
     ties: NDArray[np.integer],
 ) -> NDArray[np.bool_]:
@@ -64,13 +64,13 @@ def make_other_image_masks(
     Args:
         own: bool (n, d), the image's own mask, True where removed.
         places: unsigned (n, d), each feature's bin in the other image's ranking; 0 is most important.
-        found: (n, d), from `assign_strata`.
+        strata: (n, d), from `assign_strata`.
         order: MoRF removes the first bins, LeRF the last.
         ties: int (n, d), a permutation of 0 … d - 1 in every row; within a bin, smaller numbers are removed first.
     """
-    shape = 1 + int(found.max()), 1 + int(places.max())  # (strata, bins)
+    shape = 1 + int(strata.max()), 1 + int(places.max())  # (strata, bins)
     turned = places if order is Order.MORF else shape[1] - 1 - places
-    cells = found.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
+    cells = strata.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
     return np.stack([_match_mask(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
 
 
@@ -82,16 +82,16 @@ def _match_mask(
     Whole cells are removed until the next one would be too many; only the features of that last cell are sorted.
     """
     counts = np.bincount(2 * cells + mask, minlength=2 * prod(shape)).reshape(*shape, 2)
-    held, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
-    going = np.clip(wanted - (held.cumsum(1) - held), 0, held)
-    divided = (going > 0) & (going < held)
-    removed: NDArray[np.bool_] = (going == held).take(cells, mode="clip")
+    sizes, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
+    going = np.clip(wanted - (sizes.cumsum(1) - sizes), 0, sizes)
+    divided = (going > 0) & (going < sizes)
+    removed: NDArray[np.bool_] = (going == sizes).take(cells, mode="clip")
     (at,) = divided.take(cells, mode="clip").nonzero()
     keys = cells[at] * np.int64(len(mask)) + ties[at]
-    ends = held[divided].cumsum()
-    kept = np.zeros(shape, np.int64)  # smallest key that is kept
-    kept[divided] = np.sort(keys)[ends - held[divided] + going[divided]]
-    removed[at] = keys < kept.take(cells[at])
+    ends = sizes[divided].cumsum()
+    first_kept = np.zeros(shape, np.int64)  # smallest key that is kept
+    first_kept[divided] = np.sort(keys)[ends - sizes[divided] + going[divided]]
+    removed[at] = keys < first_kept.take(cells[at])
     return removed
 
 
@@ -105,5 +105,5 @@ def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[
     places[order] = np.arange(d)
     turned: NDArray[np.uint32] = places - (images * _TURN % d).astype(np.uint32)[:, None]
     # modulo d: unsigned numbers below 0 wrap around to large ones
-    found: NDArray[np.uint32] = np.minimum(turned, turned + np.uint32(d))
-    return found
+    ties: NDArray[np.uint32] = np.minimum(turned, turned + np.uint32(d))
+    return ties

@@ -96,8 +96,8 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
 @torch.enable_grad()
 def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
     """Return whether torch can compute the gradient of a network's logits with respect to the images."""
-    found: bool = read_logits(model(images.clone().requires_grad_())).requires_grad
-    return found
+    has_gradient: bool = read_logits(model(images.clone().requires_grad_())).requires_grad
+    return has_gradient
 
 
 def are_logits_equal(one: Tensor, other: Tensor) -> bool:
@@ -140,18 +140,18 @@ def warn_of_sigmoid(model: nn.Module, images: Tensor, name: str = _NETWORK) -> l
     return [f"{seen}, so remove its last sigmoid"]
 
 
-def _are_like_probabilities(found: Tensor) -> bool:
+def _are_like_probabilities(logits: Tensor) -> bool:
     """Return whether all numbers are from 0 to 1, some of them on either side of 0.5."""
-    low, high = float(found.min()), float(found.max())
+    low, high = float(logits.min()), float(logits.max())
     return 0 <= low < 0.5 < high <= 1
 
 
 def _list_tensors_outside_state(model: nn.Module) -> list[str]:
     """Return the names of a network's tensors that are not in its state dict."""
-    kept = model.state_dict().keys()
+    in_state = model.state_dict().keys()
     names = []
     for path, module in model.named_modules():
-        held = vars(module) | dict(module._buffers)
-        found = (f"{path}.{name}".lstrip(".") for name, value in held.items() if isinstance(value, Tensor))
-        names += [name for name in found if name not in kept]
+        attributes = vars(module) | dict(module._buffers)
+        tensors = (f"{path}.{name}".lstrip(".") for name, value in attributes.items() if isinstance(value, Tensor))
+        names += [name for name in tensors if name not in in_state]
     return names

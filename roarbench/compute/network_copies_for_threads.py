@@ -29,7 +29,7 @@ def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
         The copy; None if the network is on a GPU, is compiled or has hooks, or if a copy of it fails or runs modules of
         the network itself, as a function that the network has as an attribute may do.
     """
-    if any(each.device.type != "cpu" for each in _list_weights(model)) or any(map(_has_hooks, model.modules())):
+    if any(weight.device.type != "cpu" for weight in _list_weights(model)) or any(map(_has_hooks, model.modules())):
         return None
     try:
         copied, seen = copy_network(model), _observe(model, images)
@@ -53,8 +53,8 @@ def copy_network(model: nn.Module) -> nn.Module:
 
     The copy's parameters need no gradient, so a pass keeps fewer activations for the gradient of its input.
     """
-    frozen = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in model.parameters()}
-    return copy.deepcopy(model, frozen | {id(each): each for each in model.buffers()})
+    frozen = {id(tensor): nn.Parameter(tensor.detach(), requires_grad=False) for tensor in model.parameters()}
+    return copy.deepcopy(model, frozen | {id(tensor): tensor for tensor in model.buffers()})
 
 
 def _list_weights(model: nn.Module) -> list[Tensor]:

@@ -237,6 +237,6 @@ class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if operation in _FORMULAS:
             self.flops += _FORMULAS[operation](*args, **kwargs, out_val=output)
         if not func.is_view and operation not in _KEPT_BY_NOBODY:
-            made = (each for each in tree_leaves(output) if isinstance(each, Tensor) and each.is_floating_point())
-            self.activations += sum(each.numel() for each in made)
+            tensors = (leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor))
+            self.activations += sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
         return output

@@ -50,7 +50,7 @@ def has_weights_only_on_padding(
     for these gradients; this was seen for strides larger than the image.
     """
     return any(
-        not any(0 <= place * step + tap * apart - pad < side for place in range(places))
+        not any(0 <= position * step + tap * apart - pad < side for position in range(places))
         for side, kernel, step, pad, apart in zip(
             images.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
         )
@@ -60,8 +60,8 @@ def has_weights_only_on_padding(
 
 
 def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
-    made = func(*(each.float() if isinstance(each, Tensor) else each for each in args))
-    return [each if each is None else each.to(args[1].dtype) for each in made]
+    made = func(*(argument.float() if isinstance(argument, Tensor) else argument for argument in args))
+    return [result if result is None else result.to(args[1].dtype) for result in made]
 
 
 def _does_overflow(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
@@ -77,9 +77,9 @@ def _compute_without_stride(func: Any, args: tuple[Any, ...]) -> list[Tensor | N
     """Compute the gradients of a strided 1 x 1 convolution from the positions that it reads."""
     gradient, images, weight, biases, stride, *rest = args
     looked_at: Any = (..., *(slice(None, None, step) for step in stride))
-    to_images, *others = func(gradient, images[looked_at], weight, biases, [1] * len(stride), *rest)
+    to_images, *to_weights = func(gradient, images[looked_at], weight, biases, [1] * len(stride), *rest)
     if to_images is not None:
         all_images = torch.zeros_like(images)
         all_images[looked_at] = to_images
         to_images = all_images
-    return [to_images, *others]
+    return [to_images, *to_weights]

@@ -56,9 +56,9 @@ def predict_each(networks: Sequence[NormalisedNetwork], inputs: Inputs, batch: i
     logits: list[list[Tensor]] = [[] for _ in networks]
     with torch.inference_mode(), use_exact_float32():
         for made in _normalise_batches(inputs, indices, scales, device):
-            for (model, norm), found in zip(networks, logits, strict=True):
-                found.append(model(made[norm]))
-        return [torch.cat(found)[: len(inputs)].cpu() for found in logits]
+            for (model, norm), batches in zip(networks, logits, strict=True):
+                batches.append(model(made[norm]))
+        return [torch.cat(batches)[: len(inputs)].cpu() for batches in logits]
 
 
 def _normalise_batches(

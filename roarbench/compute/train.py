@@ -100,8 +100,8 @@ def fit(
             if (done % look_every == 0 or done == training.steps) and not math.isfinite(
                 loss := training.losses[-1].item()
             ):
-                found = f"the loss is {loss} at step {done - 1} of {training.steps}"
-                raise Diverged(f"{found}, expected a finite number; lower the peak learning rate")
+                divergence = f"the loss is {loss} at step {done - 1} of {training.steps}"
+                raise Diverged(f"{divergence}, expected a finite number; lower the peak learning rate")
             ending = is_stop_requested()
             if checkpoint and (ending or time.monotonic() - saved > CHECKPOINT_EVERY):
                 checkpoint.save(training.state())
@@ -176,20 +176,20 @@ class Training:
         try:
             self._do_step()
         except CompilerFailed:
-            found = None
+            out_of_memory = None
         except RuntimeError as error:
             if not (self._gpu and is_out_of_memory(error)):
                 raise
-            found = error.with_traceback(None)  # the traceback's frames would keep the GPU memory
+            out_of_memory = error.with_traceback(None)  # the traceback's frames would keep the GPU memory
         else:
             self._compiled.add(side)
             return None
         self._rewind(waiting, drawn)
-        if found is None:
-            for buffer, kept in zip(self._model.buffers(), buffers, strict=at_risk):
-                buffer.copy_(kept)
+        if out_of_memory is None:
+            for buffer, saved in zip(self._model.buffers(), buffers, strict=at_risk):
+                buffer.copy_(saved)
             return self._try_step()
-        return found
+        return out_of_memory
 
     def _halve_micro_batch(self, error: RuntimeError) -> None:
         # other processes hold the memory and may free it later
@@ -250,8 +250,8 @@ class Training:
     def _rewind(self, waiting: Tensor, drawn: list[Tensor]) -> None:
         """Restore the order of batches and the random generators of an earlier step."""
         self._batches.waiting, self._batches_ahead = waiting, 0
-        for generator, kept in zip(self._list_generators(), drawn, strict=True):
-            generator.set_state(kept)
+        for generator, state in zip(self._list_generators(), drawn, strict=True):
+            generator.set_state(state)
 
     def _list_generators(self) -> list[torch.Generator]:
         """Return all random generators whose state a checkpoint stores."""
@@ -302,15 +302,15 @@ class Training:
             )
         return normalise_on_device(augment(read, kind, self._generator), self._scale)
 
-    def _augment_cached_images(self, held: InputCache, index: Tensor) -> Tensor:
+    def _augment_cached_images(self, cache: InputCache, index: Tensor) -> Tensor:
         """Return cached images, which are already normalised, after an augmentation that only moves pixels."""
-        kind, size = self._recipe.augmentation, self._compute_side(held.original_side)
+        kind, size = self._recipe.augmentation, self._compute_side(cache.original_side)
         if self._gpu:
             images = augment(
-                held.get_at_side(size).index_select(0, send_to_device(index, self._device)), kind, self._generator
+                cache.get_at_side(size).index_select(0, send_to_device(index, self._device)), kind, self._generator
             )
             return images.contiguous(memory_format=torch.channels_last)
-        return augment_padded_images(held.get_at_side(size), index, size, kind, self._generator)
+        return augment_padded_images(cache.get_at_side(size), index, size, kind, self._generator)
 
     def _normalise_and_pad(self, images: Tensor) -> Tensor:
         """Normalise images and round them to the dtype of the first convolution, before an augmentation moves them."""
@@ -335,10 +335,10 @@ class Training:
     def _make_cache(self, inputs: Inputs) -> InputCache | None:
         """Return a cache of the prepared inputs for all epochs; None if they cannot be cached."""
         moving = self._recipe.augmentation in MOVING
-        kept = torch.bfloat16 if moving and self._bf16 else torch.float32
+        dtype = torch.bfloat16 if moving and self._bf16 else torch.float32
         # a GPU has the inputs themselves, too: at most one byte a number
-        room = (kept.itemsize + 1, SHARE * count_available_gpu_bytes()) if self._gpu else (torch.float32.itemsize, MOST)
-        if not is_cacheable(inputs, *room):
+        size = dtype.itemsize + 1 if self._gpu else torch.float32.itemsize
+        if not is_cacheable(inputs, size, SHARE * count_available_gpu_bytes() if self._gpu else MOST):
             return None
         return InputCache(inputs, self._normalise_and_pad if moving else lambda images: images.to(self._device))
 

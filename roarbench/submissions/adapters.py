@@ -33,12 +33,12 @@ def find_entry_point(module: ModuleType) -> EstimateFunction:
     Raises:
         NoEntryPoint: There is no entry point, there are several, or `estimate` takes other arguments.
     """
-    found = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
-    if not found:
+    names = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
+    if not names:
         raise NoEntryPoint(f"no function 'estimate'; write {_WANTED}")
-    if len(found) > 1:
-        raise NoEntryPoint(f"both '{found[0]}' and '{found[1]}' are defined, but only one can be run; rename the other")
-    return _CONVENTIONS[found[0]](getattr(module, found[0]))
+    if len(names) > 1:
+        raise NoEntryPoint(f"both '{names[0]}' and '{names[1]}' are defined, but only one can be run; rename the other")
+    return _CONVENTIONS[names[0]](getattr(module, names[0]))
 
 
 def _check_signature(estimate: EstimateFunction) -> EstimateFunction:
@@ -75,8 +75,8 @@ def adapt_quantus(explain_func: Callable[..., Any]) -> EstimateFunction:
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
-        found = _call_seeded(lambda: explain_func(model=model, inputs=inputs, targets=classes), generator)
-        return torch.as_tensor(found, dtype=torch.float32).to(images.device) if isinstance(found, np.ndarray) else found
+        maps = _call_seeded(lambda: explain_func(model=model, inputs=inputs, targets=classes), generator)
+        return torch.as_tensor(maps, dtype=torch.float32).to(images.device) if isinstance(maps, np.ndarray) else maps
 
     return estimate
 
@@ -101,10 +101,10 @@ def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
     np.random.seed(seed)  # noqa: NPY002 (the global one, which others draw from)
     random.seed(seed)
     before = _read_global_generator_states()
-    found = call()
+    result = call()
     if _read_global_generator_states() != before:
         torch.rand((), generator=generator)
-    return found
+    return result
 
 
 def _read_global_generator_states() -> tuple[Any, ...]:

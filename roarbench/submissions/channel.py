@@ -69,10 +69,10 @@ def create_answer(numbers: int) -> int:
 
 def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> None:
     """Write numbers into an answer, starting `offset` numbers after the start of its maps."""
-    data, place = memoryview(importance.tobytes()), HEADER + 4 * offset
+    data, position = memoryview(importance.tobytes()), HEADER + 4 * offset
     while data:
-        written = os.pwrite(descriptor, data, place)
-        data, place = data[written:], place + written
+        written = os.pwrite(descriptor, data, position)
+        data, position = data[written:], position + written
 
 
 def finish_answer(descriptor: int, header: Mapping[str, Any]) -> None:

@@ -81,14 +81,14 @@ class AcceptedSubmission:
     def format_report(self, drawn: bool = False) -> str:
         """Return the report for a terminal, optionally with a picture of a map."""
         entry = self.submission
-        how = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
+        batching = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {entry.id}: {entry.description}"]
         lines += draw_text_picture(self.importance).splitlines() if drawn else []
         lines += [f"parameters: {_describe_parameters(entry)}"] if entry.parameters else []
         time = f"about {format_duration(self.cost.seconds)} of one core"
         takes = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
-        lines += [f"maps of {self.suite.name_in_commands}: {takes}", f"images: {how}"]
-        return "\n".join([*lines, *(f"warning: {_WARNINGS[found]}" for found in self.warnings)])
+        lines += [f"maps of {self.suite.name_in_commands}: {takes}", f"images: {batching}"]
+        return "\n".join([*lines, *(f"warning: {_WARNINGS[finding]}" for finding in self.warnings)])
 
 
 _WARNINGS = {
@@ -102,8 +102,10 @@ _WARNINGS = {
 
 def _describe_parameters(entry: Submission) -> str:
     """Describe the parameters of a submission, and how to change them."""
-    said = ",".join(f"{name}={format_value(value)}" for name, value in (entry.parameters | dict(entry.values)).items())
-    return f"({said}); other values make a separate row: --submission 'FILE({said})'"
+    values = ",".join(
+        f"{name}={format_value(value)}" for name, value in (entry.parameters | dict(entry.values)).items()
+    )
+    return f"({values}); other values make a separate row: --submission 'FILE({values})'"
 
 
 def validate_submission(
@@ -210,21 +212,21 @@ def _are_same(one: Tensor, other: Tensor) -> bool:
 
 def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[ValidationFinding]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with weights and targets."""
-    found = []
+    findings = []
     if _are_same(first, other_model):
-        found.append(ValidationFinding.NETWORK)
+        findings.append(ValidationFinding.NETWORK)
     if _are_same(first, other_target):
-        found.append(ValidationFinding.CLASS)
+        findings.append(ValidationFinding.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
-        found.append(ValidationFinding.CONSTANT)
-    return found
+        findings.append(ValidationFinding.CONSTANT)
+    return findings
 
 
 def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
     """Count the maps that a submission computes for its row of a suite and the row's twins, which may share maps."""
     joined = add_estimators(suite, [row])
-    ranked = [each for each in list_shared_inputs(joined, expand_points(joined)).rankings if each.estimator.submitted]
-    made = {(find_job_group(each.estimator), each.reference, each.split) for each in ranked}
+    ranked = [spec for spec in list_shared_inputs(joined, expand_points(joined)).rankings if spec.estimator.submitted]
+    made = {(find_job_group(spec.estimator), spec.reference, spec.split) for spec in ranked}
     return sum(suite.dataset_record.images[split] for *_, split in made)
 
 

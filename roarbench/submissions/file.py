@@ -54,13 +54,13 @@ def read_class_attributes(tree: ast.Module, text: str) -> dict[str, ClassParamet
     lines = [0]
     for line in text.encode().splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
-    found = {}
+    attributes = {}
     for name, node in _find_assigned(owner.body if owner else ()):
         value = _read_simple_value(node)
         if value is not None and _PARAMETER_NAME.fullmatch(name):
             start, stop = lines[node.lineno - 1] + node.col_offset, lines[(node.end_lineno or 0) - 1]
-            found[name] = ClassParameter(value, start, stop + (node.end_col_offset or 0))
-    return found
+            attributes[name] = ClassParameter(value, start, stop + (node.end_col_offset or 0))
+    return attributes
 
 
 def parse_parameters(owner: str, attributes: Mapping[str, ClassParameter], listed: str) -> dict[str, Value]:
@@ -78,8 +78,8 @@ def replace_defaults(text: str, attributes: Mapping[str, ClassParameter], values
     """Return the source with these values in place of the defaults of the parameters."""
     data = text.encode()
     for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
-        place = attributes[name]
-        data = data[: place.start] + repr(values[name]).encode() + data[place.stop :]
+        attribute = attributes[name]
+        data = data[: attribute.start] + repr(values[name]).encode() + data[attribute.stop :]
     return data
 
 
@@ -205,8 +205,8 @@ class Submission:
     @property
     def id(self) -> str:
         """Return the id of the submission: that of the file, with the parameters that differ from the file."""
-        said = ",".join(f"{name}={format_value(value)}" for name, value in self.values)
-        return f"{self.file_id}({said})" if said else self.file_id
+        values = ",".join(f"{name}={format_value(value)}" for name, value in self.values)
+        return f"{self.file_id}({values})" if values else self.file_id
 
     @property
     def parameters(self) -> dict[str, Value]:
@@ -243,14 +243,14 @@ def read_submission(path: Path) -> Submission:
         Refusal: The file cannot be a submission. The checks are, in this order: file, size, encoding, syntax, names.
         CallerError: The submission lacks these parameters or does not accept these values.
     """
-    found = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
-    if not found or path.exists():  # a file's own name may end like that
+    match = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
+    if not match or path.exists():  # a file's own name may end like that
         return _check_file(path)
-    if not found[2].strip():
+    if not match[2].strip():
         raise CallerError(
             f"'{path}' has no parameter between its parentheses; write FILE(samples=50), or leave the parentheses out"
         )
-    return _check_file(Path(found[1])).set_parameters(found[2])
+    return _check_file(Path(match[1])).set_parameters(match[2])
 
 
 def _check_file(path: Path) -> Submission:
@@ -338,13 +338,13 @@ def _parse_source_or_refuse(text: str) -> ast.Module:
 
 def _read_constants(tree: ast.Module) -> dict[str, object]:
     """Return the constants assigned at the module's top level."""
-    found: dict[str, object] = {}
+    constants: dict[str, object] = {}
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             names = (target.id for target in targets if isinstance(target, ast.Name))
-            found |= dict.fromkeys(names, _read_literal(statement.value))
-    return found
+            constants |= dict.fromkeys(names, _read_literal(statement.value))
+    return constants
 
 
 def _read_literal(value: ast.expr | None) -> object:

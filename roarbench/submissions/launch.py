@@ -74,8 +74,8 @@ def list_package_folders() -> list[str]:
     """Return the folders of installed packages: those of the virtual environment, its base, and the user."""
     own = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    found = dict.fromkeys(os.path.realpath(path) for path in (*own, *user, *site.getsitepackages()))
-    return [path for path in found if Path(path).is_dir()]
+    folders = dict.fromkeys(os.path.realpath(path) for path in (*own, *user, *site.getsitepackages()))
+    return [path for path in folders if Path(path).is_dir()]
 
 
 def _find_executable() -> str:
@@ -99,9 +99,9 @@ def _make_mounts(root: bool, gpu: bool) -> list[str]:
     devices = (*_DEVICES, *(("/dev/zero", *_list_gpu_devices()) if gpu else ()))
     for parent in _list_parent_folders([*binds.values(), *own.values(), *devices]):
         arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap creates parent folders for their owner alone
-    for path, place in (binds | own).items():
+    for path, target in (binds | own).items():
         link = Path(path).is_symlink() and path in _SYSTEM
-        arguments += ["--symlink", str(Path(path).readlink()), place] if link else ["--ro-bind", path, place]
+        arguments += ["--symlink", str(Path(path).readlink()), target] if link else ["--ro-bind", path, target]
     for device in devices:
         arguments += ["--dev-bind", device, device]
     installed = dict.fromkeys([*list_package_folders(), *(f"{folder}/site-packages" for folder in libraries), _DEBIAN])
@@ -116,8 +116,8 @@ def _list_gpu_devices() -> list[str]:
 
 def _list_parent_folders(places: list[str]) -> list[str]:
     """Return the parent folders that must be created, outer folders first."""
-    found = {str(parent) for place in places for parent in Path(place).parents}
-    return sorted(found - {"/", "/tmp", "/proc"})
+    parents = {str(parent) for target in places for parent in Path(target).parents}
+    return sorted(parents - {"/", "/tmp", "/proc"})
 
 
 def _list_standard_library_folders() -> list[str]:

@@ -142,17 +142,17 @@ def _write_request(task: SandboxTask, limits: Limits) -> int:
 def _make_answer(
     task: SandboxTask, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
-    found = _find_limit_fault(death, limits) or _find_reported_fault(header) or _find_exit_fault(death, header)
+    fault = _find_limit_fault(death, limits) or _find_reported_fault(header) or _find_exit_fault(death, header)
     maps: tuple[Tensor, ...] = ()
-    if found is None and header is not None:
+    if fault is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
-        found = _find_map_fault(task.parts, maps)
+        fault = _find_map_fault(task.parts, maps)
     claims = header or {}
     memory = claims.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
     return SandboxAnswer(
-        maps=maps if found is None else (),
-        fault=found,
+        maps=maps if fault is None else (),
+        fault=fault,
         drew=bool(claims.get("drew")),
         seconds=_read_number(claims.get("seconds")),
         memory=tuple(map(_read_number, peaks)),
@@ -203,10 +203,10 @@ def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault
     """Return the fault of a submission whose process ended early, on purpose or for lack of resources."""
     if death.code == 0 and header:
         return None
-    how = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
-    how += " (sent by itself, or this machine ran out of memory)" if death.code == 128 + signal.SIGKILL else ""
+    ending = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
+    ending += " (sent by itself, or this machine ran out of memory)" if death.code == 128 + signal.SIGKILL else ""
     return make_fault(
-        SubmissionFault.DIED, f"its process ended {how} before it returned the map; return the map and do not exit"
+        SubmissionFault.DIED, f"its process ended {ending} before it returned the map; return the map and do not exit"
     )
 
 

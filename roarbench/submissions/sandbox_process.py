@@ -218,8 +218,8 @@ class _Watchdog:
         with suppress(OSError):
             inside = Path(f"/proc/{self.first_process}/root/tmp")
             if inside.stat().st_dev != Path("/tmp").stat().st_dev:
-                found = os.statvfs(inside)
-                return found.f_files - found.f_ffree
+                file_system = os.statvfs(inside)
+                return file_system.f_files - file_system.f_ffree
         return 0
 
     def _has_submission_started(self) -> bool:
@@ -289,9 +289,9 @@ def _list_process_tree(process: int) -> Iterator[int]:
 
 
 def _list_children(process: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{process}/task").iterdir():
             with suppress(OSError):
-                found += map(int, (thread / "children").read_text().split())
-    return found
+                children += map(int, (thread / "children").read_text().split())
+    return children

@@ -69,8 +69,8 @@ def main(request: int, answer: int, started: int) -> None:
     try:
         estimate = _load_entry_point(source)
         header |= _explain_parts(estimate, parts, answer)
-    except _SubmissionFailed as found:
-        header = {"fault": found.kind, "words": found.words, "trace": found.trace}
+    except _SubmissionFailed as failure:
+        header = {"fault": failure.kind, "words": failure.words, "trace": failure.trace}
     channel.finish_answer(answer, _shorten_header(header))
     os._exit(0)  # skips the submission's exit handlers
 
@@ -146,20 +146,20 @@ def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers,
     and from that batch on one at a time, so that no map depends on the other images of its batch.
     """
-    kept, alone = _State.of(part.model), False
+    state, alone = _State.of(part.model), False
     for first in range(0, len(part.seeds), part.batch):
         stop = min(first + part.batch, len(part.seeds))
         if not alone:
-            importance, alone = _call_submission(estimate, part, kept, slice(first, stop))
+            importance, alone = _call_submission(estimate, part, state, slice(first, stop))
             if not alone or stop - first == 1:
                 yield importance, alone
                 continue
         for i in range(first, stop):
-            yield _call_submission(estimate, part, kept, slice(i, i + 1))[0], True
+            yield _call_submission(estimate, part, state, slice(i, i + 1))[0], True
 
 
 def _call_submission(
-    estimate: EstimateFunction, part: _ReceivedPart, kept: "_State", rows: slice
+    estimate: EstimateFunction, part: _ReceivedPart, state: "_State", rows: slice
 ) -> tuple[Tensor, bool]:
     """Call the submission once; return its checked maps, and whether it drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
@@ -171,7 +171,7 @@ def _call_submission(
         raise _SubmissionFailed(
             "changed-inputs", "estimate modified its images or targets in place; work on a .clone()"
         )
-    kept.compare(part.model)
+    state.compare(part.model)
     part.model.zero_grad(set_to_none=True)
     return _check_importance(importance, images), not torch.equal(before, generator.get_state())
 
