@@ -62,44 +62,44 @@ class Guided(TorchFunctionMode):
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch; a ReLU is replaced by `_Relu`."""
-        named = dict(options or {})
-        found = _find_rectified(call, arguments, named)
-        if found is None:
-            return call(*arguments, **named)
+        keywords = dict(options or {})
+        rectified = _find_rectified(call, arguments, keywords)
+        if rectified is None:
+            return call(*arguments, **keywords)
         self.met = True
-        return _Relu.apply(*found, self)  # type: ignore[no-untyped-call]
+        return _Relu.apply(*rectified, self)  # type: ignore[no-untyped-call]
 
     def describe_fault(self, logits: Tensor) -> str:
         """Describe in a few words why guided backprop does not apply to a network with this graph; empty if it does."""
-        others = find_unguided_rectifiers(logits)
-        if not self.met and _HIDDEN not in others:
+        unguided = find_unguided_rectifiers(logits)
+        if not self.met and _HIDDEN not in unguided:
             return "needs ReLUs, but the network has none"
-        return f"supports only ReLUs, but the network also has {', '.join(others)}" if others else ""
+        return f"supports only ReLUs, but the network also has {', '.join(unguided)}" if unguided else ""
 
 
-def _find_rectified(call: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Rectified | None:
+def _find_rectified(call: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Rectified | None:
     """Return the input of a call that computes max(x, 0); None for other calls."""
     if call in _NEW or call in _IN_PLACE:
-        given = _read_arguments(("input", "inplace"), arguments, named)
+        given = _read_arguments(("input", "inplace"), arguments, keywords)
         return Rectified(given["input"], call in _IN_PLACE or bool(given.get("inplace")), 0.0)
     if call in _CLAMPS or call in _CLAMPS_IN_PLACE:
-        given = _read_arguments(("input", "min", "max"), arguments, named)
+        given = _read_arguments(("input", "min", "max"), arguments, keywords)
         fits = given.get("max") is None and _is_zero(given.get("min"), given["input"])
         return Rectified(given["input"], call in _CLAMPS_IN_PLACE, 1.0) if fits else None
     if call in _THRESHOLDS or call in _THRESHOLDS_IN_PLACE:
-        given = _read_arguments(("input", "threshold", "value", "inplace"), arguments, named)
+        given = _read_arguments(("input", "threshold", "value", "inplace"), arguments, keywords)
         in_place = call in _THRESHOLDS_IN_PLACE or bool(given.get("inplace"))
         return Rectified(given["input"], in_place, 0.0) if given["threshold"] == given["value"] == 0 else None
     if call in _MAXIMA:
-        one, other = (_read_arguments(("input", "other"), arguments, named).get(name) for name in ("input", "other"))
+        one, other = (_read_arguments(("input", "other"), arguments, keywords).get(name) for name in ("input", "other"))
         if isinstance(one, Tensor) and isinstance(other, Tensor):
             one, other = (other, one) if _is_zero(one, other) else (one, other)
             return Rectified(one, False, 0.5) if _is_zero(other, one) else None
     return None
 
 
-def _read_arguments(names: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    return {**dict(zip(names, arguments, strict=False)), **named}
+def _read_arguments(names: Sequence[str], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(names, arguments, strict=False)), **keywords}
 
 
 def _is_zero(bound: Any, x: Tensor) -> bool:
@@ -138,12 +138,12 @@ class _Relu(torch.autograd.Function):
 
 def find_unguided_rectifiers(logits: Tensor) -> list[str]:
     """Return the sorted names of the rectifiers in a graph to which `Guided` does not apply."""
-    names, found = set[str](), set[Node]()
+    names, visited = set[str](), set[Node]()
     front = [logits.grad_fn]
     while front:
         node = front.pop()
-        if node is not None and node not in found:
-            found.add(node)
+        if node is not None and node not in visited:
+            visited.add(node)
             names |= _find_unguided(node)
             front += [parent for parent, _ in node.next_functions]
     return sorted(names)
@@ -158,7 +158,7 @@ def _find_unguided(node: Node) -> set[str]:
         return {_HIDDEN}
     parents = [parent for parent, _ in node.next_functions if parent is not None]
     bounds = [value for key in ("_saved_min", "_saved_min_val") if (value := getattr(node, key, None)) is not None]
-    bounded = name in ("Clamp", "ClampMin", "Hardtanh") and all(_is_floor(each) for each in bounds) and bool(bounds)
+    bounded = name in ("Clamp", "ClampMin", "Hardtanh") and all(_is_floor(bound) for bound in bounds) and bool(bounds)
     by_number = name in ("Maximum", "Minimum") and len(parents) == 1
     if _is_swish(name, parents):
         return {"x * sigmoid(x)"}
@@ -185,12 +185,12 @@ class Rescaled(TorchFunctionMode):
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch; operations with a rescale rule are replaced."""
-        named = dict(options or {})
+        keywords = dict(options or {})
         if arguments and call in _ELEMENTWISE:
-            return _Elementwise.apply(arguments[0], call, arguments[1:], named)  # type: ignore[no-untyped-call]
-        if arguments and call in _POOLS and not named.get("return_indices"):
-            return _MaxPool.apply(arguments[0], arguments[1:], named)  # type: ignore[no-untyped-call]
-        return call(*arguments, **named)
+            return _Elementwise.apply(arguments[0], call, arguments[1:], keywords)  # type: ignore[no-untyped-call]
+        if arguments and call in _POOLS and not keywords.get("return_indices"):
+            return _MaxPool.apply(arguments[0], arguments[1:], keywords)  # type: ignore[no-untyped-call]
+        return call(*arguments, **keywords)
 
 
 class _Elementwise(torch.autograd.Function):
@@ -198,12 +198,12 @@ class _Elementwise(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, call: Callable[..., Tensor], others: Sequence[Any], named: dict[str, Any]
+        ctx: Any, x: Tensor, call: Callable[..., Tensor], arguments: Sequence[Any], keywords: dict[str, Any]
     ) -> Tensor:
         with torch.enable_grad():
             own = x.detach().requires_grad_()
             given = own.clone()
-            y = call(given, *others, **named)
+            y = call(given, *arguments, **keywords)
             (derivative,) = torch.autograd.grad(y.sum(), own)
         ctx.save_for_backward(_subtract_halves(own.detach()), _subtract_halves(y.detach()), derivative)
         if y is not given:
@@ -227,21 +227,21 @@ class _MaxPool(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, others: Sequence[Any], named: dict[str, Any]) -> Tensor:
-        y, places = F.max_pool2d(x, *others, **named | {"return_indices": True})
+    def forward(ctx: Any, x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any]) -> Tensor:
+        y, places = F.max_pool2d(x, *arguments, **keywords | {"return_indices": True})
         dx, dy = _subtract_halves(x).flatten(2), _subtract_halves(y).flatten(2)
         image, baseline = places.flatten(2).chunk(2)
-        place = torch.where(dy > 0, image, baseline)
-        change = dx.gather(2, place)
-        ctx.save_for_backward(place, torch.where(change.abs() < _NONE, 1, dy / change))
+        index = torch.where(dy > 0, image, baseline)
+        change = dx.gather(2, index)
+        ctx.save_for_backward(index, torch.where(change.abs() < _NONE, 1, dy / change))
         ctx.shape = x.shape
         return cast(Tensor, y)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,), (place, slope) = gradients, ctx.saved_tensors
+        (gradient,), (index, slope) = gradients, ctx.saved_tensors
         back = gradient.new_zeros(ctx.shape).flatten(2)
-        back.scatter_add_(2, place.repeat(2, 1, 1), gradient.flatten(2) * slope.repeat(2, 1, 1))
+        back.scatter_add_(2, index.repeat(2, 1, 1), gradient.flatten(2) * slope.repeat(2, 1, 1))
         return back.view(ctx.shape), None, None
 
 

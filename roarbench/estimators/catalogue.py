@@ -73,12 +73,12 @@ TWINS = {
 }
 
 
-def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
+def find_estimator(name: str, extra_names: Iterable[str] = ()) -> Estimator:
     """Look up an estimator by id: one of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
 
     An estimator of the table may have parameters, `ID(noise=0.05)`. The returned id lists those that differ from the
     default, with each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. Parameters of
-    a submission are kept as written, because only its file defines them (`Submission.tuned`). `others` are further
+    a submission are kept as written, because only its file defines them (`Submission.tuned`). `extra_names` are further
     names that the error may suggest.
 
     Raises:
@@ -89,13 +89,13 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
         return ESTIMATORS[name]
     estimator_id = EstimatorId.read(name)
     if "@" not in name and ("(" in name or ")" in name):
-        return _set_values(estimator_id, others)
+        return _set_values(estimator_id, extra_names)
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, about="a submission")
     parent, twin = _find_parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
     if parent is None or twin not in _list_twins(parent):
         twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _list_twins(row))
-        known, meant = (*ESTIMATORS, *twins, *others), _find_id_by_other_name(name)
+        known, meant = (*ESTIMATORS, *twins, *extra_names), _find_id_by_other_name(name)
         raise UnknownName("estimator", name, known, "estimators", meant)
     return _make_twin(parent, twin, name)
 
@@ -127,18 +127,18 @@ def split_estimator_ids(text: str) -> list[str]:
     return parts
 
 
-def _set_values(estimator_id: EstimatorId, others: Iterable[str]) -> Estimator:
+def _set_values(estimator_id: EstimatorId, extra_names: Iterable[str]) -> Estimator:
     """Build the estimator or twin with the parameters of an id."""
     if estimator_id.listed is None:
         raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
     plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
-    table, parent = find_estimator(str(plain), others), find_estimator(plain.name)
+    table, parent = find_estimator(str(plain), extra_names), find_estimator(plain.name)
     values = parse_id_parameters(parent.id, parent.parameters, estimator_id.listed, str(estimator_id))
     if not values:
         return table
-    said = ",".join(f"{key}={format_value(value)}" for key, value in values.items())
+    listed = ",".join(f"{key}={format_value(value)}" for key, value in values.items())
     about = ", ".join(f"{key} {format_value(value)}" for key, value in values.items())
-    name = str(replace(plain, listed=said))
+    name = str(replace(plain, listed=listed))
     return replace(table, id=name, about=f"{table.about}; {about}", values=tuple(values.items()))
 
 
@@ -160,15 +160,15 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
 
     A submission has the name given by its author, or its id if two rows share that name.
     """
-    asked = {row: EstimatorId.read(row) for row in rows}
-    plain = {row: replace(each, digits=None, marks=()) for row, each in asked.items()}
+    ids = {row: EstimatorId.read(row) for row in rows}
+    plain = {row: replace(id_of_row, digits=None, marks=()) for row, id_of_row in ids.items()}
     alike: dict[EstimatorId, set[EstimatorId]] = {}
-    for row, each in asked.items():
-        alike.setdefault(plain[row].untwinned, set()).add(each.untwinned)
-    alone = {each for each, found in alike.items() if len(found) == 1 and each.name not in ESTIMATORS}
+    for row, id_of_row in ids.items():
+        alike.setdefault(plain[row].untwinned, set()).add(id_of_row.untwinned)
+    alone = {name for name, sharing in alike.items() if len(sharing) == 1 and name.name not in ESTIMATORS}
     return {
-        row: str(plain[row]) if each.submitted and plain[row].untwinned in alone else format_estimator_name(row)
-        for row, each in asked.items()
+        row: str(plain[row]) if id_of_row.submitted and plain[row].untwinned in alone else format_estimator_name(row)
+        for row, id_of_row in ids.items()
     }
 
 
@@ -239,10 +239,10 @@ def find_display_name(estimator: str) -> DisplayName:
     if row.base not in ESTIMATORS:
         return DisplayName(fit_on_one_line(estimator, 60), "")
     base = ESTIMATORS[row.base].title
-    name, said = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
+    name, form = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
     of = f"of {base[0].lower()}{base[1:]}" if name != base and row.base != "grad" else ""
     values = ({"baseline": "black"} if row.base in _BLACK else {}) | dict(row.values)
-    parts = [of, said, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
+    parts = [of, form, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
     if estimator == "random-blurred":
         name = row.title
     if format_estimator_name(estimator) != estimator:

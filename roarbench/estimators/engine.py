@@ -89,12 +89,12 @@ def compute_maps_of_models(looks: Sequence[MapRequest]) -> list[ModelMaps]:
     """
     running = [_RunningMaps(look) for look in looks]
     first = looks[0].batch
-    samples = max(each.samples for each in running)
+    samples = max(model_run.samples for model_run in running)
     for j, draws in enumerate(prefetch(draw_normal_noise(first.images, first.ids, j, SEED) for j in range(samples))):
-        for each in running:
-            if j < each.samples:
-                each.add_noisy_copy(draws)
-    return [each.finish() for each in running]
+        for model_run in running:
+            if j < model_run.samples:
+                model_run.add_noisy_copy(draws)
+    return [model_run.finish() for model_run in running]
 
 
 class _RunningMaps:
@@ -195,8 +195,8 @@ def compute_maps_together(
 
     def compute(rows: slice) -> list[Maps]:
         parts = [s._replace(batch=s.batch.select_rows(rows), black=s.black.to(s.batch.images)) for s in subjects]
-        maps, kept = _compute_maps(parts, precision)
-        note([PassNotes(rows.stop - rows.start, counts) for counts in kept])
+        maps, stable_copies = _compute_maps(parts, precision)
+        note([PassNotes(rows.stop - rows.start, counts) for counts in stable_copies])
         return maps
 
     keep_freed_cpu_memory()
@@ -205,12 +205,12 @@ def compute_maps_together(
 
 
 def _check_subjects(subjects: Sequence[MapSubject]) -> None:
-    models = [each.model for each in subjects if each.model is not None]
+    models = [subject.model for subject in subjects if subject.model is not None]
     # a frozen script has no modes
     if any(getattr(module, "training", False) for model in models for module in model.modules()):
         raise ValueError("the model must be in eval mode to be explained, got training mode; call model.eval()")
     ids = subjects[0].batch.ids
-    if not all(torch.equal(each.batch.ids, ids) for each in subjects[1:]):
+    if not all(torch.equal(subject.batch.ids, ids) for subject in subjects[1:]):
         raise ValueError("batches of several models must have the same images, got different image numbers")
 
 
@@ -252,8 +252,8 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
         estimators: Number of maps in memory, with their running moments.
     """
     features = math.prod(shape)
-    each = 4 * (2 * activations + (8 + 3 * estimators) * features)  # bytes of the forward and backward pass
-    most = min(free / 2 / each, _ENOUGH / features)
+    image_bytes = 4 * (2 * activations + (8 + 3 * estimators) * features)  # bytes of the forward and backward pass
+    most = min(free / 2 / image_bytes, _ENOUGH / features)
     return 1 << int(math.log2(max(most, 1)))
 
 
@@ -267,22 +267,26 @@ def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple
             alike = {(e.base, e.form) for e in explaining if find_settings(e) == settings}
             looks[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
     made = dict(zip(looks, compute_maps_of_models(list(looks.values())) if looks else (), strict=True))
-    by_settings = [{asked: made[q, asked] for q, asked in made if q == number} for number in range(len(subjects))]
-    kept = [
-        {e.id: found[find_settings(e)].kept for e in subject.estimators if not e.control and e.form in NOISY}
-        for subject, found in zip(subjects, by_settings, strict=True)
+    by_settings = [
+        {settings: made[q, settings] for q, settings in made if q == number} for number in range(len(subjects))
     ]
-    return [_name_maps(subject, found) for subject, found in zip(subjects, by_settings, strict=True)], kept
+    stable_copies = [
+        {e.id: shared[find_settings(e)].kept for e in subject.estimators if not e.control and e.form in NOISY}
+        for subject, shared in zip(subjects, by_settings, strict=True)
+    ]
+    return [_name_maps(subject, shared) for subject, shared in zip(subjects, by_settings, strict=True)], stable_copies
 
 
-def _name_maps(subject: MapSubject, found: Mapping[Settings, ModelMaps]) -> Maps:
-    """Return the maps of one subject by estimator id; `found` has the shared maps of its model by settings."""
+def _name_maps(subject: MapSubject, by_settings: Mapping[Settings, ModelMaps]) -> Maps:
+    """Return the maps of one subject by estimator id; `by_settings` has the shared maps of its model by settings."""
     # a blurred twin has its parent's map
     own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.uses_shared_pass}
     made = {key: compute_map_outside_shared_pass(e, subject) for key, e in own.items()}
 
     def map_of(e: Estimator) -> Tensor:
-        return found[find_settings(e)].maps[e.base, e.form] if e.uses_shared_pass else made[e.base, e.form, e.values]
+        return (
+            by_settings[find_settings(e)].maps[e.base, e.form] if e.uses_shared_pass else made[e.base, e.form, e.values]
+        )
 
     maps = {e.id: map_of(e) for e in subject.estimators}
     return maps | {e.id: blur(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
@@ -296,11 +300,11 @@ def compute_map_outside_shared_pass(estimator: Estimator, subject: MapSubject) -
     repeated for all channels. Raises RunError if the network lacks a layer or operation that the estimator needs.
     """
     assert estimator.maps is not None, "the shared pass makes the others"
-    images, asked = subject.batch.images, MapInput(estimator, subject.batch, subject.black)
+    images, map_input = subject.batch.images, MapInput(estimator, subject.batch, subject.black)
     if not estimator.control:
         contiguous = images.contiguous(memory_format=choose_float32_layout(images.device))
-        asked = asked._replace(batch=subject.batch._replace(images=contiguous), network=subject.model)
-    return estimator.maps(asked).detach().expand_as(images).to(images.dtype).contiguous()
+        map_input = map_input._replace(batch=subject.batch._replace(images=contiguous), network=subject.model)
+    return estimator.maps(map_input).detach().expand_as(images).to(images.dtype).contiguous()
 
 
 def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:

@@ -51,10 +51,10 @@ class Paper:
     @property
     def bibtex(self) -> str:
         """Return the entry with one field per line."""
-        found = self.fields
-        fields = {name: found[name] for name in ("title", "author", self._source_text, "year")}
-        fields["title"] = f"{{{found['title']}}}"
-        fields |= {"eprint": found["eprint"], "archiveprefix": "arXiv"} if "eprint" in found else {}
+        read = self.fields
+        fields = {name: read[name] for name in ("title", "author", self._source_text, "year")}
+        fields["title"] = f"{{{read['title']}}}"
+        fields |= {"eprint": read["eprint"], "archiveprefix": "arXiv"} if "eprint" in read else {}
         lines = ",\n".join(f"  {name:13} = {{{value}}}" for name, value in fields.items())
         return f"{self.source.partition(',')[0].strip()},\n{lines}\n}}"
 
@@ -129,11 +129,11 @@ class Estimator:
         if self.submitted and not self.twin:
             return hash_value({"id": self.id, "version": self.version})
         identity = ("id", "base", "control", "version", "twin")
-        found = {"form": self.form} | {key: value for key, value in make_record(self).items() if key in identity}
-        found |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
+        values = {"form": self.form} | {key: value for key, value in make_record(self).items() if key in identity}
+        values |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
         if not self.uses_shared_pass:  # published rows of controls are older than the parameter `baseline`
-            found |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}
-        return hash_value(found | {"ig_steps" if name == "steps" else name: value for name, value in self.values})
+            values |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}
+        return hash_value(values | {"ig_steps" if name == "steps" else name: value for name, value in self.values})
 
     @property
     def parts(self) -> EstimatorId:
@@ -302,8 +302,8 @@ class MapInput(NamedTuple):
 
     def compute_logit(self, images: Tensor) -> Tensor:
         """Return the target logit, (n, 1), of images that replace those of the batch."""
-        found: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
-        return found
+        logit: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
+        return logit
 
 
 def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:

@@ -34,9 +34,9 @@ class EstimatorId:
     @lru_cache(4096)  # a store with 25,000 results parses each id about a hundred times
     def read(cls, text: str) -> "EstimatorId":
         """Parse an id."""
-        if not (found := _ID.fullmatch(text)):
+        if not (match := _ID.fullmatch(text)):
             return cls(text)
-        name, digits, listed, tail = found.groups()
+        name, digits, listed, tail = match.groups()
         tags = tuple(tail.split("~")[1:])
         marks = () if digits is None else tuple(takewhile(lambda tag: tag in (TRUSTED, CUDA), tags))
         return cls(name, digits, listed, marks, tags[len(marks) :])

@@ -91,8 +91,8 @@ def split_stem(network: GraphModule) -> nn.Module:
     Batch norms should have been folded by `fold_batchnorm`. The traced network is modified.
     """
     images = next(node for node in network.graph.nodes if node.op == "placeholder")
-    first, *others = images.users
-    if others or first.op != "call_module":
+    first, *other_users = images.users
+    if other_users or first.op != "call_module":
         return network
     stem = network.get_submodule(str(first.target))
     if not isinstance(stem, nn.Conv2d):
@@ -148,7 +148,7 @@ def find_blocks(model: nn.Module) -> list[nn.Module]:
 
 def count_convolutions(module: nn.Module) -> int:
     """Count the two-dimensional convolutions in a module, including the module itself."""
-    return sum(isinstance(each, nn.Conv2d) for each in module.modules())
+    return sum(isinstance(part, nn.Conv2d) for part in module.modules())
 
 
 def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
@@ -190,9 +190,9 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
     """Return the requested layer's output, chosen from the suitable outputs."""
     blocks = find_blocks(model)
     number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
-    found = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
-    if found:
-        return found[-1]
+    block_outputs = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
+    if block_outputs:
+        return block_outputs[-1]
     if layer != "last":
         has = f"blocks 1 to {len(blocks)}" if blocks else "no block with two convolutions"
         lacks = (
@@ -208,16 +208,16 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
 
 def _find_used(logits: Tensor) -> set[GradNode]:
     """Find the operations of the graph whose output reaches the logits other than as a gate."""
-    found: set[GradNode] = set()
+    used: set[GradNode] = set()
     front = [logits.grad_fn]
     while front:
         node = front.pop()
-        if node is not None and node not in found:
-            found.add(node)
+        if node is not None and node not in used:
+            used.add(node)
             parents = _list_parents(node)
             gates = [parent for parent in parents if _is_gate(parent)] if node.name() == "MulBackward0" else []
             front += [parent for parent in parents if len(parents) == 1 or parent not in gates]
-    return found
+    return used
 
 
 def _list_parents(node: GradNode) -> list[GradNode]:
@@ -331,9 +331,9 @@ def _make_no_rule_error(step: str) -> RunError:
 def _make_call_of_node(node: Node) -> Callable[[Tensor], Tensor]:
     """Return the operation of a node as a function of its tensor."""
     function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
-    others = node.args[1:]
-    named = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
-    return lambda x: function(x, *others, **named)
+    arguments = node.args[1:]
+    keywords = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
+    return lambda x: function(x, *arguments, **keywords)
 
 
 def _is_rectifier(call: Callable[[Tensor], Tensor]) -> bool:

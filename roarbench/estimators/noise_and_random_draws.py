@@ -35,8 +35,8 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
         make_rng(seed, RngStream.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
 
     with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter lock
-        each = drawers.map if images.is_cuda else map
-        deque(each(draw, z, ids.tolist()), maxlen=0)
+        apply = drawers.map if images.is_cuda else map
+        deque(apply(draw, z, ids.tolist()), maxlen=0)
     drawn = send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
     return drawn.contiguous(memory_format=choose_float32_layout(images.device))
 
@@ -85,13 +85,13 @@ def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
     sizes = np.arange(1, features)
     chances = 1 / (sizes * (features - sizes))
     generator = make_rng(seed, RngStream.COALITION, features)
-    found = np.zeros((count, features), np.bool_)
+    coalitions = np.zeros((count, features), np.bool_)
     for j in range(0, count, 2):
         size = generator.choice(sizes, p=chances / chances.sum())
-        found[j, generator.permutation(features)[:size]] = True
+        coalitions[j, generator.permutation(features)[:size]] = True
         if j + 1 < count:
-            found[j + 1] = ~found[j]
-    return found
+            coalitions[j + 1] = ~coalitions[j]
+    return coalitions
 
 
 def draw_fill_noise(images: Tensor, ids: Tensor, normal: bool) -> Tensor:

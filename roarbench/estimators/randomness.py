@@ -36,6 +36,6 @@ def pair_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
     image in the data set, gives training and test images different pairs.
     """
     order = make_rng(seed, RngStream.OTHER_IMAGE, first).permutation(n)
-    others = np.empty(n, np.int64)
-    others[order] = np.roll(order, 1)
-    return others
+    partners = np.empty(n, np.int64)
+    partners[order] = np.roll(order, 1)
+    return partners

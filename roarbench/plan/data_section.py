@@ -45,9 +45,9 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
         )
     if kinds == ["known"]:
         with section.add_place_to_errors():
-            found = find_dataset(section.read_text("known"))
+            known = find_dataset(section.read_text("known"))
         section.close()
-        return found
+        return known
     # the columns of a table are counted later
     made = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_pixel_format(section)
     record = replace(made, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
@@ -68,19 +68,21 @@ def _read_pixel_format(section: TomlTable) -> DatasetRecord:
 
 def _read_split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:
     """Read the names of the splits, or the share of the only split that is drawn for testing."""
-    named = [key for key in _SPLIT_KEYS if key in section]
+    split_keys = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
-        if named:
-            raise section.make_error(f"has {named[0]} and test_share; write either train and test, or only test_share")
+        if split_keys:
+            raise section.make_error(
+                f"has {split_keys[0]} and test_share; write either train and test, or only test_share"
+            )
         share, seed = section.read_number("test_share", 0.01, 0.9), section.read_integer("seed", 0, 2**31, 0)
         return replace(record, train_split=only, test_split=only, share=share, seed=seed)
-    if "test" not in named:
-        says = "names no split" if not named else "has train and no test"
+    if "test" not in split_keys:
+        says = "names no split" if not split_keys else "has train and no test"
         raise section.make_error(
             f'{says}; write train = "…" and test = "…", or test_share = 0.2 to draw the test images'
         )
     test = section.read_text("test")
-    if named == ["test"]:
+    if split_keys == ["test"]:
         return replace(record, train_split=test, test_split=test)
     train = section.read_text("train")
     if train == test:
@@ -110,9 +112,9 @@ def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> Data
 def _read_table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     file = (base / section.read_text("table")).resolve()
     if not file.is_file():
-        what = "a folder" if file.is_dir() else "missing"
+        state = "a folder" if file.is_dir() else "missing"
         raise section.make_error(
-            f"table is {what}: {file}; write the path of a parquet or CSV file, relative to the suite's file"
+            f"table is {state}: {file}; write the path of a parquet or CSV file, relative to the suite's file"
         )
     return replace(
         record,
@@ -151,8 +153,10 @@ def _read_hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetR
 def _read_folder(section: TomlTable, key: str, base: Path) -> str:
     folder = (base / section.read_text(key)).resolve()
     if not folder.is_dir():
-        what = "a file" if folder.exists() else "missing"
-        raise section.make_error(f"{key} is {what}: {folder}; write the path of a folder, relative to the suite's file")
+        state = "a file" if folder.exists() else "missing"
+        raise section.make_error(
+            f"{key} is {state}: {folder}; write the path of a folder, relative to the suite's file"
+        )
     return str(folder)
 
 
@@ -193,13 +197,15 @@ def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) 
         if key in section:
             raise section.make_error(f"has preprocessing and {key}; leave one of them out")
     with section.add_place_to_errors():
-        found = read_published_preprocessing(name)
-        check_resizing(found.resize, found.crop, found.interpolation)
-    if len(found.mean) != channels or found.crop > _LARGEST:
-        seen = f"{name} is for images of {len(found.mean)} channels and {found.crop} pixels"
+        published = read_published_preprocessing(name)
+        check_resizing(published.resize, published.crop, published.interpolation)
+    if len(published.mean) != channels or published.crop > _LARGEST:
+        seen = f"{name} is for images of {len(published.mean)} channels and {published.crop} pixels"
         raise section.make_error(f"{seen}, expected {channels} channels and at most {_LARGEST} pixels per side")
-    record = make_user_dataset_record("", channels, found.crop)
-    return replace(record, resize=found.resize, interpolation=found.interpolation, mean=found.mean, std=found.std)
+    record = make_user_dataset_record("", channels, published.crop)
+    return replace(
+        record, resize=published.resize, interpolation=published.interpolation, mean=published.mean, std=published.std
+    )
 
 
 def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:

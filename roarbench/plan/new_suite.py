@@ -40,31 +40,31 @@ def write_suite(
     name = make_suite_name(record.name)
     name = f"my-{name}" if name in SUITES else name
     path = Path(f"{name}.toml")
-    place = os.path.relpath(record.folder, Path.cwd())
+    location = os.path.relpath(record.folder, Path.cwd())
     if not record.folder.isprintable():
         raise CallerError(
             f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed; rename the folder"
         )
-    text = write_suite_text(name, record, place)
+    text = write_suite_text(name, record, location)
     if network:
         text = re.sub(
             r'^name = "(resnet-quick|mlp)"', lambda _: f"name = {format_toml(network)}", text, flags=re.MULTILINE
         )
     if not path.exists():
         text = tune(text, path)
-    write_if_absent(path, lambda place: place.write_text(text, "utf-8"))
+    write_if_absent(path, lambda target: target.write_text(text, "utf-8"))
     return path
 
 
-def write_suite_text(name: str, record: DatasetRecord, place: str) -> str:
-    """Return the text of a suite's file; `place` is the path of the images relative to that file."""
-    text = (_write_table_suite if record.tabular else _write_image_suite)(name, record, place)
+def write_suite_text(name: str, record: DatasetRecord, location: str) -> str:
+    """Return the text of a suite's file; `location` is the path of the images relative to that file."""
+    text = (_write_table_suite if record.tabular else _write_image_suite)(name, record, location)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
     return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{why}" for code, mark, why in lines)
 
 
-def _write_image_suite(name: str, record: DatasetRecord, place: str) -> str:
+def _write_image_suite(name: str, record: DatasetRecord, location: str) -> str:
     asking = _format_ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
     lines = zip(write_recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
@@ -80,7 +80,7 @@ references = 3  # explained networks; with only one, verdicts hold for this netw
 # tuned_on = "test"  # if the suite has only matched gain: training images then need no maps
 
 [data]
-{_write_location(record, place)}
+{_write_location(record, location)}
 {_write_split(record)}
 size = {record.size}  # pixels per side: the short side is scaled to it, then the centre is cut out
 channels = {record.channels}  # 3 for colour, 1 for grey{depth}
@@ -108,11 +108,11 @@ def _format_ids(*names: str) -> str:
     return ", ".join(map(format_toml, names))
 
 
-def _write_location(record: DatasetRecord, place: str) -> str:
+def _write_location(record: DatasetRecord, location: str) -> str:
     if record.own == FOLDERS:
-        return f"images = {format_toml(place)}  # one folder per class; relative to this file"
+        return f"images = {format_toml(location)}  # one folder per class; relative to this file"
     return f"""\
-parquet = {format_toml(place)}  # parquet files of images and labels; relative to this file
+parquet = {format_toml(location)}  # parquet files of images and labels; relative to this file
 image_column = {format_toml(record.image_column)}  # the images, as the bytes of image files
 label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 or as names"""
 
@@ -122,10 +122,10 @@ def _write_split(record: DatasetRecord) -> str:
         return f"""\
 test_share = {record.share:g}  # fraction of each class that is drawn for testing, as there is no test split
 seed = 0  # seed of that draw"""
-    what = "folder" if record.own == FOLDERS else "split"
+    noun = "folder" if record.own == FOLDERS else "split"
     return f"""\
-train = {format_toml(record.train_split)}  # the {what} of the training images
-test = {format_toml(record.test_split)}  # the {what} of the test images"""
+train = {format_toml(record.train_split)}  # the {noun} of the training images
+test = {format_toml(record.test_split)}  # the {noun} of the test images"""
 
 
 _RECIPE = (  # comments of a recipe's lines
@@ -152,11 +152,11 @@ def write_recipe_lines(images: int) -> tuple[str, ...]:
     )
 
 
-def _write_table_suite(name: str, record: DatasetRecord, place: str) -> str:
+def _write_table_suite(name: str, record: DatasetRecord, location: str) -> str:
     many = 20 if record.train_images <= _CHEAP else 5
     epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
-    asked = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    estimators = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     classes = "the classes"
     if record.columns:
         classes += (
@@ -168,14 +168,14 @@ def _write_table_suite(name: str, record: DatasetRecord, place: str) -> str:
 name = {format_toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
 protocols = ["matched", "roar"]  # the experiments, the most important one first (docs/protocols.md)
-estimators = [{asked}]
+estimators = [{estimators}]
 # `roarbench estimators` lists all; "controls" are rankings to beat; estimators that need pixels are left out
 levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
 seeds = {many}  # trainings per point; each uses the rankings of its own reference
 references = {many}  # explained networks: many show how much networks differ
 
 [data]
-table = {format_toml(place)}  # a parquet or CSV file, relative to this file
+table = {format_toml(location)}  # a parquet or CSV file, relative to this file
 label_column = {format_toml(record.label_column)}  # {classes}
 test_share = {record.share:g}  # fraction of each class that is drawn for testing
 seed = 0  # seed of that draw

@@ -40,14 +40,14 @@ def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
 
 def _list_block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
     protocol = block.protocol
-    place = (suite.dataset, suite.model)
+    shared = (suite.dataset, suite.model)
     if clean := find_network_scored_without_removal(protocol.retrain, block.fill):
-        cell = Cell(*place, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
+        cell = Cell(*shared, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
         yield from (Point(cell, seed) for seed in suite.list_seeds(block))
     for estimator, t in product(block.estimators, block.levels):
         for seed in suite.list_seeds(block, estimator):
             for name in (estimator, protocol.make_paired_twin_id(estimator)) if protocol.paired else (estimator,):
-                cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
+                cell = Cell(*shared, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
                 yield Point(cell, seed)
 
 
@@ -61,12 +61,12 @@ def select_part_of_suite(
     names = suite.estimators if estimators is None else tuple(estimators)
     blocks = []
     for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
-        kept = tuple(name for name in block.estimators if name in names)
-        blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and block.protocol.trains else block.seeds))
-    asked = tuple(block for block in blocks if block.estimators)
+        rows = tuple(name for name in block.estimators if name in names)
+        blocks.append(replace(block, estimators=rows, seeds=seeds if seeds and block.protocol.trains else block.seeds))
+    selected = tuple(block for block in blocks if block.estimators)
     # only references that a seed uses are needed, or all if networks are compared under each other's maps
-    most = suite.references if any(block.protocol.scores_siblings for block in asked) else seeds or suite.references
-    return replace(suite, blocks=asked, references=min(suite.references, most))
+    most = suite.references if any(block.protocol.scores_siblings for block in selected) else seeds or suite.references
+    return replace(suite, blocks=selected, references=min(suite.references, most))
 
 
 def describe_run(point: Point, suite: SuiteSpec | None = None) -> str:
@@ -81,9 +81,11 @@ def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
     Protocols that score each image twice share cells with another protocol; without a suite, the name of that other
     protocol is returned.
     """
-    asked = [block.protocol for block in suite.blocks] if suite else []
-    asked += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
-    return next(each.name for each in asked if (each.order, each.retrain) == (cell.order, cell.retrain))
+    protocols = [block.protocol for block in suite.blocks] if suite else []
+    protocols += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
+    return next(
+        protocol.name for protocol in protocols if (protocol.order, protocol.retrain) == (cell.order, cell.retrain)
+    )
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,8 @@ def make_common_network(
     suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
 ) -> CommonNetwork:
     """Return the common network that scores a suite's rows for one order, unit, seed and fill."""
-    place = (suite.dataset, data, suite.model, suite.recipe, _list_control_families(suite.controls))
-    return CommonNetwork(*place, order, unit, seed, _describe_tuning(suite.recipe, suite.tuned_on), fill)
+    shared = (suite.dataset, data, suite.model, suite.recipe, _list_control_families(suite.controls))
+    return CommonNetwork(*shared, order, unit, seed, _describe_tuning(suite.recipe, suite.tuned_on), fill)
 
 
 @cache

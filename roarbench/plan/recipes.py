@@ -167,8 +167,8 @@ def find_recipe(title: str) -> Recipe:
     """Look up a recipe by `name@version`, possibly with changed settings: `quick@2(epochs=6,sides=0.5+1)`."""
     if title in RECIPES:
         return RECIPES[title]
-    found = re.fullmatch(r"([^()]*)\(([^()]*)\)", title)
-    name, listed = (found[1], found[2].split(",")) if found else (title, [])
+    match = re.fullmatch(r"([^()]*)\(([^()]*)\)", title)
+    name, listed = (match[1], match[2].split(",")) if match else (title, [])
     if name not in RECIPES:
         raise UnknownName("recipe", name, RECIPES)
     values = dict(part.partition("=")[::2] for part in listed)
@@ -184,8 +184,8 @@ def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
             raise UnknownName("setting of a recipe", key, SETTINGS)
     read = {key: _read_setting(key, values[key]) for key in SETTINGS if key in values}
     other = {key: value for key, value in read.items() if value != getattr(recipe, key)}
-    said = ",".join(f"{key}={_format_value(value)}" for key, value in other.items())
-    made: Recipe = replace(recipe, **other, changes=f"({said})" if said else "")  # type: ignore[arg-type]
+    changes = ",".join(f"{key}={_format_value(value)}" for key, value in other.items())
+    made: Recipe = replace(recipe, **other, changes=f"({changes})" if changes else "")  # type: ignore[arg-type]
     if made.warmup >= made.epochs:
         seen = f"{made.title} has a warmup of {made.warmup:g} epochs and {made.epochs:g} epochs in all"
         raise CallerError(f"{seen}; write a warmup below epochs")

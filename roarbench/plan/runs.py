@@ -138,7 +138,7 @@ def list_fill_names() -> list[str]:
 
 def find_displayed_fill_name(fill: str) -> str:
     """Return the name of a fill for users: `black` for `zero` of the records."""
-    return next((word for word, kept in FILL_WORDS.items() if kept == fill), fill)
+    return next((word for word, stored_name in FILL_WORDS.items() if stored_name == fill), fill)
 
 
 def check_fill(fill: str, retrain: ScoredNetwork) -> None:
@@ -147,8 +147,8 @@ def check_fill(fill: str, retrain: ScoredNetwork) -> None:
         raise UnknownName("fill", fill, list_fill_names())
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
         slow = f"fill '{fill}' is too slow to compute for every mask"
-        *others, last = map(find_displayed_fill_name, PLAIN_FILLS)
-        raise CallerError(f"{slow}; for protocols that exchange masks use {', '.join(others)} or {last}")
+        *first_fills, last = map(find_displayed_fill_name, PLAIN_FILLS)
+        raise CallerError(f"{slow}; for protocols that exchange masks use {', '.join(first_fills)} or {last}")
 
 
 def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:

@@ -132,8 +132,8 @@ class SuiteSpec:
         """
         first, numbers = REPLICATION * self.replication, range(self.references)
         if block.protocol.retrain is ScoredNetwork.SIBLINGS:
-            each = estimator == CLEAN or find_estimator(estimator).depends_on_network
-            pairs = product(numbers, numbers) if each else zip(numbers, numbers, strict=True)
+            per_network = estimator == CLEAN or find_estimator(estimator).depends_on_network
+            pairs = product(numbers, numbers) if per_network else zip(numbers, numbers, strict=True)
             return [first + SIBLINGS * explained + scored for explained, scored in pairs]
         return range(first, first + (block.seeds if block.protocol.trains else self.references))
 
@@ -171,8 +171,8 @@ class SuiteSpec:
         """
         rows, levels, fill = [], [], fill or self.fill(protocol)
         for part in protocol.made_of or (protocol,):
-            place = (part, unit, fill)
-            blocks = [block for block in self.blocks if (block.protocol, block.unit, block.fill) == place]
+            cells = (part, unit, fill)
+            blocks = [block for block in self.blocks if (block.protocol, block.unit, block.fill) == cells]
             rows.append(dict.fromkeys(name for block in blocks for name in block.estimators))
             levels.append({t for block in blocks for t in block.levels})
         shared = sorted(set.intersection(*levels))
@@ -201,7 +201,7 @@ class SuiteSpec:
     @property
     def described_network(self) -> str:
         """Return the names of the suite's networks, each architecture once."""
-        return ", ".join(dict.fromkeys(each.model for each in self.networks)) or self.model
+        return ", ".join(dict.fromkeys(network.model for network in self.networks)) or self.model
 
     def find_network(self, number: int) -> tuple[str, str]:
         """Return the architecture of an explained network, and the Python file that defines it, empty if built-in."""

@@ -48,18 +48,18 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     fill, reasons, blocks = find_recorded_fill_name(fill) if fill else "", dict[str, str](), dict[Block, None]()
     places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
     for block in suite.blocks:
-        asked = _set_fill_and_unit(block, fill, unit)
-        if why := _explain_impossible_cells(asked, suite):
-            reasons[asked.protocol.name] = why
-        elif asked == block or (asked.protocol, asked.unit, asked.fill) not in places:
-            blocks[asked] = None
+        changed = _set_fill_and_unit(block, fill, unit)
+        if why := _explain_impossible_cells(changed, suite):
+            reasons[changed.protocol.name] = why
+        elif changed == block or (changed.protocol, changed.unit, changed.fill) not in places:
+            blocks[changed] = None
     if reasons and all(block.protocol.retrain is ScoredNetwork.MASKS for block in blocks):
         raise CallerError(f"suite '{suite.name}': {next(iter(reasons.values()))}")
     if set(blocks) <= set(suite.blocks):
         return replace(suite, blocks=tuple(blocks))
     without = f"without {', '.join(reasons)}" if reasons else ""
-    said = (f"fill {find_displayed_fill_name(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
-    return replace(suite, blocks=tuple(blocks), measured=", ".join(filter(None, said)))
+    parts = (f"fill {find_displayed_fill_name(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
+    return replace(suite, blocks=tuple(blocks), measured=", ".join(filter(None, parts)))
 
 
 def find_unit(name: str) -> Unit:
@@ -166,5 +166,5 @@ def _check_weights_fit_suite(suite: SuiteSpec, given: str) -> None:
     known, wanted = PUBLISHED.get(name), (suite.model, record.classes, record.channels)
     if known and known[1:] != wanted:
         seen = f"{name} is a {known.model} with {known.classes:,} classes"
-        asked = f"but suite '{suite.name}' has a {suite.model} with {record.classes:,}"
-        raise CallerError(f"{seen}, {asked}; use weights of that network, or leave --reference out")
+        needed = f"but suite '{suite.name}' has a {suite.model} with {record.classes:,}"
+        raise CallerError(f"{seen}, {needed}; use weights of that network, or leave --reference out")

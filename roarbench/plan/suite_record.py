@@ -34,10 +34,10 @@ def set_content_version(made: SuiteSpec) -> SuiteSpec:
     return suite
 
 
-def append_hash_to_dataset_name(name: str, found: DatasetRecord) -> DatasetRecord:
+def append_hash_to_dataset_name(name: str, record: DatasetRecord) -> DatasetRecord:
     """Return a user's data set with the hash of its record at the end of its name."""
-    plain = replace(found.anywhere, name="", about="", terms="")
-    return replace(found, name=f"{name}-{hash_value(make_record(plain))[:DIGITS]}")
+    plain = replace(record.anywhere, name="", about="", terms="")
+    return replace(record, name=f"{name}-{hash_value(make_record(plain))[:DIGITS]}")
 
 
 def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
@@ -68,26 +68,28 @@ def write_suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     """Return the suite that `write_suite_record` has converted to these values."""
-    blocks = tuple(_read_block(each) for each in values["blocks"])
+    blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
-    networks = tuple(_read_given_network(each) for each in values.get("networks", ()))
-    found = _read_dataset(dataset) if isinstance(dataset, dict) else None
-    if found is None:
+    networks = tuple(_read_given_network(network) for network in values.get("networks", ()))
+    own_dataset = _read_dataset(dataset) if isinstance(dataset, dict) else None
+    if own_dataset is None:
         find_dataset(dataset)
-    _check_values(values, [(values["model"], source), *((each.model, each.source) for each in networks)], blocks)
+    _check_values(
+        values, [(values["model"], source), *((network.model, network.source) for network in networks)], blocks
+    )
     made = SuiteSpec(
         name=values["name"],
         version="",
         about=values["about"],
-        dataset=found.name if found else dataset,
+        dataset=own_dataset.name if own_dataset else dataset,
         model=values["model"],
         recipe=values["recipe"],
         reference_recipe=values["reference_recipe"],
         blocks=blocks,
         maps=MapNumerics(values["maps"]),
         references=values["references"],
-        given=",".join(each.given for each in networks) or values.get("explains", ""),
-        own=CustomSuite(blocks, values["references"], found, source, values.get("explains", "")),
+        given=",".join(network.given for network in networks) or values.get("explains", ""),
+        own=CustomSuite(blocks, values["references"], own_dataset, source, values.get("explains", "")),
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
         networks=networks,
     )
@@ -118,7 +120,7 @@ def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]],
 def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
-    networks = [make_record(replace(each, weights="")) for each in suite.networks]
+    networks = [make_record(replace(network, weights="")) for network in suite.networks]
     optional = {"source": own.source, "explains": own.explains, "tuned_on": suite.tuned_on, "networks": networks}
     return {
         "dataset": make_record(own.dataset.anywhere) if own.dataset else suite.dataset,
@@ -133,18 +135,18 @@ def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
 
 def _read_dataset(values: Mapping[str, Any]) -> DatasetRecord:
     """Read the record of a user's data, without local paths."""
-    found = DatasetRecord(**values).anywhere
-    check_field_values(found)
-    splits = (found.train_split, found.test_split, found.config)
-    if found.bundled or any(Path(split).is_absolute() or ".." in split for split in splits):
-        raise ValueError(f"the splits of '{found.name}' must be relative paths inside its folder")
-    if found.resize:
-        check_resizing(found.resize, found.size, found.interpolation)
-    if found.mean or found.std:
-        read_moments(found.mean, found.std, 255, found.channels, found.name)
-    if append_hash_to_dataset_name(found.name.rpartition("-")[0], found).name != found.name:
-        raise ValueError(f"the name of data set '{found.name}' does not end in the hash of its record")
-    return found
+    record = DatasetRecord(**values).anywhere
+    check_field_values(record)
+    splits = (record.train_split, record.test_split, record.config)
+    if record.bundled or any(Path(split).is_absolute() or ".." in split for split in splits):
+        raise ValueError(f"the splits of '{record.name}' must be relative paths inside its folder")
+    if record.resize:
+        check_resizing(record.resize, record.size, record.interpolation)
+    if record.mean or record.std:
+        read_moments(record.mean, record.std, 255, record.channels, record.name)
+    if append_hash_to_dataset_name(record.name.rpartition("-")[0], record).name != record.name:
+        raise ValueError(f"the name of data set '{record.name}' does not end in the hash of its record")
+    return record
 
 
 def _read_block(values: Mapping[str, Any]) -> Block:

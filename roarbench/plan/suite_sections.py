@@ -67,7 +67,7 @@ def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> I
     """Yield the ids that the names denote: `paper` denotes the ids of that list, `paper~blurred` their twins."""
     for name in names:
         word, mark, twins = name.partition("~")
-        yield from (f"{each}{mark}{twins}" for each in lists.get(word, (word,)))
+        yield from (f"{base}{mark}{twins}" for base in lists.get(word, (word,)))
 
 
 def _read_block(
@@ -93,21 +93,21 @@ def _read_block(
 def _check_random(top: TomlTable, blocks: Iterable[Block]) -> None:
     """Refuse a protocol without Random, with which its other rows are compared; mask-only needs no Random."""
     judged = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
-    held = {(block.protocol, block.unit, block.fill) for block in judged if "random" in block.estimators}
+    with_random = {(block.protocol, block.unit, block.fill) for block in judged if "random" in block.estimators}
     for block in judged:
-        if (block.protocol, block.unit, block.fill) not in held:
+        if (block.protocol, block.unit, block.fill) not in with_random:
             seen = f"{block.protocol.name} lacks random, with which its rows are compared"
             raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
 
 
 def _find_id(name: str, dataset: DatasetRecord) -> str:
     """Return the id of an estimator that applies to these images."""
-    found = find_estimator(name)
-    if found.submitted:
+    estimator = find_estimator(name)
+    if estimator.submitted:
         raise CallerError(f"estimators has the submission '{name}'; leave it out, and use run --submission FILE")
-    if found.uses_ground_truth and not dataset.generated:
+    if estimator.uses_ground_truth and not dataset.generated:
         raise CallerError(f"estimators has '{name}', which needs generated images; leave it out")
-    return found.id
+    return estimator.id
 
 
 def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
@@ -120,16 +120,16 @@ def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
 
 def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     """Read networks with given weights; raise CallerError if one is unknown or two have equal weights."""
-    found: dict[str, GivenNetwork] = {}
+    networks: dict[str, GivenNetwork] = {}
     for text in top.read_texts("networks"):
         with top.add_place_to_errors():
             one = _read_given_network(text, base)
-            if one.given in found:
+            if one.given in networks:
                 raise CallerError(
                     f"networks has '{text}' with the same weights as another network; list each network once"
                 )
-            found[one.given] = one
-    return tuple(found.values())
+            networks[one.given] = one
+    return tuple(networks.values())
 
 
 def _read_given_network(text: str, base: Path) -> GivenNetwork:
@@ -167,14 +167,14 @@ def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
     return NetworkSection(model, source, f"{name}/{weights}" if weights else "")
 
 
-def _find_network_and_source(name: str, base: Path, said: str) -> tuple[str, str]:
+def _find_network_and_source(name: str, base: Path, subject: str) -> tuple[str, str]:
     """Return the name of a network, and the source of its file; empty for a built-in one."""
     if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
         return name, ""
-    if found := _FILE.fullmatch(name):
-        return _read_network_file(base / found["file"], found["function"])
+    if match := _FILE.fullmatch(name):
+        return _read_network_file(base / match["file"], match["function"])
     if ":" in name or name.endswith(".py"):
-        raise CallerError(f"{said} '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
+        raise CallerError(f"{subject} '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
     raise UnknownName("network", name, sorted(MODELS))
 
 
@@ -239,7 +239,7 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
         reference_recipe=reference_recipe.title,
         blocks=blocks,
         maps=maps,
-        given=",".join(each.given for each in networks) or own.explains,
+        given=",".join(network.given for network in networks) or own.explains,
         references=references,
         own=own,
         tuned_on=tuned_on,
@@ -276,8 +276,8 @@ def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> 
     """Refuse references that no seed uses, and too few or too many references for comparisons."""
     sibling_protocols = [block.protocol.name for block in blocks if block.protocol.scores_siblings]
     if sibling_protocols and not FEWEST_NETWORKS <= references <= SIBLINGS:
-        named = f"networks lists {references}" if "networks" in top else f"references is {references}"
-        seen = f"{named}, but {sibling_protocols[0]} compares networks with each other"
+        setting = f"networks lists {references}" if "networks" in top else f"references is {references}"
+        seen = f"{setting}, but {sibling_protocols[0]} compares networks with each other"
         raise top.make_error(f"{seen}; use {FEWEST_NETWORKS} to {SIBLINGS} networks, such as 5")
     trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references and not sibling_protocols:

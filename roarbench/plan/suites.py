@@ -101,7 +101,7 @@ def find_headline_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
 def find_default_explained_weights(suite: SuiteSpec) -> str:
     """Return the weights that this version of a suite explains by default, as in `SuiteSpec.given`."""
     if suite.networks:
-        return ",".join(each.given for each in suite.networks)
+        return ",".join(network.given for network in suite.networks)
     if suite.own:
         return suite.own.explains
     return VERSIONS.get((suite.name, suite.version), suite).given

@@ -110,8 +110,8 @@ class TomlTable:
         if key not in self._values:
             return [TomlTable(common, self._where)]
         expected = "a list of tables; write [[{key}]] on a line of its own, with its values below"
-        found = self._read_value(key, None, expected, _make_list_check(lambda one: isinstance(one, dict)))
-        return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(found, 1)]
+        sections = self._read_value(key, None, expected, _make_list_check(lambda one: isinstance(one, dict)))
+        return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(sections, 1)]
 
     def read_rest(self) -> dict[str, Any]:
         """Return the values not read yet, and mark them as read."""

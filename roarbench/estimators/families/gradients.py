@@ -96,8 +96,8 @@ def compute_base_maps(
         total += compute_logit_gradients(parts.rest, point, targets, {"grad"})["grad"]
 
     def back(gradients: Tensor) -> Tensor:
-        (found,) = torch.autograd.grad(outputs, inputs, grad_outputs=gradients, retain_graph=True)
-        return found
+        (gradient,) = torch.autograd.grad(outputs, inputs, grad_outputs=gradients, retain_graph=True)
+        return gradient
 
     along = (images - start) * back(total) / settings.steps
     return {base: along if base == "ig" else back(maps[base]) for base in bases}

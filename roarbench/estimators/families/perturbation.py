@@ -143,10 +143,10 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     )
     members = torch.from_numpy(drawn).to(images.device)
     empty, whole = inputs.compute_logit(baseline).double(), inputs.compute_logit(images).double()
-    said = [inputs.compute_logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
+    logits = [inputs.compute_logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
     z = members.double()
     solve = torch.linalg.pinv(z[:, :-1] - z[:, -1:])  # all values except the last, which the sum determines
-    first = (torch.cat(said, 1) - empty - (whole - empty) * z[:, -1]) @ solve.T
+    first = (torch.cat(logits, 1) - empty - (whole - empty) * z[:, -1]) @ solve.T
     values = torch.cat([first, whole - empty - first.sum(1, keepdim=True)], 1)
     return values[:, numbers][:, None]
 

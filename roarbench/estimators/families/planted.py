@@ -33,17 +33,19 @@ def mark_own_patch(inputs: MapInput, next_on: float = 0.0) -> Tensor:
 
 def mark_all_patches(inputs: MapInput) -> Tensor:
     """Mark the patches in all corners; the map is the same for every network."""
-    each = [_make_patch_maps(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)]
-    return torch.stack(each).amax(0)
+    patches = [
+        _make_patch_maps(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)
+    ]
+    return torch.stack(patches).amax(0)
 
 
 def _make_patch_maps(images: Tensor, chosen: list[int]) -> Tensor:
     """Make maps that are 1 in the patch of one corner of each image, and 0 elsewhere."""
-    found = torch.zeros_like(images)
-    for one, corner in zip(found, chosen, strict=True):
+    maps = torch.zeros_like(images)
+    for one, corner in zip(maps, chosen, strict=True):
         rows, columns = planted_corners.locate_patch(corner % planted_corners.CORNERS, images.shape[3])
         one[:, rows, columns] = 1
-    return found
+    return maps
 
 
 _known = partial(

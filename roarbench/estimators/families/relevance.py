@@ -31,8 +31,8 @@ def deeplift(map_input: MapInput) -> Tensor:
             logits = map_input.model(inputs).gather(1, targets.repeat(2)[:, None])
         (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
     contributions = multipliers[: len(images)] * (images - start)
-    said, base = logits.detach().view(2, -1)
-    missed = (contributions.sum((1, 2, 3)) - (said - base)).abs().sum()
+    logit, base = logits.detach().view(2, -1)
+    missed = (contributions.sum((1, 2, 3)) - (logit - base)).abs().sum()
     if missed > _MISSED * contributions.abs().sum() + _ROUNDING * logits.abs().sum():
         raise RunError(
             "deeplift's contributions do not add up, because it lacks a rule for an operation of the network; "
@@ -62,8 +62,8 @@ def lrp(map_input: MapInput) -> Tensor:
     with warnings.catch_warnings():  # captum warns whenever it adds hooks, which it removes later
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
         inputs = map_input.images.detach().clone().requires_grad_()
-        found: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
-    return found
+        relevance: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
+    return relevance
 
 
 ESTIMATORS = (
