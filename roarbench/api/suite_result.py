@@ -127,7 +127,7 @@ class SuiteResult:
 
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
-            console.print(format_text(self.table(), _WIDTH), crop=False)
+            console.print(format_text(self.table(), _WIDTH, command=False), crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:

@@ -171,8 +171,8 @@ class Training:
         waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._list_generators()]
         # the compiler runs at the first step of each side, and a failure leaves the statistics of batch norm changed
         side = find_side_share(self._recipe, self.step, self.steps)
-        at_risk = self._compiles and side not in self._compiled
-        buffers = [buffer.clone() for buffer in self._model.buffers()] if at_risk else []
+        compiling = self._compiles and side not in self._compiled
+        buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()] if compiling else []
         try:
             self._do_step()
         except CompilerFailed:
@@ -186,7 +186,7 @@ class Training:
             return None
         self._rewind(waiting, drawn)
         if out_of_memory is None:
-            for buffer, saved in zip(self._model.buffers(), buffers, strict=at_risk):
+            for buffer, saved in buffers:
                 buffer.copy_(saved)
             return self._try_step()
         return out_of_memory

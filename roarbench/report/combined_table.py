@@ -18,7 +18,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
-from roarbench.report.table_notes import describe_shared_origin, list_table_doubts, write_remarks
+from roarbench.report.table_notes import PAGE, describe_shared_origin, list_table_doubts, write_remarks
 from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
@@ -98,15 +98,14 @@ class TwoQuestions:
             for label, rows in panels
         }
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return the definition of each gain, then doubts, then the intervals' scope, one line each."""
+    def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
+        """Return the definition of each gain, doubts, and the intervals' scope with the `source` of the rest."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.list_signs(name))
         return (
             *self._gains,
             *self._origin,
             *self._table_doubts,
-            f"{self._certainty}; {' '.join(signs) or 'more'}: --notes.",
+            f"{self._certainty}; {' '.join(signs) or 'more'}: {source}.",
         )
 
     @property
@@ -208,7 +207,7 @@ def render(table: SuiteTable | TwoQuestions, style: str, advice: str = "", notes
         return json.dumps(list_shared_values_by_table(table) | {"rows": nest_rows(table)}, indent=1)
     if style == "csv":
         return format_records_as_csv(flatten_rows(table)).rstrip("\n")
-    note_lines = table.all_notes if notes else table.notes
+    note_lines = table.all_notes if notes else table.summarize_notes()
     if style == "latex":
         sides = {heading: side[0] for heading, side in _SIDES.items()}
         return table_formats.format_latex_table(sides, table.rows, " ".join((f"{table.title}.", *note_lines)))
@@ -256,10 +255,15 @@ def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     return lines
 
 
-def format_text(table: SuiteTable | TwoQuestions, width: int, notes: bool = False) -> Table | Group:
-    """Format a table for a terminal of this width, in characters, with the short notes or all; no number is cut."""
+def format_text(
+    table: SuiteTable | TwoQuestions, width: int, notes: bool = False, command: bool = True
+) -> Table | Group:
+    """Format a table for a terminal of this width, in characters, with the short notes or all; no number is cut.
+
+    Short notes name the command line's option `--notes` if `command`.
+    """
     if isinstance(table, SuiteTable):
-        return table_formats.format_text(table, width, notes)
+        return table_formats.format_text(table, width, notes, command)
     texts = [i for i, side in enumerate(_SIDES.values()) if i and side == "left"]
     wrapped = wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
     shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_table_width(wrapped))
@@ -267,7 +271,8 @@ def format_text(table: SuiteTable | TwoQuestions, width: int, notes: bool = Fals
         shown.add_column(heading, justify=side, no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading
         shown.add_row(*(column[i] for column in wrapped), style="dim" if find_estimator(name).control else "")
-    note_lines = table.all_notes if notes else table.notes
+    short = table.summarize_notes() if command else table.summarize_notes(PAGE)
+    note_lines = table.all_notes if notes else short
     return Group(shown, *(Text(line, style="table.caption") for line in note_lines))
 
 
@@ -275,7 +280,7 @@ def format_html(table: SuiteTable | TwoQuestions) -> str:
     """Format a table as HTML with its title and short notes."""
     if isinstance(table, SuiteTable):
         return table_formats.format_html(table)
-    return table_formats.format_html_table(table.title, [*_SIDES.items()], table.rows, table.notes)
+    return table_formats.format_html_table(table.title, [*_SIDES.items()], table.rows, table.summarize_notes(PAGE))
 
 
 def format_markdown_rows(table: TwoQuestions) -> str:

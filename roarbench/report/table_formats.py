@@ -10,7 +10,7 @@ from rich.table import Table
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
-from roarbench.report.table_notes import summarize_notes, write_remarks
+from roarbench.report.table_notes import PAGE, summarize_notes, write_remarks
 from roarbench.report.table_values import format_csv, format_json
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import Row
@@ -66,14 +66,16 @@ def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False)
     return _format_latex(table, advice) if style == "latex" else _format_markdown(table, advice, notes)
 
 
-def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
+def format_text(table: SuiteTable, width: int, notes: bool = False, command: bool = True) -> Table:
     """Format the table for a terminal of this width, in characters; columns that do not fit are left out.
 
-    If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow.
+    If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow,
+    which name the command line's option `--notes` if `command`.
     """
     columns = list_columns(table)
     shown_columns = _choose_fitting(columns, width)
-    caption = "\n".join(_list_notes(table, columns, shown_columns) if notes else summarize_notes(table))
+    short = summarize_notes(table) if command else summarize_notes(table, PAGE)
+    caption = "\n".join(_list_notes(table, columns, shown_columns) if notes else short)
     shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     headings = [column.heading for column in shown_columns]
     texts = [i for i, column in enumerate(shown_columns) if column.justify == "left" and column.heading != "estimator"]
@@ -264,10 +266,10 @@ def _format_latex(table: SuiteTable, advice: str) -> str:
 
 
 def format_html(table: SuiteTable) -> str:
-    """Format the table as HTML with its title and short notes."""
+    """Format the table as HTML with its title and short notes, for notebooks."""
     columns = list_columns(table)
     headings = [(column.short, column.justify) for column in columns]
-    return format_html_table(_make_title(table), headings, _list_rows(columns), summarize_notes(table))
+    return format_html_table(_make_title(table), headings, _list_rows(columns), summarize_notes(table, PAGE))
 
 
 def format_html_table(

@@ -19,14 +19,15 @@ from roarbench.report.table import CONFUSED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
 from roarbench.text import SAME, capitalize, fit_on_one_line, format_count, format_interval, format_percent, list_some
 
+PAGE = "docs/how-it-works.md"
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: there are no gains and no ranks."
 
 
-def summarize_notes(table: SuiteTable) -> list[str]:
+def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}") -> list[str]:
     """Return the short notes below a table: three lines and the table's faults.
 
-    The lines define the gain, the intervals' scope, and where to find the rest. Doubts about the whole table and rows
+    The lines define the gain, the intervals' scope, and the `source` of the rest. Doubts about the whole table and rows
     without a rank are listed after the second line, one line each.
     """
     board, covers = table.board, table.board.covers
@@ -46,7 +47,7 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more are" if told else "More is"
     lines = list(filter(None, (gain, sure, describe_shared_origin(table), *list_table_doubts(table))))
-    return [*lines, f"{more} explained by table --notes and docs/how-it-works.md."]
+    return [*lines, f"{more} explained by {source}."]
 
 
 def list_table_doubts(table: SuiteTable) -> list[str]:

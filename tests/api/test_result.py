@@ -84,6 +84,8 @@ def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path,
     assert " mine (added) " in repr(result) and "@" not in repr(result) and ": ROAR" in repr(result)
     html = result._repr_html_()
     assert html.startswith('<img alt="curves" src="data:image/png;base64,') and html.count("<tr>") == 4
+    for shown in (repr(result), html):  # an option of the command line alone
+        assert "--notes" not in shown and "explained by docs/how-it-works.md." in " ".join(shown.split())
     result.plot(tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 1000
 

@@ -80,6 +80,7 @@ def test_what_is_not_run_is_told_from_what_is_missing(both):
     assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
     assert lines["ig"]["own_network_gain_high"] == "1.5"
     page = format_html(both)
+    assert "(!!): docs/how-it-works.md." in page and "--notes" not in printed(format_text(both, 80, command=False), 80)
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
     words = [text.get_text().strip() for axes in draw_gains(both.gains_by_axis_label).axes for text in axes.texts]
     with pytest.raises(CallerError, match="nothing to draw"):
@@ -89,13 +90,13 @@ def test_what_is_not_run_is_told_from_what_is_missing(both):
 
 def test_what_is_uncertain_is_said_in_the_last_line(both):
     once = replace(both, roar=replace(both.roar, board=replace(both.roar.board, covers=IntervalScope.NOTHING)))
-    assert once.notes[-1].startswith("One training per cell: no intervals for ROAR;")
+    assert once.summarize_notes()[-1].startswith("One training per cell: no intervals for ROAR;")
     assert [note.partition(" on ")[0] for note in both.all_notes[3:]] == ["ROAR", "Own-network gain"]
 
 
 def test_notes_fit_into_eighty_columns(both):
-    assert len(both.notes) == 3
-    assert max(map(len, both.notes)) <= 80
+    assert len(both.summarize_notes()) == 3
+    assert max(map(len, both.summarize_notes())) <= 80
 
 
 def test_suites_that_ask_both_questions_first():
