@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.inputs import move_to_model, to_tensor
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import check_map_shape, hash_images, rank_maps
+from roarbench.api.removal import check_map_shape, hash_images, rank_maps, split_into_batches
 from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
@@ -45,6 +45,11 @@ class ExplainedBatch(NamedTuple):
         """Return the batch with the explained network replaced by its copy in `networks`."""
         return self._replace(model=networks[self.number])
 
+    def select_rows(self, part: slice) -> "ExplainedBatch":
+        """Return the batch with some of its images."""
+        images, targets, rows, ids = (tensor[part] for tensor in (self.images, self.targets, self.rows, self.ids))
+        return self._replace(images=images, targets=targets, rows=rows, ids=ids)
+
 
 def ask_networks(networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> list[ExplainedBatch]:
     """Return the same batch for each network to explain, on the network's device."""
@@ -56,6 +61,12 @@ def ask_networks(networks: Sequence[nn.Module], images: Tensor, targets: Tensor,
 
 
 Explainer = Callable[[ExplainedBatch], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
+
+
+def _call_in_parts(call: Explainer, explained: ExplainedBatch) -> Tensor:
+    """Call a function of the user with as few images on a GPU as on a CPU, because it may pass many copies of each."""
+    parts = split_into_batches(explained.images)
+    return call(explained) if len(parts) == 1 else torch.cat([call(explained.select_rows(part)) for part in parts])
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ class ScoringRequest(NamedTuple):
         groups = [torch.from_numpy(np.flatnonzero(marked)) for marked in (self.agreed, ~self.agreed)]
         if not self.columns:
             del groups[1]
-        return [rows[part] for rows in groups if len(rows) for part in split_into_batches(self.pixels[rows])]
+        divided = ((rows, split_into_batches(self.pixels[rows], self.networks)) for rows in groups if len(rows))
+        return [rows[part] for rows, parts in divided for part in parts]
 
     def make_explained_batches(self, rows: Tensor) -> list[ExplainedBatch]:
         """Return a batch for the explained network, and for its siblings if all networks agree on its images."""

@@ -52,7 +52,10 @@ class NetworkThreads(NamedTuple):
         def work(networks: Sequence[nn.Module], part: slice) -> list[Tensor]:
             return [compute_logits(network, pixels[part]) for network in networks]
 
-        return [torch.cat(batches) for batches in zip(*self.map(work, split_into_batches(pixels)), strict=True)]
+        return [
+            torch.cat(batches)
+            for batches in zip(*self.map(work, split_into_batches(pixels, self.copies[0])), strict=True)
+        ]
 
     def map(self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of `work(networks, item)` in the order of the items.

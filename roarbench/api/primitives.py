@@ -284,11 +284,9 @@ def perturbation_curve(
     removed = (mark_removed(ranked, pixels.shape, t, order) for t in steps)
     with borrow_networks([model]):
         network = prepare_network(model, pixels)
+        parts = split_into_batches(pixels, [network])
         logits = torch.stack(
-            [
-                torch.cat([compute_logits(network, replace(part, mask[part])) for part in split_into_batches(pixels)])
-                for mask in removed
-            ]
+            [torch.cat([compute_logits(network, replace(part, mask[part])) for part in parts]) for mask in removed]
         )
     check_labels(classes, logits.shape[2])
     if logits.isnan().any():

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -21,9 +21,11 @@ from roarbench.compute.external_networks import (
     wrap_to_return_logits,
 )
 from roarbench.compute.network_checks import check_network, warn_of_sigmoid
+from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.devices import choose_float32_layout
 from roarbench.enums import Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
+from roarbench.estimators.engine import EXPLAINED
 from roarbench.plan.runs import find_recorded_fill_name
 from roarbench.plan.suite_options import find_unit
 from roarbench.text import describe_type
@@ -238,15 +240,27 @@ def warn_of_sigmoid_on_some(network: nn.Module, pixels: Tensor, name: str = "the
     return warn_of_sigmoid(network, move_to_model(network, some.clone()), name)
 
 
-def split_into_batches(pixels: Tensor) -> list[slice]:
-    """Divide images into batches to explain."""
+def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> list[slice]:
+    """Divide images into batches to explain; if all networks are on a GPU, the batches are as large as those of suites.
+
+    If memory runs out, `compute_importance_maps` halves a batch.
+    """
     size = max(1, _PIXELS // pixels[0, 0].numel())
+    if networks and all(map(_is_on_gpu, networks)):
+        size = max(size, EXPLAINED)
     return [slice(start, min(start + size, len(pixels))) for start in range(0, len(pixels), size)]
 
 
-def _split_for_scoring(images: Tensor) -> list[slice]:
-    """Divide images evenly into parts of one forward pass."""
+def _is_on_gpu(network: nn.Module) -> bool:
+    return any(weights.is_cuda for weights in network.parameters())
+
+
+def _split_for_scoring(images: Tensor, network: nn.Module) -> list[slice]:
+    """Divide images evenly into parts of one forward pass; on a GPU, into parts of the size of suites."""
     count = len(images)
+    if _is_on_gpu(network):
+        size = choose_scoring_batch_size(images.shape[3])
+        return [slice(start, start + size) for start in range(0, count, size)]
     parts = min(max(1, count * images[0, 0].numel() // _SCORED), count)
     return [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 
@@ -254,6 +268,6 @@ def _split_for_scoring(images: Tensor) -> list[slice]:
 def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
     """Compute a network's logits, float32 (n, classes), on the CPU."""
     with torch.inference_mode():
-        parts = (move_to_model(model, images[part]) for part in _split_for_scoring(images))
+        parts = (move_to_model(model, images[part]) for part in _split_for_scoring(images, model))
         fast = (part.contiguous(memory_format=choose_float32_layout(part.device)) for part in parts)
         return torch.cat([read_logits(model(part)).cpu().float() for part in fast])

@@ -5,10 +5,11 @@ import torch
 from torch import nn
 
 from roarbench.api import explainers
-from roarbench.api.explainers import ask_networks, read_explainers
+from roarbench.api.explainers import ExplainedBatch, ask_networks, read_explainers
 from roarbench.api.faithfulness_evaluation import check
 from roarbench.api.own_network_table import own_network_gain
 from roarbench.api.primitives import perturbation_curve
+from roarbench.api.removal import compute_logits, split_into_batches
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.trainings import network
 
@@ -23,6 +24,24 @@ def test_images_go_to_each_network_and_maps_are_made_there(monkeypatch):
         for place, asked in zip(("cpu", "cuda"), ask_networks(networks, images, numbers, numbers), strict=True):
             maps = found._make_maps(found.table.values(), asked)
             assert {each.device.type for each in (asked.images, asked.targets, *maps.values())} == {place}
+
+
+@pytest.mark.slow  # fake tensors import sympy
+def test_networks_on_a_gpu_get_the_batches_of_suites_and_functions_those_of_a_processor():
+    """At 224 pixels a processor explains two images at once and scores four."""
+    with fake_gpu():
+        images, scored = torch.zeros(70, 3, 224, 224), []
+        for model, explained, at_once in ((network(), [2] * 35, 5), (network().to(GPU), [64, 6], 32)):
+            parts = split_into_batches(images, [model])
+            assert [part.stop - part.start for part in parts] == explained
+            model.register_forward_hook(lambda module, inputs, logits: scored.append(len(logits)))
+            scored.clear()
+            compute_logits(model.eval(), images)
+            assert (max(scored), sum(scored)) == (at_once, 70)
+        asked = ExplainedBatch(0, model, images[:5], *(torch.arange(5) for _ in range(3)))
+        seen = []
+        maps = explainers._call_in_parts(lambda batch: seen.append(len(batch.ids)) or batch.images, asked)
+        assert (seen, tuple(maps.shape)) == ([2, 2, 1], (5, 3, 224, 224))
 
 
 class Looking(nn.Module):
