@@ -30,18 +30,18 @@ def advise(board: PairedBoard) -> Advice | None:
     roar, own = (question.answers for question in board.questions[:2])
     there = [(row, own[row.id].gain) for row in board.rows if row.passes and row.id in own]
     there = [(row, gain) for row, gain in there if own[row.id].kind == BEATS and gain.value is not None]
-    front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
-    for row, gain in sorted(there, key=lambda each: (each[0].passes, -(each[1].value or 0.0))):
+    front, rest, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
+    for row, gain in sorted(there, key=lambda pair: (pair[0].passes, -(pair[1].value or 0.0))):
         answer = roar.get(row.id)
         retrained = answer if answer and answer.gain.value is not None else None
-        found = AdvisedRow(row, gain, retrained, certain=gain.low is not None and gain.low > best)
+        advised = AdvisedRow(row, gain, retrained, certain=gain.low is not None and gain.low > best)
         if gain.value is not None and gain.value > best:
             best = gain.value
-            front.append(found)
+            front.append(advised)
         else:
-            others.append(found)
+            rest.append(advised)
     if not front:
         return None
     reached = front[-1].gain.low or 0.0
-    near = [each for each in others if each.gain.high is not None and each.gain.high >= reached]
-    return Advice(board.slug, board.title, front, sorted(near, key=lambda each: -(each.gain.value or 0.0)))
+    near = [choice for choice in rest if choice.gain.high is not None and choice.gain.high >= reached]
+    return Advice(board.slug, board.title, front, sorted(near, key=lambda choice: -(choice.gain.value or 0.0)))

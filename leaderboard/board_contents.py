@@ -143,7 +143,7 @@ class BoardContents:
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return the colour classes with their texts under this protocol."""
         words, there = NETWORK_KINDS if self.protocol.scores_siblings else KINDS, {row.kind for row in self.rows}
-        return [(kind, said) for kind, said in words.items() if kind in there]
+        return [(kind, meaning) for kind, meaning in words.items() if kind in there]
 
     @property
     def by_id(self) -> Mapping[str, BoardRow]:

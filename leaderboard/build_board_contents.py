@@ -76,15 +76,15 @@ def make_board_contents(
 
 
 def _write_network_headline(table: SuiteTable) -> str:
-    said = write_own_network_headline(table.rows, table.suite_results.suite.entered)
-    return f"{said}." if said and table.board.protocol.scores_siblings else ""
+    headline = write_own_network_headline(table.rows, table.suite_results.suite.entered)
+    return f"{headline}." if headline and table.board.protocol.scores_siblings else ""
 
 
 def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:
     return {row.estimator: row.place for row in table.rows if row.place}
 
 
-def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: int) -> tuple[str, ...]:
+def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: int) -> tuple[str, ...]:
     """Return facts about a table: protocol, rows, images, networks and date."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record, controls = suite.dataset_record, [name for name in names if find_estimator_or_placeholder(name).control]
@@ -93,18 +93,18 @@ def list_facts(table: SuiteTable, names: Collection[str], asked: str, images: in
     estimators = len(names) - len(controls) - len(entered)
     counts = (estimators, "estimator"), (len(entered), kind), (len(controls), "control")
     newest = max((result.created for result in results.results.values()), default=None)
-    found = (
-        asked,
+    facts = (
+        measure,
         make_plain(suite.dataset) if record.tabular else f"{make_plain(suite.dataset)}, {record.size} px",
         format_count(board.references, f"{make_plain(suite.described_network)} network")
         if board.references
         else make_plain(suite.described_network),
         format_count(images, "test image"),
-        ", ".join(format_count(n, what) for n, what in counts if n),
+        ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
         "imported, not reproduced here" if table.self_reported else "",
     )
-    return tuple(filter(None, found))
+    return tuple(filter(None, facts))
 
 
 def describe_estimator(suite_results: SuiteResults, name: str) -> str:
@@ -119,8 +119,8 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
         return
     lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
-    if said := make_plain(table.inconsistent.get(row.estimator, ""), LONGEST) or next(lacking, chance):
-        yield Doubt("no rank", f"No rank: {said}.")
+    if reason := make_plain(table.inconsistent.get(row.estimator, ""), LONGEST) or next(lacking, chance):
+        yield Doubt("no rank", f"No rank: {reason}.")
 
 
 def _list_doubts(evidence: Evidence, table: SuiteTable, row: Row) -> Iterator[Doubt]:

@@ -100,8 +100,8 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
 def _refuse_none(boards: Sized, selection: Selection) -> None:
     if any(selection) and not boards:
         options = zip(("--data", "--reference"), selection, strict=True)
-        asked = " and ".join(f"{option} {value}" for option, value in options if value)
-        raise CallerError(f"this store has no board for {asked}; without it, the leaderboard shows all boards")
+        options_given = " and ".join(f"{option} {value}" for option, value in options if value)
+        raise CallerError(f"this store has no board for {options_given}; without it, the leaderboard shows all boards")
 
 
 def _require_package(package: str) -> None:

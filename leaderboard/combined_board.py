@@ -105,10 +105,10 @@ class PairedBoard:
 def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None) -> PairedBoard:
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
     results = both.roar.suite_results
-    asked = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
+    questions = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
     listed = dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())])
-    names = [name for name in listed if any(name in question.answers for question in asked)]
-    gains = capitalize(" and ".join(each.gain for each in asked))
+    names = [name for name in listed if any(name in question.answers for question in questions)]
+    gains = capitalize(" and ".join(question.gain for question in questions))
     features = prod(results.suite.dataset_record.shape)
     return PairedBoard(
         slug=make_slug(results),
@@ -116,7 +116,7 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
         headline=write_combined_headline(both.own.rows, both.roar.rows, results.suite.entered, both.roar.level_words),
         facts=list_facts(both.own, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the first two notes define the gains, as the page does
-        questions=tuple(asked),
+        questions=tuple(questions),
         rows=tuple(_make_named_row(results, name, features) for name in names),
     )
 
@@ -158,8 +158,8 @@ def _name_gain(gain: str, table: SuiteTable) -> str:
 
 
 def _make_matched_gain_question(board: BoardContents) -> Question:
-    found = {row.id: Answer(row.value, row.kind, row.words) for row in board.rows}
-    return Question(board.protocol, board.protocol.gain, "Does the map show evidence in the image?", KINDS, found)
+    answers = {row.id: Answer(row.value, row.kind, row.words) for row in board.rows}
+    return Question(board.protocol, board.protocol.gain, "Does the map show evidence in the image?", KINDS, answers)
 
 
 def _make_roar_answer(row: Row) -> Answer:

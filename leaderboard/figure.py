@@ -41,24 +41,24 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
         for row in board.rows
         if row.estimator == estimator or find_estimator_or_placeholder(row.estimator).is_model_free
     ]
-    found = {
+    all_curves = {
         row.estimator: [(t, at.in_points) for t, at in board.make_accuracy_or_gain_curve(row).items()] for row in rows
     }
-    curves = {name: curve for name, curve in found.items() if all(at.value is not None for _, at in curve)}
+    curves = {name: curve for name, curve in all_curves.items() if all(at.value is not None for _, at in curve)}
     if estimator not in curves:
         return None
     own = curves.pop(estimator)
     drawn = [*curves.values(), own]
     ends = [end for curve in drawn for _, at in curve for end in at if end is not None]
     form = format_signed if gains else "{:.1f}".format
-    said = ", ".join(f"t = {t:g}: {format_interval(at, form)}" for t, at in own[1:])
+    values = ", ".join(f"t = {t:g}: {format_interval(at, form)}" for t, at in own[1:])
     alone = f"; measured only at t = {board.levels[0]:g}" if len(board.levels) == 1 else ""
     return Figure(
         f"{board.protocol.curve_axis}{'' if gains else ', %'}{alone}",
         drawn,
         make_linear_axis(ends if gains else [*ends, 100.0]),
         gains,
-        f"{find_display_name(estimator).name} by fraction removed: {said}. Grey: the controls.",
+        f"{find_display_name(estimator).name} by fraction removed: {values}. Grey: the controls.",
     )
 
 
@@ -67,8 +67,8 @@ def draw_preview_card(board: BoardContents, heading: str) -> bytes:
     picture = Image.new("RGB", _SIZE, "white")
     draw = ImageDraw.Draw(picture)
 
-    def write(place: tuple[int, int], text: str, colour: str, size: int) -> None:
-        draw.text(place, text.translate(_LACKING), colour, ImageFont.load_default(size))
+    def write(position: tuple[int, int], text: str, colour: str, size: int) -> None:
+        draw.text(position, text.translate(_LACKING), colour, ImageFont.load_default(size))
 
     def across(value: float) -> int:
         return round(_LEFT + (_RIGHT - _LEFT) * board.axis.at(value) / 100)

@@ -60,18 +60,18 @@ def read_cached_page(shown: ShownStore) -> Page | None:
     if judged.is_set():
         return None
     try:
-        kept = json.loads(find_cache_file(shown).read_text("utf-8"))
+        cached = json.loads(find_cache_file(shown).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    if kept.get("code") != read_code_version():
+    if cached.get("code") != read_code_version():
         return None
-    page = Page(**kept["page"])
-    if kept["files"] and kept["files"] == sign_files(shown.url):
+    page = Page(**cached["page"])
+    if cached["files"] and cached["files"] == sign_files(shown.url):
         return page
     from roarbench.store.results import ResultsStore
 
     with ResultsStore.open(shown.url, read_only=True) as results:
-        return page if kept["state"] == results.read_state() else None
+        return page if cached["state"] == results.read_state() else None
 
 
 def cache_page(shown: ShownStore, files: str, state: str, page: Page) -> None:
@@ -101,18 +101,18 @@ def sign_files(url: str) -> str:
     Empty for another database, and for `SETTLED` seconds after a write: a second write at the same moment would leave
     both values as they are.
     """
-    head, mark, place = url.partition(_SQLITE)
+    head, mark, location = url.partition(_SQLITE)
     if head or not mark:
         return ""
-    path = unquote(place.partition("?")[0])
+    path = unquote(location.partition("?")[0])
     try:
         file = Path(path).stat()
     except OSError:
         return ""
-    found = [file]
+    files = [file]
     with suppress(OSError):
         log = Path(f"{path}-wal").stat()
-        found += [log] if log.st_size else []  # a reader makes an empty log
-    if time.time() - max(each.st_mtime for each in found) < SETTLED:
+        files += [log] if log.st_size else []  # a reader makes an empty log
+    if time.time() - max(status.st_mtime for status in files) < SETTLED:
         return ""
-    return " ".join(f"{each.st_ino} {each.st_size} {each.st_mtime_ns}" for each in found)
+    return " ".join(f"{status.st_ino} {status.st_size} {status.st_mtime_ns}" for status in files)

@@ -116,16 +116,18 @@ def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> s
     winners = [row for row in rows if row.kind == BEATS]
     if not winners:
         return ""
-    named = _list_names(winners) if len(winners) <= 3 else str(len(winners))
+    named_winners = _list_names(winners) if len(winners) <= 3 else str(len(winners))
     beats = f"beat{'s' * (len(winners) == 1)} {controls}"
     if len(rows) == 1:
-        return f"{named}, {'a submission' if rows[0].detail == 'submission' else 'added to the suite'}, {beats}."
-    return f"Of {len(rows)} rows added to the suite, each judged alone, {named} {beats}."
+        return (
+            f"{named_winners}, {'a submission' if rows[0].detail == 'submission' else 'added to the suite'}, {beats}."
+        )
+    return f"Of {len(rows)} rows added to the suite, each judged alone, {named_winners} {beats}."
 
 
 def _list_names(rows: Sequence[BoardRow]) -> str:
-    *others, last = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
-    return f"{', '.join(others)} and {last}" if others else last
+    *first_names, last = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
+    return f"{', '.join(first_names)} and {last}" if first_names else last
 
 
 def _describe_roar_best(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:

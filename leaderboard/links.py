@@ -44,7 +44,7 @@ class Site:
     def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:
         self.views, self.known, self.live = views, known, live
         self.files: dict[str, bytes] = {}
-        self._names = {each: make_file_name(each) for each in known} | dict.fromkeys(known[:1], "index.html")
+        self._names = {address: make_file_name(address) for address in known} | dict.fromkeys(known[:1], "index.html")
 
     def at(self, page: Address) -> str:
         """Return the link to a page; empty if there is none."""

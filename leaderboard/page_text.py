@@ -38,6 +38,6 @@ def make_slug(suite_results: SuiteResults) -> str:
     the suite's own.
     """
     small = f"-small-{suite_results.limit}" if suite_results.limit else ""
-    asked = "".join(f"-{word.strip('-')}" for word in suite_results.options)
-    whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{asked}"
+    options = "".join(f"-{word.strip('-')}" for word in suite_results.options)
+    whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{options}"
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)

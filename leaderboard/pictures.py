@@ -71,14 +71,14 @@ def find_pictures_file(results: SuiteResults, folder: Path) -> Path:
     return folder / "pictures" / f"{make_slug(results)}-{results.data[:12]}.zip"
 
 
-def save_pictures(found: Pictures, path: Path) -> None:
+def save_pictures(pictures: Pictures, path: Path) -> None:
     """Save pictures into a file for a store without images and rankings."""
-    about = {name: getattr(found, name) for name in ("numbers", "rule", "level", "kinds", "side", "rows", "seconds")}
+    about = {name: getattr(pictures, name) for name in ("numbers", "rule", "level", "kinds", "side", "rows", "seconds")}
     path.parent.mkdir(parents=True, exist_ok=True)
     with ZipFile(path, "w") as file:
-        file.writestr("about.json", json.dumps(about | {"seconds": dict(found.seconds)}))
-        for at, name in enumerate(("", *found.rows)):
-            file.writestr(f"{at}.webp", found.sheet(name))
+        file.writestr("about.json", json.dumps(about | {"seconds": dict(pictures.seconds)}))
+        for at, name in enumerate(("", *pictures.rows)):
+            file.writestr(f"{at}.webp", pictures.sheet(name))
 
 
 def _read_file(path: Path) -> Pictures:
@@ -107,9 +107,9 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
         return None
     levels = results.list_levels(protocol, unit)
     siblings = _open_rankings(results, images, unit, workspace, number=1)[0] if protocol.scores_siblings else {}
-    others = ["matched", "other"] if protocol.paired else []
-    others += ["sibling"] if protocol.scores_siblings and siblings.keys() >= ranked.keys() else []
-    level, kinds = levels[len(levels) // 2], ("map", "own", *others)
+    other_kinds = ["matched", "other"] if protocol.paired else []
+    other_kinds += ["sibling"] if protocol.scores_siblings and siblings.keys() >= ranked.keys() else []
+    level, kinds = levels[len(levels) // 2], ("map", "own", *other_kinds)
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # open pages are rendered repeatedly
@@ -123,8 +123,10 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
 
-    images_of = {name: sum(int(file["images"]) for file in found.files.values()) for name, found in ranked.items()}
-    seconds = {name: 1000 * found.seconds / images_of[name] for name, found in ranked.items()}
+    images_of = {
+        name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()
+    }
+    seconds = {name: 1000 * rankings.seconds / images_of[name] for name, rankings in ranked.items()}
     side = images.record.size
     return Pictures(tuple(numbers.tolist()), rule, level, kinds, side, tuple(ranked), damaged, seconds, sheet)
 
@@ -215,9 +217,9 @@ def _open_rankings(
     for name in results.suite.ranked_estimators:
         spec = make_ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
         both = replace(spec, splits=tuple(Split))  # suites that train with this row rank training images too
-        for each in filter(store.has, (spec, both)):
+        for wanted_spec in filter(store.has, (spec, both)):
             try:
-                ranked.setdefault(name, store.open(each))
+                ranked.setdefault(name, store.open(wanted_spec))
             except StoreError:
                 damaged.append(name)
     return ranked, tuple(dict.fromkeys(damaged))

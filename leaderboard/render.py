@@ -43,7 +43,7 @@ def render_page(site: Site, at: Address) -> Page:
     """
     if at.page not in PAGES:
         raise PageNotFound(f"There is no page {make_plain(at.page, 40)!r} here.")
-    there = {each.page for each in site.known}
+    there = {address.page for address in site.known}
     nav = [(name, label, _make_link(name, site, at)) for name, (label, _) in PAGES.items() if label and name in there]
     suite = at.suite or next(iter(site.views), "")
     fields = PAGES[at.page][1](site, at)
@@ -102,17 +102,17 @@ def list_addresses(views: Views) -> list[Address]:
         for view, protocol in shown
         for unit in view.results.list_units(protocol)
     ]
-    found = list(dict.fromkeys([*(make_address("board", view.slug) for view in suites), *single]))
+    addresses = list(dict.fromkeys([*(make_address("board", view.slug) for view in suites), *single]))
     if sum(view.results.has_rows for view in suites) > 1:
-        found.append(make_address("suites"))
+        addresses.append(make_address("suites"))
     if trust.find_suites_with_paper_protocols(views):
-        found.append(make_address("claims"))
+        addresses.append(make_address("claims"))
     names = (name for view in suites for name in view.results.suite.ranked_estimators)
-    found += [make_address("method", estimator=name) for name in dict.fromkeys(names)]
-    found += [make_address("images", view.slug) for view in suites if view.pictures]
-    found += [make_address("compare", view.slug) for view in suites if compare.has_two_rows(view)]
+    addresses += [make_address("method", estimator=name) for name in dict.fromkeys(names)]
+    addresses += [make_address("images", view.slug) for view in suites if view.pictures]
+    addresses += [make_address("compare", view.slug) for view in suites if compare.has_two_rows(view)]
     return [
-        *found,
+        *addresses,
         make_address("trust"),
         make_address("submit"),
         *(make_address("cite", view.slug) for view in suites),
@@ -147,8 +147,8 @@ def export_site(views: Views, folder: Path) -> int:
 
 def _make_link(page: str, site: Site, at: Address) -> str:
     """Return the link to a page, for the current suite if the page depends on one."""
-    found = [each for each in site.known if each.page == page]
-    return site.at(next((each for each in found if each == Address(page, at.suite)), found[0]))
+    addresses = [address for address in site.known if address.page == page]
+    return site.at(next((address for address in addresses if address == Address(page, at.suite)), addresses[0]))
 
 
 @cache
@@ -164,7 +164,7 @@ def load_templates() -> Environment:
         "typeset": typeset,
         "inline": lambda svg: make_data_uri("image/svg+xml", svg.encode()),
         "number": lambda value, plus=True: (format_signed(value) if plus else f"{value:.1f}").replace("-", "−"),
-        "place": lambda place: format_rank(place).replace("-", "–"),
+        "place": lambda interval: format_rank(interval).replace("-", "–"),
         "tick": lambda value, plus: f"{value:{'+' if plus and value else ''}g}".replace("-", "−"),
     }
     return made

@@ -56,27 +56,27 @@ class Scatter(NamedTuple):
 
 def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
     """Build the plot of some boards; None if no row has both gains."""
-    found, rows = list[RowWithBothGains](), 0
+    points, rows = list[RowWithBothGains](), 0
     for number, board in enumerate(boards):
         roar, own = (question.answers for question in board.questions[:2])
         rows += len(board.rows)
         for row in board.rows:
             one, other = roar.get(row.id), own.get(row.id)
             if one and other and None not in (one.gain.value, other.gain.value):
-                found.append(
+                points.append(
                     RowWithBothGains(" ".join(filter(None, row[1:3])), row.control, number, one.gain, other.gain)
                 )
-    if not found:
+    if not points:
         return None
-    across, down = (_make_axis(each.roar for each in found), _make_axis(each.own for each in found))
-    said = "; ".join(f"{each.name} {format_interval(each.roar)} and {format_interval(each.own)}" for each in found)
-    missing = rows - len(found)
+    across, down = (_make_axis(row.roar for row in points), _make_axis(row.own for row in points))
+    values = "; ".join(f"{row.name} {format_interval(row.roar)} and {format_interval(row.own)}" for row in points)
+    missing = rows - len(points)
     return Scatter(
         [board.title for board in boards],
-        _place_labels(found, across, down),
+        _place_labels(points, across, down),
         across,
         down,
-        f"ROAR gain and own-network gain in points: {said}.",
+        f"ROAR gain and own-network gain in points: {values}.",
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )
@@ -94,15 +94,15 @@ def _compute_y(axis: Axis, value: float) -> float:
     return round(_HEIGHT * (1 - axis.at(value) / 100), 1)
 
 
-def _place_labels(found: Sequence[RowWithBothGains], across: Axis, down: Axis) -> list[Dot]:
+def _place_labels(points: Sequence[RowWithBothGains], across: Axis, down: Axis) -> list[Dot]:
     """Place each label beside its point, shifted up or down if another label is in the way."""
     dots = list[Dot]()
-    for each in sorted(found, key=lambda each: -(each.own.value or 0.0)):
-        x, y = _compute_x(across, each.roar.value or 0.0), _compute_y(down, each.own.value or 0.0) - 6
-        width = _LETTER * len(each.name)
+    for point in sorted(points, key=lambda point: -(point.own.value or 0.0)):
+        x, y = _compute_x(across, point.roar.value or 0.0), _compute_y(down, point.own.value or 0.0) - 6
+        width = _LETTER * len(point.name)
         x = x + 8 if x + width < _WIDTH else x - 8 - width
         taken = [(*dot.label, _LETTER * len(dot.name)) for dot in dots]
         beside = [top - y for left, top, wide in taken if left < x + width and x < left + wide]
         y += next(step for step in _STEPS if all(abs(other - step) >= _LINE for other in beside))
-        dots.append(Dot(*each, (round(x, 1), round(y, 1))))
+        dots.append(Dot(*point, (round(x, 1), round(y, 1))))
     return dots

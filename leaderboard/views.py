@@ -166,8 +166,8 @@ class SuiteView:
     def siblings(self) -> list["SuiteView"]:
         """Return the other suites on the same images and network."""
         like = (self.results.data, self.results.suite.model, self.results.limit)
-        others = (view for view in self.beside().values() if view is not self)
-        return [v for v in others if (v.results.data, v.results.suite.model, v.results.limit) == like]
+        other_views = (view for view in self.beside().values() if view is not self)
+        return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]
 
     @property
     def roar(self) -> SuiteTable | None:
@@ -221,11 +221,11 @@ class LiveStore:
             state = self._store.read_state()
             if state != self.state:
                 order = list_suites_in_order(self._store)
-                asked = self._select_needed(order) if first_page_only else order
-                self._read = {suite: self._read_if_changed(suite) for suite in asked}
-                found = [view for _, views in self._read.values() for view in views]
-                self._views = {view.slug: view for view in sorted(found, key=lambda view: make_sort_key(view.results))}
-                self.state = state if len(asked) == len(order) else ""
+                needed = self._select_needed(order) if first_page_only else order
+                self._read = {suite: self._read_if_changed(suite) for suite in needed}
+                read = [view for _, views in self._read.values() for view in views]
+                self._views = {view.slug: view for view in sorted(read, key=lambda view: make_sort_key(view.results))}
+                self.state = state if len(needed) == len(order) else ""
             return self._views
 
     def _select_needed(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
@@ -247,8 +247,8 @@ class LiveStore:
         stamp = self._store.make_stamp(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
-        found = read_suite(self._store, suite, self._folder, self._selection)
-        return stamp, [SuiteView(each, self._folder, lambda: self._views, self._store) for each in found]
+        read = read_suite(self._store, suite, self._folder, self._selection)
+        return stamp, [SuiteView(results, self._folder, lambda: self._views, self._store) for results in read]
 
     def keep_ready(self) -> None:
         """Compute pages in advance, forever: the first boards, then those of every suite after a visit or a pause."""
@@ -278,9 +278,9 @@ def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
     """
     listed, there = list(SUITES), store.list_datasets_and_networks()
     order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
-    named = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
-    found = [*named, *reversed(read_suites(store.database))]
-    return [suite for suite in found if (suite.dataset, suite.model) in there]
+    built_in = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
+    all_suites = [*built_in, *reversed(read_suites(store.database))]
+    return [suite for suite in all_suites if (suite.dataset, suite.model) in there]
 
 
 def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
@@ -303,12 +303,16 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     """
     notes = list_image_notes(store, folder, suite.dataset)
     versions = collect_results_by_images_and_weights(add_stored_submissions(suite, store), store, notes)
-    found = [drop_idle_submissions(each, suite, store) for each in versions if matches_query(each, *selection, notes)]
+    matching = [
+        drop_idle_submissions(results, suite, store)
+        for results in versions
+        if matches_query(results, *selection, notes)
+    ]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
-        keep_run_levels(add_prediction_stability_and_ties(each, folder))
-        for each in found
-        if (each.complete and newest) or not has_only_shared_runs(each, store)
+        keep_run_levels(add_prediction_stability_and_ties(results, folder))
+        for results in matching
+        if (results.complete and newest) or not has_only_shared_runs(results, store)
     ]
 
 

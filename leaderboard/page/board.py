@@ -26,8 +26,8 @@ Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current o
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board, without defaults."""
     other = "" if protocol == view.default_protocol and not view.is_combined else protocol.name
-    named = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
-    return make_address("board", view.slug, protocol=other, unit=named, level=level)
+    unit_text = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
+    return make_address("board", view.slug, protocol=other, unit=unit_text, level=level)
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     if view.paired and not at.choices:
         return _describe_both(site, view, view.paired)
     live = site.live
-    protocol = SHOWN[_choose_option(view, at, "protocol", [each.name for each in view.protocols])]
+    protocol = SHOWN[_choose_option(view, at, "protocol", [shown.name for shown in view.protocols])]
     unit = Unit(_choose_option(view, at, "unit", view.results.list_units(protocol)))
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
     level = _choose_option(view, at, "level", ["", *measured])
@@ -55,7 +55,10 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
         "tabs": list(_make_protocol_tabs(site, view, protocol)),
-        "units": [(str(each), site.at(find_board_address(view, protocol, each)), each == unit) for each in units],
+        "units": [
+            (str(other_unit), site.at(find_board_address(view, protocol, other_unit)), other_unit == unit)
+            for other_unit in units
+        ],
         "levels": [
             (
                 f"{float(t):.0%} removed" if t else "all levels",
@@ -97,12 +100,12 @@ def _make_suite_tabs(site: Site, shown: SuiteView) -> list[Tab]:
     return [(make_plain(view.title, 80), site.to("board", view.slug), view is shown) for view in views]
 
 
-def _choose_option(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
+def _choose_option(view: SuiteView, at: Address, option: str, there: Iterable[str]) -> str:
     """Return the chosen option, or the first option if none is chosen."""
     has = list(there)
-    name = at.get_choice(what) or has[0]
+    name = at.get_choice(option) or has[0]
     if name not in has:
-        raise PageNotFound(f"There is no {what} {make_plain(name, 40)!r} in {view.title}.")
+        raise PageNotFound(f"There is no {option} {make_plain(name, 40)!r} in {view.title}.")
     return name
 
 
@@ -125,18 +128,19 @@ def _make_protocol_tabs(site: Site, view: SuiteView, shown: Protocol | None) -> 
     """
     if view.is_combined:
         yield BOTH, site.to("board", view.slug), shown is None
-    others = {
+    elsewhere = {
         protocol: other
         for other in reversed(view.siblings)
         for protocol in find_headline_protocols(other.results.suite)
         if other.results.suite.name != view.results.suite.name and protocol in other.protocols
     }
-    found = others | dict.fromkeys(view.protocols, view)
-    order = dict.fromkeys((*view.protocols, *others))
+    view_of = elsewhere | dict.fromkeys(view.protocols, view)
+    order = dict.fromkeys((*view.protocols, *elsewhere))
     for protocol in sorted(
-        order, key=lambda each: (each != view.default_protocol, each != ROAR, found[each] is not view)
+        order,
+        key=lambda tab: (tab != view.default_protocol, tab != ROAR, view_of[tab] is not view),
     ):
-        whose = found[protocol]
+        whose = view_of[protocol]
         label = whose.get_tab(protocol) + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
         yield label, site.at(find_board_address(whose, protocol)), whose is view and protocol == shown
 
@@ -145,9 +149,9 @@ def list_key_entries(board: BoardContents) -> Iterator[str]:
     """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, if the board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
-        place = format_rank(ranges[0]._replace(added=False)).replace("-", "–")
+        rank = format_rank(ranges[0]._replace(added=False)).replace("-", "–")
         yield (
-            f"Place {place}: the true place is in this range, with 95 % confidence for all rows at once. Ranges may "
+            f"Place {rank}: the true place is in this range, with 95 % confidence for all rows at once. Ranges may "
             "overlap although a verdict, which compares a row only with the controls, is significant."
         )
     if any(row.added for row in board.rows):

@@ -25,16 +25,16 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of a suite's page: the requested pair, or the best row beside some others."""
     view = site.view(at)
     rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
-    pairs = [(each, _make_sheets(site, view, each)) for each in _choose_pairs(view, at, rows)]
+    pairs = [(pair, _make_sheets(site, view, pair)) for pair in _choose_pairs(view, at, rows)]
     return {
         "view": view,
         "found": [
             (
-                each,
-                compare_rows(view.evidence, view.default_protocol, view.evidence.unit, each[0].id, each[1].id),
+                pair,
+                compare_rows(view.evidence, view.default_protocol, view.evidence.unit, pair[0].id, pair[1].id),
                 sheets,
             )
-            for each, sheets in pairs
+            for pair, sheets in pairs
         ],
         "rows": rows.values(),
         "photos": images.find_photos_address(site, view) if any(sheets for _, sheets in pairs) else "",
@@ -48,9 +48,9 @@ def _choose_pairs(view: SuiteView, at: Address, rows: dict[str, BoardRow]) -> It
             raise PageNotFound(f"There is no row {make_plain(name, 60)!r} with a gain in {make_plain(view.title)}.")
     asking = [name for name, row in rows.items() if not row.control]
     control = [view.board.best.id] if view.board.best else []
-    found = [rows[name] for name in dict.fromkeys([*names, *asking[:_PAIRS], *control, *rows])]
-    for row in found[1 : 2 if len(names) > 1 else 1 + _PAIRS]:
-        yield found[0], row
+    chosen = [rows[name] for name in dict.fromkeys([*names, *asking[:_PAIRS], *control, *rows])]
+    for row in chosen[1 : 2 if len(names) > 1 else 1 + _PAIRS]:
+        yield chosen[0], row
 
 
 def _make_sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
@@ -58,7 +58,7 @@ def _make_sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None
     sheets, answers = zip(*(images.find_sheet(site, view, row.id) for row in rows), strict=True)
-    left = [second - first for first, second in zip(*(each.own for each in answers), strict=True)]
+    left = [second - first for first, second in zip(*(counts.own for counts in answers), strict=True)]
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]
     lines = [

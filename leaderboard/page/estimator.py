@@ -36,8 +36,8 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     views = [view for view in site.views.values() if name in view.results.suite.ranked_estimators]
     if not views:
         raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
-    found = [(view, board, board.by_id[name]) for view in views for board in _select_boards(view, name)]
-    view, board, row = next((each for each in found if each[2].value.value is not None), found[0])
+    boards = [(view, board, board.by_id[name]) for view in views for board in _select_boards(view, name)]
+    view, board, row = next((entry for entry in boards if entry[2].value.value is not None), boards[0])
     commands = defaultdict[str, list[str]](list)
     for other in views:
         commands[make_repeat_command(other.results, name)].append(make_plain(other.title))
@@ -49,26 +49,26 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
         ),
         "verdict": typeset(_describe_verdict(views, board, row)),
-        "both": explain_disagreement(found),
+        "both": explain_disagreement(boards),
         "verdicts": [
             (
                 (site.at(find_board_address(view, board.protocol)), make_plain(view.title), board.tab),
                 row,
                 board,
             )
-            for view, board, row in found
+            for view, board, row in boards
         ],
         "against": next(
             (
                 (make_plain(view.title), board.protocol, _list_control_comparisons(row))
-                for view, board, row in found
+                for view, board, row in boards
                 if row.beating
             ),
             None,
         ),
         "figures": list(islice(list_figures(views, name), _FIGURES)),
         "pictures": _find_pictures(site, views, name),
-        "doubts": collect_doubts(found),
+        "doubts": collect_doubts(boards),
         "commands": commands,
         "compare": site.to("compare", view.slug),
     }
@@ -83,7 +83,10 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
     """Return a row's answers in the first suite with both questions, or the verdict of its first board."""
     paired = (view.paired for view in views)
-    both = next((each for each in paired if each and row.id in {named.id for named in each.rows}), None)
+    both = next(
+        (candidate for candidate in paired if candidate and row.id in {other.id for other in candidate.rows}),
+        None,
+    )
     return describe_both_verdicts(both, row.id) if both else write_verdict_sentence(board, row)
 
 
@@ -95,26 +98,26 @@ def describe_both_verdicts(board: PairedBoard, name: str) -> str:
     return f"{'. '.join(answers)} ({board.title})."
 
 
-def _format_verdict_and_gain(found: Answer | None) -> str:
-    if found is None:
+def _format_verdict_and_gain(answer: Answer | None) -> str:
+    if answer is None:
         return "not run"
-    if found.by_construction or found.gain.value is None:
-        return found.words
-    return f"{found.words}, {format_interval(found.gain)} points"
+    if answer.by_construction or answer.gain.value is None:
+        return answer.words
+    return f"{answer.words}, {format_interval(answer.gain)} points"
 
 
 def _list_control_comparisons(row: BoardRow) -> list[tuple[str, Comparison]]:
     """Return a row's comparisons with the controls, the strongest first."""
-    found = row.beating.against.items() if row.beating else ()
-    return sorted(found, key=lambda item: item[1].difference.value or 0.0)
+    comparisons = row.beating.against.items() if row.beating else ()
+    return sorted(comparisons, key=lambda item: item[1].difference.value or 0.0)
 
 
 def _describe_who_and_when(view: SuiteView, name: str) -> str:
     """Describe who ran the estimator, and when; empty if nobody did."""
-    found = view.results.by_estimator.get(name, ())
+    runs = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
-    return f"{whose}, {format_day(max(result.created for _, result in found))}" if found else ""
+    return f"{whose}, {format_day(max(result.created for _, result in runs))}" if runs else ""
 
 
 _LADDER = {
@@ -162,19 +165,19 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
     """Describe the row's rank among the suite's rows; other added rows do not count."""
     if not row.place:
         return ""
-    rows = sum(each.place is not None and not each.added for each in board.rows)
-    place = format_rank(row.place._replace(added=False)).replace("-", "–")
+    rows = sum(other.place is not None and not other.added for other in board.rows)
+    rank = format_rank(row.place._replace(added=False)).replace("-", "–")
     return (
-        f", place {place} if it alone were added to the suite’s {rows} rows,"
+        f", place {rank} if it alone were added to the suite’s {rows} rows,"
         if row.added
-        else f", place {place} of {rows}"
+        else f", place {rank} of {rows}"
     )
 
 
-def explain_disagreement(found: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:
+def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:
     """Explain why a row wins on one board and loses on another, if one of them is ROAR's; empty otherwise."""
-    shown = [(board.protocol, row) for _, board, row in found]
-    winning, losing = ([each for each in shown if each[1].kind == kind] for kind in (BEATS, BELOW))
+    shown = [(board.protocol, row) for _, board, row in boards]
+    winning, losing = ([pair for pair in shown if pair[1].kind == kind] for kind in (BEATS, BELOW))
     for (one, _), (other, row) in product(winning, losing):
         if one != other and ROAR in (one, other) and row.beating:
             wins = "explains its network by" if one.scores_siblings else "beats every control under"
@@ -203,13 +206,13 @@ def _find_pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[A
     view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
     if not view or not view.pictures:
         return None
-    found, (sheet, answers) = view.pictures, images.find_sheet(site, view, name)
+    pictures, (sheet, answers) = view.pictures, images.find_sheet(site, view, name)
     return (
-        found,
+        pictures,
         images.find_photos_address(site, view),
         [sheet],
-        choose_places(len(found.numbers)),
-        images.list_sheet_lines(found, answers),
+        choose_places(len(pictures.numbers)),
+        images.list_sheet_lines(pictures, answers),
         site.to("images", view.slug),
     )
 
@@ -220,15 +223,15 @@ def choose_places(images: int) -> list[int]:
     return [i * images // count for i in range(count)]
 
 
-def collect_doubts(found: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
+def collect_doubts(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
     """Return the doubts about a row: each sentence once, whether it is grave on any board, and the boards.
 
     Sentences that differ only in their suffix are merged.
     """
     places, grave = defaultdict[str, list[str]](list), set[str]()
-    for view, board, row in found:
+    for view, board, row in boards:
         for doubt in row.doubts:
-            said = next((each for each in places if each.startswith(doubt.sentence)), doubt.sentence)
-            places[said].append(f"{make_plain(view.title)}, {board.tab}")
-            grave |= {said} if doubt.grave else set()
-    return [(said, said in grave, where) for said, where in places.items()]
+            sentence = next((known for known in places if known.startswith(doubt.sentence)), doubt.sentence)
+            places[sentence].append(f"{make_plain(view.title)}, {board.tab}")
+            grave |= {sentence} if doubt.grave else set()
+    return [(sentence, sentence in grave, where) for sentence, where in places.items()]

@@ -36,17 +36,17 @@ _MASKS = {  # by lines of a sheet, in a sentence
 def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of a suite's page."""
     view, live = site.view(at), site.live
-    found = view.pictures
-    if found is None:
+    pictures = view.pictures
+    if pictures is None:
         raise PageNotFound(f"The store has no images and rankings of {make_plain(view.title)}.")
-    there = [row.id for row in (view.paired or view.board).rows if row.id in found.rows]
+    there = [row.id for row in (view.paired or view.board).rows if row.id in pictures.rows]
     names = sorted(there, key=lambda name: find_estimator_or_placeholder(name).control)[: None if live else _PAGE]
     wanted = at.get_choice("estimator") or names[0]
     if wanted not in names:
         raise PageNotFound(f"There are no pictures of {make_plain(wanted, 60)!r} in {make_plain(view.title)}.")
     rows = []
     for name in names:
-        href = site.to("images", view.slug, estimator=name) if live else f"#row={found.rows.index(name)}"
+        href = site.to("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"
         rows.append((name == wanted, *find_display_name(name), href, () if live else find_sheet(site, view, name)))
     href, now = find_sheet(site, view, wanted)
     protocol = find_pictured_protocol(view.results)
@@ -59,11 +59,11 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "rows": rows,
         "sheet": href,
         "of": now.of,
-        "shown": list_sheet_lines(found, now),
+        "shown": list_sheet_lines(pictures, now),
         "photos": find_photos_address(site, view),
-        "masks": _MASKS[tuple(found.kinds[1:])],
+        "masks": _MASKS[tuple(pictures.kinds[1:])],
         "tab": protocol.tab,
-        "against": _LINES[found.kinds[2]] if found.kinds[2:] else "",
+        "against": _LINES[pictures.kinds[2]] if pictures.kinds[2:] else "",
         "kept": now.word,
         "claim": "explains its network" if protocol.scores_siblings else "follows the image",
         "asks": f"{format_count(now.of // levels, 'network')} at {format_count(levels, 'level')}",
@@ -78,12 +78,12 @@ def find_photos_address(site: Site, view: SuiteView) -> str:
 
 def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
     """Return the address of a row's pictures, and the number of correct predictions per image."""
-    found = view.pictures
-    assert found is not None, "asked only where there are pictures"
-    href = site.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
+    pictures = view.pictures
+    assert pictures is not None, "asked only where there are pictures"
+    href = site.file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", pictures.sheet(name))
     protocol = find_pictured_protocol(view.results)
     return href, count_correct_predictions_per_image(
-        view.results, protocol, view.results.list_units(protocol)[0], name, found.numbers
+        view.results, protocol, view.results.list_units(protocol)[0], name, pictures.numbers
     )
 
 
@@ -92,7 +92,9 @@ def format_total(answers: CorrectCountsPerImage) -> str:
     return f"of {answers.of} {answers.word}"
 
 
-def list_sheet_lines(found: Pictures, of: CorrectCountsPerImage) -> list[tuple[str, int, str, tuple[int, ...], str]]:
+def list_sheet_lines(pictures: Pictures, of: CorrectCountsPerImage) -> list[tuple[str, int, str, tuple[int, ...], str]]:
     """Return the lines of a row's sheet for a template: sheet, line, label, counts, and total."""
-    right = {"own": of.own, found.kinds[2] if found.kinds[2:] else "": of.against}
-    return [("a", line, _LINES[kind], right.get(kind, ()), format_total(of)) for line, kind in enumerate(found.kinds)]
+    right = {"own": of.own, pictures.kinds[2] if pictures.kinds[2:] else "": of.against}
+    return [
+        ("a", line, _LINES[kind], right.get(kind, ()), format_total(of)) for line, kind in enumerate(pictures.kinds)
+    ]

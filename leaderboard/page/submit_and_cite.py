@@ -40,13 +40,13 @@ def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
     boards = _select_boards(view) if view else []
     there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
     named_first = sorted(there, key=lambda row: not find_estimator_or_placeholder(row.id).submitted)[:1]
-    named = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
+    new_file = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
     suite = view.results.suite.name if view else "quick"
     return {
         "view": view,
         "commands": [(words.format(suite), why) for words, why in COMMANDS],
         "example": [(board, board.by_id[row.id]) for row in named_first for board in boards if row.id in board.by_id],
-        "pull": f"{REPOSITORY}/new/main/submissions?{named}" if REPOSITORY else "",
+        "pull": f"{REPOSITORY}/new/main/submissions?{new_file}" if REPOSITORY else "",
     }
 
 
@@ -92,19 +92,19 @@ def write_bibtex(view: SuiteView) -> str:
 def list_changes(view: SuiteView, views: Views) -> list[str]:
     """Describe the changes since the suite's last stored version; empty for a first one."""
     suite = view.results.suite
-    kept = [version for name, version in VERSIONS if name == suite.name]
-    if suite.version not in kept[1:]:
+    versions = [version for name, version in VERSIONS if name == suite.name]
+    if suite.version not in versions[1:]:
         return []
-    before = VERSIONS[suite.name, kept[kept.index(suite.version) - 1]]
-    design = {words: [getattr(each, name) for each in (before, suite)] for name, words in _DESIGN.items()}
+    before = VERSIONS[suite.name, versions[versions.index(suite.version) - 1]]
+    design = {words: [getattr(spec, name) for spec in (before, suite)] for name, words in _DESIGN.items()}
     design["Protocols"] = [", ".join(dict.fromkeys(b.protocol.title for b in s.blocks)) for s in (before, suite)]
-    found = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]
+    changes = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]
     for words, here, there in (("New rows", suite, before), ("Removed rows", before, suite)):
         names = [name for name in here.estimators if name not in {*there.estimators, *here.entered}]
-        found += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
-    old = next((each for each in views.values() if each.results.suite == before), None)
+        changes += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
+    old = next((earlier for earlier in views.values() if earlier.results.suite == before), None)
     if old and old.default_protocol == view.default_protocol:
         kinds = {row.id: row.kind == BEATS for row in old.board.rows}
         moved = [row.name for row in view.board.rows if kinds.get(row.id, row.kind == BEATS) != (row.kind == BEATS)]
-        found += [f"Changed verdict against the controls: {list_some(moved, 6)}."] if moved else []
-    return found
+        changes += [f"Changed verdict against the controls: {list_some(moved, 6)}."] if moved else []
+    return changes

@@ -45,7 +45,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     return {
         "parts_of": parts,
         "counts": counts,
-        "legend": _make_legend(each for columns in kinds.values() for each in columns),
+        "legend": _make_legend(column for columns in kinds.values() for column in columns),
         "advice": list(filter(None, map(advise, boards))),
         "drawn": make_scatter(boards),
     }
@@ -55,8 +55,10 @@ def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     """Yield a suite's leading questions: both questions if the suite has them."""
     title = make_plain(view.title)
     if view.paired:
-        for number, each in enumerate(view.paired.questions):
-            yield Column(site.to("board", view.slug), title, each.title, each.kinds, each.answers, number > 1)
+        for number, question in enumerate(view.paired.questions):
+            yield Column(
+                site.to("board", view.slug), title, question.title, question.kinds, question.answers, number > 1
+            )
         return
     board = view.board
     words = NETWORK_KINDS if board.protocol.scores_siblings else KINDS
@@ -81,10 +83,10 @@ def _make_legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, s
     for column in columns:
         kinds[column.question] = column.kinds
         there[column.question] |= {answer.kind for answer in column.answers.values()}
-    found = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    titles_by_words = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
     for question, words in kinds.items():
-        found[tuple(each for each in words.items() if each[0] in there[question])].append(question)
-    return [(", ".join(titles), list(key)) for key, titles in found.items()]
+        titles_by_words[tuple(item for item in words.items() if item[0] in there[question])].append(question)
+    return [(", ".join(titles), list(key)) for key, titles in titles_by_words.items()]
 
 
 def _make_rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:

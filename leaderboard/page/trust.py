@@ -20,13 +20,13 @@ TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page."""
-    found, groups = json.loads(TRUST.read_text(encoding="utf-8")), defaultdict[str, list[dict[str, str]]](list)
-    for finding in found["findings"]:
+    content, groups = json.loads(TRUST.read_text(encoding="utf-8")), defaultdict[str, list[dict[str, str]]](list)
+    for finding in content["findings"]:
         groups[finding["title"]].append(finding)
     return {
         "groups": groups,
-        "corrections": found["corrections"][::-1],  # newest first
-        "limits": found["limits"],
+        "corrections": content["corrections"][::-1],  # newest first
+        "limits": content["limits"],
         "absent": list(find_unrun_suites(site.views)),
     }
 
@@ -42,21 +42,21 @@ def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
 
 def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
     """Return the suites with the paper's protocols or own-network gain."""
-    asked = (ROAR, MORF, OWN_NETWORK)
-    return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in asked)]
+    paper_protocols = (ROAR, MORF, OWN_NETWORK)
+    return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in paper_protocols)]
 
 
 def build_claims_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the claims page: each claim with its verdict per table."""
-    found = {
+    records_by_view = {
         view: view.get_or_compute("claims", partial(list_claims, view.evidence))
         for view in find_suites_with_paper_protocols(site.views)
     }
     ours = {
-        (make_plain(view.title), title): [row[name] for row in held]
-        for view, held in found.items()
+        (make_plain(view.title), title): [row[name] for row in records]
+        for view, records in records_by_view.items()
         for name, title in (("ours", "ROAR"), ("own_network", "own-network gain"))
-        if any(row.get(name, {}).get("cells") for row in held)
+        if any(row.get(name, {}).get("cells") for row in records)
     }
     rows = zip(list_claims(None), *ours.values(), strict=True)
     return {
