@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -53,10 +54,15 @@ def compute_own_network_gains(
 
 
 def load_kept_predictions(
-    results: SuiteResults, protocol: Protocol, unit: Unit
+    results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str] = ()
 ) -> tuple[tuple[float, ...], dict[str, KeptPredictions]]:
-    """Return the levels above 0 and, for each complete row, which predictions of each network stay the same."""
+    """Return the levels above 0 and, for each complete row, which predictions of each network stay the same.
+
+    If `names` is empty, all rows are unpacked.
+    """
     scores = _list_rows(results, protocol, unit, ())
+    if names:
+        scores = replace(scores, estimators=tuple(name for name in scores.estimators if name in names))
     return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
 
 

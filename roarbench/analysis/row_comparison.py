@@ -76,7 +76,7 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
 
 
 def _compare_own_network_gains(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
-    levels, predictions = load_kept_predictions(evidence.suite_results, protocol, unit)
+    levels, predictions = load_kept_predictions(evidence.suite_results, protocol, unit, (first, second))
     counted = _describe_counted_predictions(protocol)
     if not {first, second} <= predictions.keys():
         return RowPair(Estimate(), None, (), counted)
