@@ -21,6 +21,7 @@ SETTLED = 2.0  # seconds, the coarsest times of a file system (FAT)
 _SQLITE = "sqlite:///"
 Selection = tuple[str, str]  # images and reference of the boards, arguments of `analysis.load_results.matches_query`
 ALL: Selection = ("", "")
+_written: dict[Path, tuple[str, str, "Page"]] = {}  # last arguments of `cache_page` by file
 
 
 class ShownStore(NamedTuple):
@@ -82,12 +83,13 @@ def cache_page(shown: ShownStore, files: str, state: str, page: Page) -> None:
     code, path = read_code_version(), find_cache_file(shown)
     if code.endswith("+dirty"):
         return
-    text = json.dumps({"code": code, "files": files, "state": state, "page": page._asdict()})
     with suppress(OSError):
-        if path.exists() and path.read_text("utf-8") == text:
+        if _written.get(path) == (files, state, page) and path.exists():
             return
+        text = json.dumps({"code": code, "files": files, "state": state, "page": page._asdict()})
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
+        _written[path] = files, state, page
 
 
 def find_cache_file(shown: ShownStore) -> Path:

@@ -17,7 +17,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.planned_runs import describe_run
 from roarbench.store.provenance import read_code_version
-from roarbench.text import format_count, format_interval, format_rank, format_signed, list_some, typeset
+from roarbench.text import capitalize, format_count, format_interval, format_rank, format_signed, list_some, typeset
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
@@ -158,6 +158,7 @@ def load_templates() -> Environment:
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {
+        "capitalize": capitalize,  # Jinja's own makes the other letters small
         "plain": make_plain,
         "human": lambda name: find_display_name(name).full_name,
         "interval": format_interval,

@@ -9,6 +9,7 @@ from leaderboard.board_contents import BoardRow
 from leaderboard.headline import write_combined_headline, write_headline
 from leaderboard.page.board import list_key_entries
 from leaderboard.page.estimator import choose_places, collect_doubts, explain_disagreement, write_verdict_sentence
+from leaderboard.render import load_templates
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.plan.protocols import SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts
@@ -254,3 +255,8 @@ def test_noise_shows_under_every_protocol_and_what_comes_from_outside_is_one_lin
 
 def test_a_page_shows_six_images_at_equal_steps_or_all_of_fewer_once():
     assert choose_places(24) == [0, 4, 8, 12, 16, 20] and choose_places(3) == [0, 1, 2] and choose_places(0) == []
+
+
+def test_templates_capitalize_only_the_first_letter():
+    template = load_templates().from_string("{{ 'DiffROAR'|capitalize }}, {{ 'own-network gain'|capitalize }}")
+    assert template.render() == "DiffROAR, Own-network gain"
