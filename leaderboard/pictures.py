@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.page_text import make_slug
-from roarbench.analysis.image_selection import choose_images, find_pictured_protocol
+from roarbench.analysis.image_selection import IMAGES, choose_images, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.matched_other_image_masks import (
@@ -95,21 +96,48 @@ def _read_file(path: Path) -> Pictures:
 
 def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     workspace = Workspace(folder)
-    images = _open_images(results, workspace)
-    protocol = find_pictured_protocol(results)
-    unit = results.list_units(protocol)[0]
+    chosen = choose_pictured_images(results, workspace)
+    if chosen is None:
+        return None
+    ranked, damaged = _open_rankings(results, chosen, workspace)
+    if not (ranked or damaged):
+        return None
+    siblings = _open_rankings(results, chosen, workspace, number=1)[0] if chosen.protocol.scores_siblings else {}
+    images_of = {name: sum(int(file["images"]) for file in found.files.values()) for name, found in ranked.items()}
+    seconds = {name: 1000 * found.seconds / images_of[name] for name, found in ranked.items()}
+    return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged, seconds=seconds)
+
+
+class PicturedImages(NamedTuple):
+    """The test images to show, with the protocol whose masks are shown on them and the rule that chose them."""
+
+    images: ImageData
+    protocol: Protocol
+    unit: Unit
+    numbers: NDArray[np.int64]
+    rule: str
+
+
+def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: int = IMAGES) -> PicturedImages | None:
+    """Choose at most this many test images to show; None without images in the store, and for tables."""
+    images, protocol = _open_images(results, workspace), find_pictured_protocol(results)
     # tables have no pictures, and the masked images here use the mean
     if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":
         return None
-    numbers, rule = choose_images(results, protocol, unit)
-    ranked, damaged = _open_rankings(results, images, unit, workspace)
-    if not len(numbers) or not (ranked or damaged):
-        return None
+    unit = results.list_units(protocol)[0]
+    numbers, rule = choose_images(results, protocol, unit, count)
+    return PicturedImages(images, protocol, unit, numbers, rule) if len(numbers) else None
+
+
+def make_pictures(
+    results: SuiteResults, chosen: PicturedImages, ranked: Mapping[str, Rankings], siblings: Mapping[str, Rankings]
+) -> Pictures:
+    """Make the pictures of rows from their rankings for the first explained network, and for the second one."""
+    images, protocol, unit, numbers, rule = chosen
     levels = results.list_levels(protocol, unit)
-    siblings = _open_rankings(results, images, unit, workspace, number=1)[0] if protocol.scores_siblings else {}
-    other_kinds = ["matched", "other"] if protocol.paired else []
-    other_kinds += ["sibling"] if protocol.scores_siblings and siblings.keys() >= ranked.keys() else []
-    level, kinds = levels[len(levels) // 2], ("map", "own", *other_kinds)
+    others = ["matched", "other"] if protocol.paired else []
+    others += ["sibling"] if protocol.scores_siblings and siblings.keys() >= ranked.keys() else []
+    level, kinds = levels[len(levels) // 2], ("map", "own", *others)
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # open pages are rendered repeatedly
@@ -123,12 +151,7 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
 
-    images_of = {
-        name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()
-    }
-    seconds = {name: 1000 * rankings.seconds / images_of[name] for name, rankings in ranked.items()}
-    side = images.record.size
-    return Pictures(tuple(numbers.tolist()), rule, level, kinds, side, tuple(ranked), damaged, seconds, sheet)
+    return Pictures(tuple(numbers.tolist()), rule, level, kinds, images.record.size, tuple(ranked), (), {}, sheet)
 
 
 class PictureMaker:
@@ -210,12 +233,14 @@ def _open_images(results: SuiteResults, workspace: Workspace) -> ImageData | Non
 
 
 def _open_rankings(
-    results: SuiteResults, images: ImageData, unit: Unit, workspace: Workspace, number: int = 0
+    results: SuiteResults, chosen: PicturedImages, workspace: Workspace, number: int = 0
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return the rows' rankings for an explained network, and the rows with damaged rankings."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.ranked_estimators:
-        spec = make_ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
+        spec = make_ranking_spec(
+            results.suite, results.data, chosen.images.record.shape, find_estimator(name), chosen.unit, number
+        )
         both = replace(spec, splits=tuple(Split))  # suites that train with this row rank training images too
         for wanted_spec in filter(store.has, (spec, both)):
             try:

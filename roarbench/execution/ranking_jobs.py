@@ -48,7 +48,7 @@ def rank_shard(
         size = _choose_batch_size(work, todo) if todo else 1
         for first in range(start, stop, size):
             remaining = [spec for spec in todo if spec not in failed]
-            ranked, reasons = _rank_batch(work, remaining, split, first, min(first + size, stop))
+            ranked, reasons = rank_batch(work, remaining, split, first, min(first + size, stop))
             failed |= reasons
             for spec, piece in ranked.items():
                 pieces[spec].append(piece)
@@ -83,7 +83,7 @@ def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:
     return count_images_per_sandbox(specs[0].shape)
 
 
-def _rank_batch(
+def rank_batch(
     work: JobContext, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
     """Rank one batch; return the rankings, and the reasons of failed rankings."""

@@ -1,0 +1,71 @@
+"""Compute the maps of a few test images by every estimator of a suite, and draw the pictures that the demo shows.
+
+The store has the suite's images, explained networks and results; complete rankings are not needed.
+
+python scripts/draw_pictures.py STORE demo SUITE…
+"""
+
+import argparse
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaderboard.pictures import (
+    PicturedImages,
+    choose_pictured_images,
+    find_pictures_file,
+    make_pictures,
+    save_pictures,
+)
+from leaderboard.views import read_suite
+from roarbench.analysis.own_network_results import list_complete_points
+from roarbench.enums import Split
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.execution.job_context import JobContext
+from roarbench.execution.ranking_jobs import rank_batch
+from roarbench.plan.suites import find_suite
+from roarbench.store.rankings import Rankings
+from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.workspace import Workspace
+
+IMAGES = 3
+
+
+def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
+    """Write the pictures of these suites, which have own-network gain."""
+    with ResultsStore.open(find_default_url(store), read_only=True) as stored:
+        found = [each for name in suites for each in read_suite(stored, find_suite(name), store)]
+    for results in found:
+        chosen = choose_pictured_images(results, Workspace(store), IMAGES)
+        assert chosen, f"{store} has no images of {results.title}"
+        work = JobContext(Workspace(store), chosen.images, results.suite)
+        measured = {name for name, _ in list_complete_points(results, chosen.protocol, chosen.unit)}
+        names = [name for name in results.suite.ranked_estimators if name in measured]
+        first, second = (rank_images(work, chosen, names, number) for number in (0, 1))
+        save_pictures(make_pictures(results, chosen, first, second), find_pictures_file(results, folder))
+        print(f"{results.title}: {len(names)} rows, images {chosen.numbers.tolist()}", flush=True)
+
+
+def rank_images(work: JobContext, chosen: PicturedImages, names: Collection[str], number: int) -> dict[str, Rankings]:
+    """Rank the chosen test images alone by these estimators, for the explained network with this number."""
+    specs = [work.make_ranking_spec(find_estimator(name), chosen.unit, number) for name in names]
+    planes: dict[str, NDArray[np.uint8]] = {}
+    for image in chosen.numbers.tolist():
+        ranked, failed = rank_batch(work, specs, Split.TEST, image, image + 1)
+        assert not failed, failed
+        for spec, (piece, _) in ranked.items():
+            shape = len(chosen.images.test.labels), *piece.shape[1:]
+            planes.setdefault(spec.name, np.zeros(shape, np.uint8))[image] = piece[0]
+    layouts = {spec.name: spec.layout for spec in specs}
+    return {name: Rankings(Path(), layouts[name], {Split.TEST: planes[name]}, {}, 0.0, "", "") for name in names}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("suites", nargs="+", metavar="SUITE")
+    arguments = parser.parse_args()
+    draw_pictures(arguments.store, arguments.folder, arguments.suites)
