@@ -285,7 +285,7 @@ def try_step(step: Step, store: Path) -> tuple[str, float]:
     if callable(step.work):
         words = [sys.executable, __file__, "--step", step.name]
     elif step.work:
-        words = [str(Path(sys.executable).with_name("roarbench")), *step.work, "--store", str(store)]
+        words = [str(Path(sys.executable).with_name("roarbench")), *step.work]
     else:
         words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "gpu"]
     start, environment = time.monotonic(), os.environ | {"ROARBENCH_STORE": str(store)}

@@ -124,10 +124,11 @@ def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch
     """`run` prints its plan first, so that the report compares a step that took too long with it."""
     told = b"quick: 9 of 9 runs to do\n  time about 58 s of wall time with 1 GPU and 4 workers\n  4 trainings\nrun 3\n"
     stopped = subprocess.TimeoutExpired("roarbench", 7, b"a table\n", told)
-    monkeypatch.setattr(first_gpu.subprocess, "run", Mock(side_effect=stopped))
+    monkeypatch.setattr(first_gpu.subprocess, "run", run := Mock(side_effect=stopped))
     found, _ = try_step(Step("quick", 7, ("run",), "", ""), tmp_path)
     assert found == "not done after 7 s; plan: time about 58 s of wall time with 1 GPU and 4 workers"
     assert (tmp_path / "quick.txt").read_bytes() == b"a table\n" + told
+    assert run.call_args.args[0][1:] == ["run"] and run.call_args.kwargs["env"]["ROARBENCH_STORE"] == str(tmp_path)
 
 
 @pytest.mark.process

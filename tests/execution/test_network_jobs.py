@@ -14,6 +14,7 @@ from roarbench.compute import train
 from roarbench.enums import MapNumerics, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 from roarbench.execution import importance, network_jobs, ranking_jobs
 from tests.helpers import slow_pipeline as slow
@@ -63,6 +64,20 @@ def test_twins_explain_other_weights_and_a_class_that_is_not_predicted(work):
     assert (agreement.max(0) > 0.99).all()
     explained = agreement.argmax(0)
     assert (explained != targets).all() and len(set(explained)) == 4
+
+
+def test_class_templates_are_sent_to_a_device_once(work, monkeypatch):
+    device = torch.device("meta")
+    monkeypatch.setattr(importance, "choose_device", lambda: device)
+    importance.compute_class_templates_and_classifier.cache_clear()
+    try:
+        templates = importance.compute_class_templates_and_classifier(work.images)
+    finally:
+        importance.compute_class_templates_and_classifier.cache_clear()
+    assert {tensor.device for tensor in templates} == {device}
+    numbers = torch.arange(2)
+    batch = Batch(torch.zeros(2, 3, 8, 8), numbers, numbers, by_class=templates).to(device)
+    assert batch.select_rows(slice(1)).by_class.means is templates.means
 
 
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
