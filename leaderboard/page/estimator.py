@@ -13,6 +13,7 @@ from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address
 from leaderboard.page_text import format_day, make_plain
+from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
 from roarbench.estimators.catalogue import (
     count_passes,
@@ -67,7 +68,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
             None,
         ),
         "figures": list(islice(list_figures(views, name), _FIGURES)),
-        "pictures": _find_pictures(site, views, name),
+        "pictures": list(list_pictures(site, views, name)),
         "doubts": collect_doubts(boards),
         "commands": commands,
         "compare": site.to("compare", view.slug),
@@ -201,20 +202,31 @@ def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, F
                     yield f"{make_plain(view.title)}: {view.get_tab(protocol)}", drawn
 
 
-def _find_pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, ...] | None:
-    """Return the estimator's pictures in the first suite that has any, for `parts.pictures`, and a link to all."""
-    view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
-    if not view or not view.pictures:
-        return None
-    pictures, (sheet, answers) = view.pictures, images.find_sheet(site, view, name)
-    return (
-        pictures,
-        images.find_photos_address(site, view),
-        [sheet],
-        choose_places(len(pictures.numbers)),
-        images.list_sheet_lines(pictures, answers),
-        site.to("images", view.slug),
-    )
+def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the estimator's pictures on each data set: the suite, arguments of `parts.pictures`, and a link to all.
+
+    Of suites on the same images, the one with pictures of the most rows is taken, so that most estimators have pictures
+    of the same images.
+    """
+    by_images = dict[str, tuple[SuiteView, Pictures]]()
+    for view in views:
+        if (found := view.pictures) and name in found.rows:
+            best = by_images.get(view.results.data)
+            if best is None or len(found.rows) > len(best[1].rows):
+                by_images[view.results.data] = view, found
+    for view, pictures in by_images.values():
+        sheet, answers = images.find_sheet(site, view, name)
+        yield (
+            make_plain(view.title),
+            (
+                pictures,
+                images.find_photos_address(site, view),
+                [sheet],
+                choose_places(len(pictures.numbers)),
+                images.list_sheet_lines(pictures, answers),
+            ),
+            site.to("images", view.slug),
+        )
 
 
 def choose_places(images: int) -> list[int]:

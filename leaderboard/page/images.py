@@ -14,7 +14,6 @@ from roarbench.analysis.image_selection import (
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.text import format_count
 
-_PAGE = 16  # rows on a static page; the app shows all
 _LINES = {
     "map": "map",
     "own": "its own mask",
@@ -40,7 +39,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     if pictures is None:
         raise PageNotFound(f"The store has no images and rankings of {make_plain(view.title)}.")
     there = [row.id for row in (view.paired or view.board).rows if row.id in pictures.rows]
-    names = sorted(there, key=lambda name: find_estimator_or_placeholder(name).control)[: None if live else _PAGE]
+    names = sorted(there, key=lambda name: find_estimator_or_placeholder(name).control)
     wanted = at.get_choice("estimator") or names[0]
     if wanted not in names:
         raise PageNotFound(f"There are no pictures of {make_plain(wanted, 60)!r} in {make_plain(view.title)}.")

@@ -2,14 +2,17 @@
 
 import io
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from leaderboard.page import estimator, images
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
 from roarbench.analysis.image_selection import (
+    CorrectCountsPerImage,
     choose_images,
     count_correct_predictions_per_image,
     find_pictured_protocol,
@@ -32,6 +35,7 @@ from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, ranked_by
 ROAR, MORF, MATCHED = (SHOWN[name] for name in ("roar", "morf", "matched"))
 ROWS = ("random", "sobel", "random-blurred", "grad")
 UNIT = Unit.SCALAR
+ANSWERS = CorrectCountsPerImage((1, 2, 3), (), 3)
 
 
 def suite(protocol):
@@ -171,3 +175,22 @@ def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path):
     file.write_bytes(file.read_bytes()[:-100])
     found = read_pictures(stored(MORF, work.images.fingerprint), tmp_path)
     assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))
+
+
+def test_an_estimators_page_shows_each_data_set_once_in_the_suite_with_most_pictures(monkeypatch):
+    def view(title, data, *rows):
+        pictures = SimpleNamespace(rows=rows, numbers=range(3), kinds=("map", "own"))
+        return SimpleNamespace(title=title, slug=title, pictures=pictures, results=SimpleNamespace(data=data))
+
+    monkeypatch.setattr(images, "find_sheet", lambda site, view, name: (f"{view.slug} {name}", ANSWERS))
+    monkeypatch.setattr(images, "find_photos_address", lambda site, view: view.slug)
+    views = [
+        view("few", "one", "grad", "ig"),
+        view("many", "one", "grad", "ig", "gb"),
+        view("other", "two", "grad"),
+        view("lacks it", "three", "gb"),
+        SimpleNamespace(title="bare", pictures=None),
+    ]
+    site = SimpleNamespace(to=lambda page, slug: f"{page} {slug}")
+    shown = [(title, drawn[2], link) for title, drawn, link in estimator.list_pictures(site, views, "grad")]
+    assert shown == [("many", ["many grad"], "images many"), ("other", ["other grad"], "images other")]
