@@ -48,8 +48,8 @@ def main() -> None:
         print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")
     noise = seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
-    some, ties = torch.rand(8, *SHAPE), torch.from_numpy(draw_tie_order(torch.arange(8).numpy(), layout.features))
-    rank = seconds(partial(rank_to_planes, some.to(DEVICE), lambda: ties.to(DEVICE), layout)) / 8
+    some, ties = torch.rand(8, *SHAPE), draw_tie_order(torch.arange(8).numpy(), layout.features)
+    rank = seconds(partial(rank_to_planes, some.to(DEVICE), ties.__getitem__, layout)) / 8
     print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms, an image")
     if GPU:
         print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")

@@ -23,11 +23,10 @@ from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.compute.device_ranking import rank_to_planes
 from roarbench.compute.networks import build_network
-from roarbench.compute.ranking import draw_tie_order
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.importance import make_image_ids
+from roarbench.execution.importance import make_image_ids, remember_tie_orders
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.execution.run_suite import run_suite
@@ -315,17 +314,13 @@ def rank_given_maps(row: str, maps: Maps, work: JobContext) -> None:
                 join_ranked_ranges(work, spec)
 
 
-def _draw_ties(ids: Tensor, d: int) -> Tensor:
-    return torch.from_numpy(draw_tie_order(ids.numpy(), d))
-
-
 def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
     weights = explained.store.read_checksum()
     for start in range(0, len(maps), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(maps))
         part = torch.from_numpy(maps[start:stop])
         batches = [ExplainedBatches(stop - start, 0, "")]
-        ties = partial(_draw_ties, make_image_ids(split, start, stop), spec.layout.features)
+        ties = partial(remember_tie_orders(make_image_ids(split, start, stop).numpy()), spec.layout.features)
         planes, tied = rank_to_planes(part, ties, spec.layout)
         made = MapProvenance(0.0, weights, batches, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

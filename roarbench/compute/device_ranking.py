@@ -22,10 +22,15 @@ from roarbench.compute.bit_planes import (
     find_rows_with_ties_at_boundaries,
 )
 from roarbench.compute.ranking import arrange_features, convert_to_sortable_integers, make_sort_keys
+from roarbench.devices import send_to_device
 from roarbench.enums import Unit
 
 _ROWS = 32  # images per sort: their keys at 224 pixels take 39 MB, and a sort several times that
 _CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memory layout
+
+
+# tie orders, int32 (k, d), of images by their positions in a batch, int64 (k,)
+DrawTies = Callable[[NDArray[np.int64]], NDArray[np.int32]]
 
 
 class RankedBatch(NamedTuple):
@@ -35,13 +40,13 @@ class RankedBatch(NamedTuple):
     tied: list[float]  # share of features that have the map's most frequent value, per map; 1 / d without ties
 
 
-def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> RankedBatch:
+def rank_to_planes(importance: Tensor, ties: DrawTies, layout: Layout) -> RankedBatch:
     """Rank a batch of maps and encode the ranking as bit-planes.
 
     Args:
         importance: float (n, c, h, w) or (n, h, w), finite.
-        ties: Function that returns `draw_tie_order` of the images, int32 (n, d), on the maps' device. On a CPU it is
-            called only if equal features lie on both sides of a level.
+        ties: Function that returns `draw_tie_order` of some images by their positions in the batch, int64 (k,). It is
+            called only for images with equal features on both sides of a level.
         layout: Shape, unit and levels.
 
     Raises:
@@ -49,20 +54,25 @@ def rank_to_planes(importance: Tensor, ties: Callable[[], Tensor], layout: Layou
     """
     if _is_on_gpu(importance, layout):
         flat = _flatten_features(importance, layout)
-        parts = zip(torch.split(flat, _ROWS), torch.split(ties(), _ROWS), strict=True)
-        made = [_encode_planes_and_ties(_make_sort_keys(*part), layout) for part in parts]
+        bits = _convert_to_sortable_integers(flat)
+        made = [_encode_sorted(part, layout) for part in torch.split(bits, _ROWS)]
         if bool(flat.isfinite().all()):
-            planes, shares = map(torch.cat, zip(*made, strict=True))
+            planes, shares, tied = map(torch.cat, zip(*made, strict=True))
+            positions = tied.nonzero()[:, 0].cpu()
+            for start in range(0, len(positions), _ROWS):
+                chosen = positions[start : start + _ROWS]
+                there = send_to_device(chosen, bits.device)
+                planes[there] = _encode_planes(_add_ties(bits[there], ties(chosen.numpy())), layout)
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
-    # raises the error for unusable maps
-    features = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
-    bits = convert_to_sortable_integers(features)
-    # sorting bits takes half the time of sorting keys with ties, and most maps have no tie
-    ordered = np.sort(bits, axis=1)
-    encoded, tied = encode_with_sorted_copy(bits, ordered, layout), find_rows_with_ties_at_boundaries(ordered, layout)
-    if tied.any():
-        encoded[tied] = encode(make_sort_keys(features[tied], ties().cpu().numpy()[tied]), layout)
-    return RankedBatch(encoded, compute_largest_tie_shares(ordered))
+    named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # raises the error for unusable maps
+    numbers = convert_to_sortable_integers(named)
+    # sorting these integers takes half the time of sorting keys with ties, and most maps have no tie
+    ordered = np.sort(numbers, axis=1)
+    found = encode_with_sorted_copy(numbers, ordered, layout)
+    rows = np.flatnonzero(find_rows_with_ties_at_boundaries(ordered, layout))
+    if len(rows):
+        found[rows] = encode(make_sort_keys(named[rows], ties(rows)), layout)
+    return RankedBatch(found, compute_largest_tie_shares(ordered))
 
 
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
@@ -99,26 +109,41 @@ def _flatten_features(importance: Tensor, layout: Layout) -> Tensor:
     return importance.reshape(len(importance), -1).float()
 
 
-def _make_sort_keys(importance: Tensor, ties: Tensor) -> Tensor:
-    """Make sort keys, int64 (n, d), as `ranking.make_sort_keys` does."""
+def _convert_to_sortable_integers(importance: Tensor) -> Tensor:
+    """Convert importances to integers, int32 (n, d), as `ranking.convert_to_sortable_integers` does."""
     bits = (importance + 0.0).view(torch.int32)  # + 0.0 turns -0.0 into 0.0: both are equal and must tie
-    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    return (ordered.long() << 32) | ties
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-def _encode_planes_and_ties(keys: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-    """Encode keys on their own device, as `bit_planes.encode` does; return the planes and `RankedBatch.tied`."""
+def _add_ties(bits: Tensor, ties: NDArray[np.int32]) -> Tensor:
+    """Make sort keys, int64 (n, d), as `ranking.make_sort_keys` does."""
+    return (bits.long() << 32) | send_to_device(torch.from_numpy(ties), bits.device)
+
+
+def _encode_planes(keys: Tensor, layout: Layout) -> Tensor:
+    """Encode keys on their own device, as `bit_planes.encode` does."""
+    return _encode_with_sorted_copy(keys, keys.sort(dim=1).values, layout)
+
+
+def _encode_with_sorted_copy(keys: Tensor, ordered: Tensor, layout: Layout) -> Tensor:
     planes = torch.zeros((len(keys), layout.planes, layout.bytes_per_plane), dtype=torch.uint8, device=keys.device)
-    ordered, d = keys.sort(dim=1).values, layout.features
     for boundary, flipped in zip(layout.bin_boundaries, find_planes_changing_at_boundaries(layout), strict=True):
-        beyond = _pack(keys < ordered[:, d - boundary, None], layout.bytes_per_plane)
+        beyond = _pack(keys < ordered[:, layout.features - boundary, None], layout.bytes_per_plane)
         for plane in flipped:
             planes[:, plane] ^= beyond
+    return planes
+
+
+def _encode_sorted(bits: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+    """Encode integers without ties; return the planes, `RankedBatch.tied`, and rows with ties at boundaries."""
+    ordered, d = bits.sort(dim=1).values, layout.features
     # torch.mode would sort every row again, and on a GPU rows of more than 2048 numbers one after another
-    values = ordered >> 32
     # at a run's first value this is the run's length, at the others less
-    counts = torch.searchsorted(values, values, right=True) - torch.arange(d, device=values.device)
-    return planes, counts.amax(1).double() / d
+    counts = torch.searchsorted(ordered, ordered, right=True) - torch.arange(d, device=bits.device)
+    tied = torch.zeros(len(bits), dtype=torch.bool, device=bits.device)
+    for boundary in layout.bin_boundaries:
+        tied |= ordered[:, d - boundary] == ordered[:, d - boundary - 1]
+    return _encode_with_sorted_copy(bits, ordered, layout), counts.amax(1).double() / d, tied
 
 
 def _pack(bits: Tensor, width: int) -> Tensor:

@@ -12,7 +12,13 @@ from roarbench.compute.device_ranking import rank_to_planes
 from roarbench.enums import Split
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, find_job_group
-from roarbench.execution.importance import count_images_per_batch, find_map_device, make_maps_and_ties
+from roarbench.execution.importance import (
+    count_images_per_batch,
+    find_map_device,
+    make_image_ids,
+    make_maps_for_networks,
+    remember_tie_orders,
+)
 from roarbench.execution.job_context import JobContext
 from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_batch_records
 from roarbench.submissions.run_in_sandbox import count_images_per_sandbox
@@ -88,7 +94,8 @@ def rank_batch(
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
     """Rank one batch; return the rankings, and the reasons of failed rankings."""
     pairs = {spec: (work.find_ranking_network(spec), spec.name) for spec in specs}
-    made, ties = make_maps_and_ties(pairs.values(), split, start, stop, {spec.layout.features for spec in specs})
+    made = make_maps_for_networks(pairs.values(), split, start, stop)
+    ties = remember_tie_orders(make_image_ids(split, start, stop).numpy())
     pieces: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, FailureReason] = {}
     for spec, pair in pairs.items():

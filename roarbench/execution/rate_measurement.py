@@ -88,7 +88,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
     layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
     importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
-    ties = torch.from_numpy(draw_tie_order(some.ids.numpy(), layout.features)).to(where)
+    ties = draw_tie_order(some.ids.numpy(), layout.features)
     photo, scored = _make_photograph(record), choose_scoring_batch_size(record.size)
     trains, scores, explains = _find_kinds_of_work(work)
     trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
@@ -104,7 +104,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
         explain=_time_second_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
         / explained,
         draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
-        rank=_time_second_call(lambda: rank_to_planes(importance, lambda: ties, layout)) / explained,
+        rank=_time_second_call(lambda: rank_to_planes(importance, ties.__getitem__, layout)) / explained,
         fill=_time_fills(suite, work),
     )
     if where.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply

@@ -1,7 +1,6 @@
 """Rankings and their bit-planes: against plain sorting, by hand, and byte for byte as a GPU makes them."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -129,8 +128,8 @@ def as_on_gpu(monkeypatch):
 
 
 def planes_there(maps, layout, where=CPU):
-    ties = torch.from_numpy(draw_tie_order(np.arange(len(maps)), layout.features))
-    return device_ranking.rank_to_planes(torch.from_numpy(maps).to(where), lambda: ties.to(where), layout).planes
+    ties = draw_tie_order(np.arange(len(maps)), layout.features)
+    return device_ranking.rank_to_planes(torch.from_numpy(maps).to(where), ties.__getitem__, layout).planes
 
 
 @pytest.mark.usefixtures("as_on_gpu")
@@ -161,12 +160,23 @@ def test_planes_of_a_processor_are_those_of_keys_with_ties(importance, levels):
     np.testing.assert_array_equal(planes_there(maps, layout), encoded(maps, layout))
 
 
-def test_ties_are_drawn_only_where_they_decide():
-    """Twelve features of two values: six are most important, so that nothing is open at one half, and all at .25."""
-    maps = torch.arange(12.0).view(1, 3, 2, 2) // 6
-    device_ranking.rank_to_planes(maps, partial(pytest.fail, "drawn"), Layout((3, 2, 2), Unit.SCALAR, (0.5,)))
-    with pytest.raises(pytest.fail.Exception, match="drawn"):
-        device_ranking.rank_to_planes(maps, partial(pytest.fail, "drawn"), Layout((3, 2, 2), Unit.SCALAR, (0.25,)))
+@pytest.mark.parametrize("gpu", [False, True])
+def test_ties_are_drawn_only_of_images_where_they_decide(gpu, request):
+    """The second image has twelve features of two values, so that nothing is open at one half, and all at .25."""
+    if gpu:
+        request.getfixturevalue("as_on_gpu")
+    maps, drawn, ties = torch.arange(36.0).view(3, 3, 2, 2), [], draw_tie_order(np.arange(3), 12)
+    maps[1] = torch.arange(12.0).view(3, 2, 2) // 6
+
+    def draw(rows):
+        drawn.append(rows.tolist())
+        return ties[rows]
+
+    for level, expected in ((0.5, []), (0.25, [[1]])):
+        layout = Layout((3, 2, 2), Unit.SCALAR, (level,))
+        planes = device_ranking.rank_to_planes(maps, draw, layout).planes
+        np.testing.assert_array_equal(planes, encoded(maps.numpy(), layout))
+        assert drawn == expected
 
 
 ON_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -200,9 +210,9 @@ def test_the_share_of_features_that_have_the_commonest_value(case, gpu, request)
     if gpu:
         request.getfixturevalue("as_on_gpu")
     maps, shares = TIED[case]
-    ties = {d: torch.from_numpy(draw_tie_order(np.arange(2), d)) for d in (4, 12)}
+    ties = {d: draw_tie_order(np.arange(2), d) for d in (4, 12)}
     for unit, share in shares.items():
         both = torch.from_numpy(np.stack([maps, np.zeros_like(maps)]))
         layout = Layout((3, 2, 2), unit, PAPER_LEVELS)
-        found = device_ranking.rank_to_planes(both, partial(ties.get, layout.features), layout)
+        found = device_ranking.rank_to_planes(both, ties[layout.features].__getitem__, layout)
         assert found.tied == [pytest.approx(share), 1.0]

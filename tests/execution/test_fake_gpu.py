@@ -180,8 +180,10 @@ def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
 def test_planes_are_encoded_on_the_gpu_without_a_wait():
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     with fake_gpu() as gpu:
-        keys = torch.zeros(4, layout.features, dtype=torch.int64, device=GPU)
-        planes, tied = device_ranking._encode_planes_and_ties(keys, layout)
-        assert {planes.device.type, tied.device.type} == {"cuda"}
+        bits = torch.zeros(4, layout.features, dtype=torch.int32, device=GPU)
+        planes, *told = device_ranking._encode_sorted(bits, layout)
+        again = device_ranking._encode_planes(bits.long(), layout)
+        assert {tensor.device.type for tensor in (planes, again, *told)} == {"cuda"}
+        assert again.shape == planes.shape
         assert (tuple(planes.shape), planes.dtype) == ((4, layout.planes, layout.bytes_per_plane), torch.uint8)
         assert gpu.waits == []

@@ -80,11 +80,23 @@ def test_class_templates_are_sent_to_a_device_once(work, monkeypatch):
     assert batch.select_rows(slice(1)).by_class.means is templates.means
 
 
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_tie_orders_are_drawn_once_and_are_those_of_one_thread(kind, monkeypatch):
+    calls, real = [], importance.draw_tie_order
+    monkeypatch.setattr(importance, "choose_device", lambda: torch.device(kind))
+    monkeypatch.setattr(importance, "draw_tie_order", lambda ids, d: calls.append((d, *ids)) or real(ids, d))
+    ids = np.array([7, 1, 2**40])
+    draw = importance.remember_tie_orders(ids)
+    for d, rows in ((12, [2, 0]), (12, [0, 1, 2]), (4, [1])):
+        np.testing.assert_array_equal(draw(d, np.array(rows)), real(ids[rows], d))
+    assert sorted(calls) == [(4, 1), (12, 1), (12, 7), (12, 2**40)]
+
+
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
     spec = spec_of(other, "random")
     ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "name_device", lambda device: "NVIDIA H200")
-    monkeypatch.delattr(ranking_jobs, "make_maps_and_ties")  # by which maps are made
+    monkeypatch.delattr(ranking_jobs, "make_maps_for_networks")  # by which maps are made
     with pytest.raises(StoreError, match="has maps computed on NVIDIA H200 and cpu, expected one kind of device"):
         ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
