@@ -44,6 +44,13 @@ def test_every_line_of_the_page_runs(suite, small, capsys):
             held["siblings"] = [suite.references[0].model] * 2
         run(block, f"<block {number}>", held)
     assert held["x_test"].shape == (3, 3, 224, 224)
+    held |= {"model": network(), "x_test": x_test, "maps": held["maps"][0], "others": held["maps"][0].flip(0)}
+    held["from_arrays"] = roarbench.Suite.from_arrays
+    prose = re.sub(r"```python\n.*?```", "", page, flags=re.DOTALL).replace("rb.load_all_results()", "")  # a minute
+    calls = re.findall(r"`((?:rb\.|table\.|print\(|help\(|from_arrays\()[^`]*)`", prose)
+    for call in calls:
+        run(call, f"<{call}>", held)
+    assert len(calls) == 22 and Path("check.png").exists() and Path("my_function.py").exists()
     assert set(held["frame"]["name"]) >= {"ig", "mine", "random"} and held["difference"].points is not None
     assert "saved" in set(held["result"].to_dataframe("morf")["name"])
     assert held["own"].name == "mine" and len(held["published"]) == 13  # of quick 7
