@@ -70,15 +70,16 @@ class SuiteView:
         return self.results.title
 
     @property
-    def default_protocol(self) -> Protocol:
+    def headline_protocol(self) -> Protocol:
         """Return the protocol of the first board."""
-        return self.results.default_protocol
+        return self.results.headline_protocol
 
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
         """Return the protocols of the suite's boards, without those that were not run: the headline's, ROAR, others."""
-        order = dict.fromkeys((self.default_protocol, ROAR, *SHOWN.values()))
-        return tuple(protocol for protocol in order if protocol == self.default_protocol or self._has_started(protocol))
+        headline = self.headline_protocol
+        order = dict.fromkeys((headline, ROAR, *SHOWN.values()))
+        return tuple(protocol for protocol in order if protocol == headline or self._has_started(protocol))
 
     def get_tab(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that it compares."""
@@ -93,17 +94,17 @@ class SuiteView:
     @cached_property
     def evidence(self) -> Evidence:
         """Return the draws behind all pages."""
-        return Evidence(self.results, self.results.list_units(self.default_protocol)[0], Bootstrap())
+        return Evidence(self.results, self.results.list_units(self.headline_protocol)[0], Bootstrap())
 
     @property
     def board(self) -> BoardContents:
         """Return the first board."""
-        return self.get_board(self.default_protocol)
+        return self.get_board(self.headline_protocol)
 
     @property
     def is_combined(self) -> bool:
         """Return whether the suite leads with ROAR and own-network gain."""
-        return not _rank_suite(self.results.suite, self.default_protocol)
+        return not _rank_suite(self.results.suite, self.headline_protocol)
 
     @property
     def combined_table(self) -> TwoQuestions | None:
@@ -159,7 +160,7 @@ class SuiteView:
         """Return the boards of the headline protocols."""
         return [
             self.get_board(protocol)
-            for protocol in dict.fromkeys((self.default_protocol, *find_headline_protocols(self.results.suite)))
+            for protocol in dict.fromkeys((self.headline_protocol, *find_headline_protocols(self.results.suite)))
         ]
 
     @property
@@ -285,7 +286,7 @@ def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
 
 def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
     """Return the sort key of suites: those with rows first, then by headline protocol."""
-    return not results.has_rows, _rank_suite(results.suite, results.default_protocol)
+    return not results.has_rows, _rank_suite(results.suite, results.headline_protocol)
 
 
 def _rank_suite(suite: SuiteSpec, first: Protocol) -> int:

@@ -25,7 +25,7 @@ Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current o
 
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board, without defaults."""
-    other = "" if protocol == view.default_protocol and not view.is_combined else protocol.name
+    other = "" if protocol == view.headline_protocol and not view.is_combined else protocol.name
     unit_text = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
     return make_address("board", view.slug, protocol=other, unit=unit_text, level=level)
 
@@ -138,7 +138,7 @@ def _make_protocol_tabs(site: Site, view: SuiteView, shown: Protocol | None) -> 
     order = dict.fromkeys((*view.protocols, *elsewhere))
     for protocol in sorted(
         order,
-        key=lambda tab: (tab != view.default_protocol, tab != ROAR, view_of[tab] is not view),
+        key=lambda tab: (tab != view.headline_protocol, tab != ROAR, view_of[tab] is not view),
     ):
         whose = view_of[protocol]
         label = whose.get_tab(protocol) + ("" if whose is view else f" · {make_plain(whose.title, 40)}")

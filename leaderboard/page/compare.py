@@ -18,7 +18,7 @@ _EACH = 2  # images in favour of each row
 def has_two_rows(view: SuiteView) -> bool:
     """Return whether there are results of two rows, without computing a board."""
     run = view.results.by_estimator.keys() & set(view.results.suite.ranked_estimators)
-    return len(run) > 1 and view.default_protocol != MASK_ONLY
+    return len(run) > 1 and view.headline_protocol != MASK_ONLY
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "found": [
             (
                 pair,
-                compare_rows(view.evidence, view.default_protocol, view.evidence.unit, pair[0].id, pair[1].id),
+                compare_rows(view.evidence, view.headline_protocol, view.evidence.unit, pair[0].id, pair[1].id),
                 sheets,
             )
             for pair, sheets in pairs

@@ -103,7 +103,7 @@ def list_changes(view: SuiteView, views: Views) -> list[str]:
         names = [name for name in here.estimators if name not in {*there.estimators, *here.entered}]
         changes += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
     old = next((earlier for earlier in views.values() if earlier.results.suite == before), None)
-    if old and old.default_protocol == view.default_protocol:
+    if old and old.headline_protocol == view.headline_protocol:
         kinds = {row.id: row.kind == BEATS for row in old.board.rows}
         moved = [row.name for row in view.board.rows if kinds.get(row.id, row.kind == BEATS) != (row.kind == BEATS)]
         changes += [f"Changed verdict against the controls: {list_some(moved, 6)}."] if moved else []

@@ -175,6 +175,6 @@ def find_main_protocol(suite_results: SuiteResults) -> Protocol:
 
     If the headline protocol has no gains (mask-only), ROAR is returned instead.
     """
-    leading, has = suite_results.default_protocol, any(block.protocol == ROAR for block in suite_results.suite.blocks)
+    leading, has = suite_results.headline_protocol, any(block.protocol == ROAR for block in suite_results.suite.blocks)
     waits = has and not suite_results.results
     return ROAR if waits or suite_results.has_started(ROAR) or leading.retrain is ScoredNetwork.MASKS else leading

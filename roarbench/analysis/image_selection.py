@@ -35,7 +35,7 @@ class CorrectCountsPerImage(NamedTuple):
 
 def find_pictured_protocol(results: SuiteResults) -> Protocol:
     """Return the protocol whose masks are shown: own-network gain if it has results, else the headline protocol."""
-    return OWN_NETWORK if results.has_started(OWN_NETWORK) else results.default_protocol
+    return OWN_NETWORK if results.has_started(OWN_NETWORK) else results.headline_protocol
 
 
 def count_correct_predictions_per_image(

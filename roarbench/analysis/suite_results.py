@@ -128,8 +128,8 @@ class SuiteResults:
         return self.suite.dataset_record.classes
 
     @cached_property
-    def default_protocol(self) -> Protocol:
-        """Return the default protocol: the suite's first protocol with results, or its first if none has results."""
+    def headline_protocol(self) -> Protocol:
+        """Return the headline protocol: the suite's first protocol with results, or its first if none has results."""
         protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
         return next((protocol for protocol in protocols if self.has_started(protocol)), self.suite.blocks[0].protocol)
 
@@ -168,9 +168,9 @@ class SuiteResults:
 
     @property
     def _untouched_results(self) -> list[RunResult]:
-        if self.default_protocol.scores_siblings:  # whose rows at t = 0 count agreement between networks, not accuracy
+        if self.headline_protocol.scores_siblings:  # whose rows at t = 0 count agreement between networks, not accuracy
             return [*self.references.values()]
-        clean = (CLEAN, self.default_protocol.retrain)
+        clean = (CLEAN, self.headline_protocol.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == clean]
 
     @cached_property

@@ -318,7 +318,7 @@ def make_suite_table(
     """
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)
-    wanted = SHOWN[protocol] if protocol else suite_results.default_protocol
+    wanted = SHOWN[protocol] if protocol else suite_results.headline_protocol
     suite_results = _set_fill(suite_results, wanted, fill) if fill else suite_results
     chosen = unit or find_default_unit(suite_results.suite, wanted)
     row_names = suite_results.suite.estimators if rows is None else rows

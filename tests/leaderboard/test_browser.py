@@ -270,7 +270,7 @@ def test_app_links_stay_in_its_session_back_returns_and_it_saves_what_it_shows(d
     until(driver, lambda d: d.find_element(By.XPATH, path)).click()
     file = tmp_path / "board-quick-v2-augmented-scalar-0.5.csv"
     until(driver, lambda _: file.exists())
-    assert file.read_text() == format_csv(view.table(view.default_protocol, levels=(0.5,))) + "\n"
+    assert file.read_text() == format_csv(view.table(view.headline_protocol, levels=(0.5,))) + "\n"
 
 
 def test_app_shows_new_results_and_failures_by_itself(driver, app, folder):

@@ -240,7 +240,7 @@ def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
-    found = view.evidence.compare(view.default_protocol, view.evidence.unit, "sobel", "grad")
+    found = view.evidence.compare(view.headline_protocol, view.evidence.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page, "the verdict of every table"
     assert "Right with Random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):

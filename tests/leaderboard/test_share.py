@@ -105,13 +105,13 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, add
 def test_a_report_has_the_gains_of_the_table_needs_nothing_else_and_says_how_it_was_done(view):
     html = render_report(view)
     text = " ".join(re.sub(r"<[^>]+>", " ", html).replace("\u2212", "-").split())
-    placed = [row for row in view.table(view.default_protocol).rows if row.place]
+    placed = [row for row in view.table(view.headline_protocol).rows if row.place]
     for row in placed:
         assert f"{row.estimator} {format_interval(row.gain).replace(', ', ' to ').strip(']').replace('[', '')}" in text
     assert len(placed) == 9
     assert not re.findall(r'(?:src|href)="(?!data:)', html)
     assert "@inproceedings" in html or "@article" in html
-    said = describe_methods(view.table(view.default_protocol))
+    said = describe_methods(view.table(view.headline_protocol))
     assert "trained on 9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
     assert "Fill of removed features: mean; levels" in said
     hostile = replace(view.results, named=("<script>alert(1)</script>",))
@@ -130,7 +130,7 @@ def test_the_command_writes_a_report_once_and_nothing_else(call, tmp_path):
 
 
 def test_the_methods_name_the_images_that_were_used_and_given_weights(view):
-    table = view.table(view.default_protocol)
+    table = view.table(view.headline_protocol)
     small = describe_methods(replace(table, suite_results=replace(view.results, limit=200)))
     assert "trained on 200 images of imagenette64 was explained" in small
     suite = replace(view.results.suite, given="torchvision:resnet18-v1@0123456789abcdef", references=1)
@@ -190,7 +190,7 @@ def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
         counts = suites.build_context(Site(views, list_addresses(views)), make_address("suites"))["counts"]
         assert counts == {"Photographs": 7, "Tables": 2}  # photographs of a suite's own file, too
         both, first = views["quick-v7"], views["quick-v6"]
-        assert both.paired and both.paired.headline and both.pictures and first.default_protocol.name == "matched"
+        assert both.paired and both.paired.headline and both.pictures and first.headline_protocol.name == "matched"
         for result in (*both.results.results.values(), *first.results.results.values()):
             assert "dirty" not in result.provenance.code_version
         doubts = [doubt for board in first.headline_boards for row in board.rows for doubt in row.doubts]
