@@ -16,8 +16,8 @@ from leaderboard.first_page_cache import ALL, Selection, ShownStore, judged, see
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
 from roarbench.analysis.load_results import has_only_shared_runs, matches_query
-from roarbench.analysis.run_levels import keep_run_levels
 from roarbench.analysis.stored_images_and_weights import (
     add_prediction_stability_and_ties,
     add_stored_submissions,
@@ -182,7 +182,7 @@ class SuiteView:
         return self.get_or_compute("pictures", lambda: read_pictures(self.results, self.folder))
 
     @property
-    def states(self) -> dict[Point, tuple[str, str]]:
+    def run_states(self) -> dict[Point, tuple[str, str]]:
         """Return the current state of the suite's runs, with reasons of failures."""
         assert self.store, "only pages have a store"
         return find_run_states(self.results, self.store)

@@ -62,12 +62,12 @@ def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
                 value = job.call(*job.arguments)
         except Exception as error:  # the error is recorded, and other runs continue
             _log.info("failed", exc_info=True)
-            return None, _make_sendable(error), time.monotonic() - start
+            return None, _make_picklable_error(error), time.monotonic() - start
         _log.info("done")
         return value, None, time.monotonic() - start
 
 
-def _make_sendable(error: Exception) -> Exception:
+def _make_picklable_error(error: Exception) -> Exception:
     """Convert an error to an error class of roarbench with its message, which can always be pickled."""
     for kind in (CallerError, MachineError, RunError):
         if isinstance(error, kind):

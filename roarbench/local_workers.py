@@ -124,8 +124,10 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         """Give each waiting job to an idle worker on whose GPU or core it has not failed, if possible."""
         for job in list(self._waiting):
             failed_by = self._failed_by[job.name]
-            anybody = all(self._find_failure_unit(worker.number) in failed_by for worker in self._list_workers())
-            if suited := [one for one in self._idle if anybody or self._find_failure_unit(one.number) not in failed_by]:
+            anybody = all(self._find_gpu_or_worker(worker.number) in failed_by for worker in self._list_workers())
+            if suited := [
+                one for one in self._idle if anybody or self._find_gpu_or_worker(one.number) not in failed_by
+            ]:
                 self._waiting.remove(job)
                 self._idle.remove(suited[-1])
                 self._send_job(suited[-1], job)
@@ -169,7 +171,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             _join_worker(worker)
             failed, self._last = worker.failed, str(error)
             if not stopped:
-                self._failed_by[job.name].add(self._find_failure_unit(worker.number))
+                self._failed_by[job.name].add(self._find_gpu_or_worker(worker.number))
                 failed |= {job.name}
             if len(failed) < IN_A_ROW:
                 self._idle.append(self._start_worker(worker.number, failed))
@@ -178,7 +180,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             self._idle.append(worker._replace(failed=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
 
-    def _find_failure_unit(self, number: int) -> str | int:
+    def _find_gpu_or_worker(self, number: int) -> str | int:
         """Return the unit that a worker's failures are attributed to: its GPU, or the worker itself."""
         return self._shown[number] or number
 

@@ -168,7 +168,7 @@ def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], 
 
 def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]) -> list[str]:
     """Return the fingerprints of the images that were read from a folder."""
-    from roarbench.datasets.locations import describe_source
+    from roarbench.datasets.file_locations_and_downloads import describe_source
 
     dataset = suite.dataset_record
     files = hash_source(make_record(dataset.anywhere), describe_source(dataset, Path(folder)))

@@ -224,7 +224,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         findings=read_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
         quantus=_load_quantus_scores(suite, store, version.data),
-        named=versions.list_title_parts(version),
+        title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
         masks=read_annotations(

@@ -61,7 +61,7 @@ class SuiteResults:
     # Quantus scores by estimator and metric; they have separate columns and do not affect gain and rank
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
     # names of images and references in the title, if the store has several versions or these are not the suite's own
-    named: tuple[str, ...] = ()
+    title_parts: tuple[str, ...] = ()
     # values of `--data` and `--reference` that select these results; empty if neither is needed
     options: tuple[str, ...] = ()
     others: tuple[OtherResults, ...] = ()  # other versions with results of the suite
@@ -91,7 +91,7 @@ class SuiteResults:
         """
         small = (f"small version: {self.limit} images per split",) if self.limit else ()
         void = (VOID,) if self.at_chance_warning else ()
-        return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
+        return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.title_parts, *void))])
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def ask_networks(networks: Sequence[nn.Module], images: Tensor, targets: Tensor,
 Explainer = Callable[[ExplainedBatch], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
 
 
-def _call_in_parts(call: Explainer, explained: ExplainedBatch) -> Tensor:
+def _call_in_batches(call: Explainer, explained: ExplainedBatch) -> Tensor:
     """Call a function of the user with as few images on a GPU as on a CPU, because it may pass many copies of each."""
     parts = split_into_batches(explained.images)
     return call(explained) if len(parts) == 1 else torch.cat([call(explained.select_rows(part)) for part in parts])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
+from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
 from roarbench.analysis.load_results import ResultsQuery, open_results
-from roarbench.analysis.run_levels import keep_run_levels
 from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
 from roarbench.files import compute_sha256
@@ -46,20 +46,20 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         entries = read_index(RESULTS)
         published = {file.suite for file in entries}
         versions = {one for one in published if one.startswith(f"{suite}@")}  # none if the suite names its version
-        called = max(versions, key=_order_version, default=suite)
-        if called not in published:
-            called = find_suite(suite).versioned
-        if called not in published:
-            raise UnknownName("published suite", called, published)
-        own = [RESULTS / file.path for file in entries if file.suite == called]
-        return _read_result(find_suite_of_files(called, own), own)
+        title = max(versions, key=_order_version, default=suite)
+        if title not in published:
+            title = find_suite(suite).versioned
+        if title not in published:
+            raise UnknownName("published suite", title, published)
+        own = [RESULTS / file.path for file in entries if file.suite == title]
+        return _read_result(find_suite_of_files(title, own), own)
     with fetch_files(str(source or "")) as files:
         return _read_result(find_suite_of_files(suite, files), files)
 
 
-def _order_version(called: str) -> int:
+def _order_version(title: str) -> int:
     """Return the number of `NAME@VERSION`, which for a suite from a user's file is a hash: any order will do."""
-    return int(called.rpartition("@")[2], 16)
+    return int(title.rpartition("@")[2], 16)
 
 
 def load_all_results() -> "pandas.DataFrame":
@@ -89,8 +89,8 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     with open_results(store, "") as results:
         images = {data for data, limit, _ in results.list_versions(plan.dataset, plan.model) if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
-    found = SuiteResult.read(plan, query)
-    return replace(found, stored=keep_run_levels(found.stored), published=True)
+    result = SuiteResult.read(plan, query)
+    return replace(result, stored=keep_run_levels(result.stored), published=True)
 
 
 def _cache_results(files: list[Path]) -> Path:

@@ -60,20 +60,20 @@ class RemovalSettings(NamedTuple):
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
-def read_fraction(given: Any, what: str = "a removal fraction") -> float:
+def read_fraction(given: Any, subject: str = "a removal fraction") -> float:
     """Convert a fraction; CallerError for anything that is not a number."""
     try:
         if not isinstance(given, str | bool):
             return float(str(given) if isinstance(given, np.floating) else given)  # as written: float32 .3 is .3
     except (TypeError, ValueError):
         pass
-    raise CallerError(f"{what} is {given!r}, expected a number; 30 % is written 0.3")
+    raise CallerError(f"{subject} is {given!r}, expected a number; 30 % is written 0.3")
 
 
-def read_whole(given: Any, what: str, least: int = 0) -> int:
+def read_whole(given: Any, subject: str, least: int = 0) -> int:
     """Convert a whole number; CallerError for anything else, or for a number below `least`."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
-        raise CallerError(f"{what} is {given!r}, expected a whole number from {least}")
+        raise CallerError(f"{subject} is {given!r}, expected a whole number from {least}")
     return int(given)
 
 

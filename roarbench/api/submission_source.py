@@ -118,8 +118,8 @@ def read_signature(given: Callable[..., Any]) -> tuple[inspect.Signature, int]:
         signature = inspect.signature(given)
     except (TypeError, ValueError):
         signature = inspect.Signature()
-    held = signature.parameters.values()
-    plain = [one for one in held if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    parameters = signature.parameters.values()
+    plain = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     return signature, sum(one.default is one.empty for one in plain)
 
 

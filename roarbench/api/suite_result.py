@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_results
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.run_levels import keep_run_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_submitted_rows
@@ -119,8 +119,8 @@ class SuiteResult:
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
-        found = self.read(self.plan, self.question, {**self.names, **other.names}, both)
-        return replace(found, stored=keep_run_levels(found.stored), published=True) if self.published else found
+        union = self.read(self.plan, self.question, {**self.names, **other.names}, both)
+        return replace(union, stored=keep_run_levels(union.stored), published=True) if self.published else union
 
     def __repr__(self) -> str:
         from rich.console import Console

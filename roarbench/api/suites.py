@@ -275,7 +275,7 @@ class Suite:
         The default store's folder is printed.
         """
         from roarbench.analysis.load_results import open_to_write
-        from roarbench.datasets.locations import describe_source
+        from roarbench.datasets.file_locations_and_downloads import describe_source
         from roarbench.store.user_suites import keep_suite
 
         print_default_store(self.store, console)
@@ -374,7 +374,7 @@ def load_suite(
 
     folder = find_default_store() if store is None else Path(store)
     given = (reference,) if isinstance(reference, str | Path) else reference or ()
-    weights = tuple(str(each) for each in given if each)
+    weights = tuple(str(weights_file) for weights_file in given if weights_file)
     name_or_file, images = str(suite), None if data is None else Path(data)
     feature = find_unit(unit) if unit else None
     plan = set_fill_and_unit(find_suite_spec(name_or_file, folder, db), fill, feature)

@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.datasets.locations import HUB_TIMEOUT
+from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
 from roarbench.devices import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError

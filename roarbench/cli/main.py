@@ -22,8 +22,8 @@ from roarbench.cli import (
     commands_without_store,
     published_results_and_rankings,
     run,
-    runs,
     show_results,
+    stored_runs,
     submissions_and_transfer,
 )
 from roarbench.cli.options import app, make_command
@@ -52,9 +52,9 @@ _TABLE = (  # commands in the order of the help, each with an example
     ("plan", run.plan, "`roarbench plan --suite imagenette64`"),
     ("replicate", run.replicate, "`roarbench replicate --suite quick`"),
     ("status", show_results.status, "`roarbench status --suite quick --format json`"),
-    ("retry", runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
-    ("list-runs", runs.list_runs, "`roarbench list-runs --suite quick --estimators sgsq-grad`"),
-    ("run-info", runs.run_info, "`roarbench run-info 1a2b3c4d`"),
+    ("retry", stored_runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
+    ("list-runs", stored_runs.list_runs, "`roarbench list-runs --suite quick --estimators sgsq-grad`"),
+    ("run-info", stored_runs.run_info, "`roarbench run-info 1a2b3c4d`"),
     ("table", show_results.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
     ("compare", show_results.compare, "`roarbench compare ig grad --suite quick --protocol roar`"),
     ("diagnose", show_results.diagnose, "`roarbench diagnose --suite quick`"),
@@ -68,7 +68,7 @@ _TABLE = (  # commands in the order of the help, each with an example
     ("validate", submissions_and_transfer.validate, "`roarbench validate my_estimator.py`"),
     ("new-submission", submissions_and_transfer.new_submission, "`roarbench new-submission my-estimator`"),
     ("reproduce", submissions_and_transfer.reproduce, "`roarbench reproduce 1a2b3c4d`"),
-    ("archive", runs.archive, "`roarbench archive my-estimator@1a2b3c4d --why outdated`"),
+    ("archive", stored_runs.archive, "`roarbench archive my-estimator@1a2b3c4d --why outdated`"),
     ("export", submissions_and_transfer.export_, "`roarbench export results.parquet`"),
     ("import", submissions_and_transfer.import_, "`roarbench import results.parquet`"),
     (

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from roarbench import identity
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
-from roarbench.datasets.locations import describe_source
+from roarbench.datasets.file_locations_and_downloads import describe_source
 from roarbench.datasets.parallel_decoding import JOURNAL, DecodingProgress, decode_splits
 from roarbench.datasets.sources import RawSplit, check_limit, open_source
 from roarbench.enums import Split

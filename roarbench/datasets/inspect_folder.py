@@ -20,7 +20,7 @@ from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.decode_image import is_deep_grey, refuse_damaged, round_up_depth, try_decoding
 from roarbench.datasets.file_formats import find_split_pairs, is_split, is_train
-from roarbench.datasets.locations import shorten_hub_error
+from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
 from roarbench.datasets.sources import add_image_counts
 from roarbench.datasets.tabular import (
     CSV_ENDINGS,
@@ -161,10 +161,10 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
         seen = list(pool.map(lambda file: try_decoding(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
     refuse_damaged(names, len(checked), record.name, Counter(one.damage for one in seen))
-    return _set_depth(shaped, (one.bits for one in seen))
+    return _set_bit_depth(shaped, (one.bits for one in seen))
 
 
-def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
+def _set_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
     """Add to the record the bit depth of images that use these numbers of bits (0 for images of 8 bits)."""
     most = max(bits, default=0)
     return replace(record, depth=round_up_depth(most) if most else 0)
@@ -226,7 +226,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _set_shape(_set_splits(record, train, test), contents)
-    return _set_depth(record, (try_decoding(content).bits for content in contents))
+    return _set_bit_depth(record, (try_decoding(content).bits for content in contents))
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:

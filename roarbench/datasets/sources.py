@@ -12,7 +12,7 @@ from roarbench.datasets import file_formats, planted_corners, planted_stripes
 from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.file_formats import find_split_pairs
-from roarbench.datasets.locations import (
+from roarbench.datasets.file_locations_and_downloads import (
     download_dataset,
     download_lazily,
     find_images_folder,

@@ -191,7 +191,7 @@ def compute_maps_together(
     All subjects have the same images and image numbers; models, targets and normalisation may differ. Raises the errors
     of `compute_importance_maps`, and ValueError if the image numbers differ.
     """
-    _check_subjects(subjects)
+    _check_eval_mode_and_images(subjects)
 
     def compute(rows: slice) -> list[Maps]:
         parts = [s._replace(batch=s.batch.select_rows(rows), black=s.black.to(s.batch.images)) for s in subjects]
@@ -204,7 +204,7 @@ def compute_maps_together(
         return _compute_in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 
 
-def _check_subjects(subjects: Sequence[MapSubject]) -> None:
+def _check_eval_mode_and_images(subjects: Sequence[MapSubject]) -> None:
     models = [subject.model for subject in subjects if subject.model is not None]
     # a frozen script has no modes
     if any(getattr(module, "training", False) for model in models for module in model.modules()):

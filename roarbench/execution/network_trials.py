@@ -241,7 +241,7 @@ def tune_learning_rate_and_sides(text: str, path: Path, say: Callable[[str], obj
     """
     say(f"trying three peak learning rates: at most {len(SHARES) * STEPS} steps")
     try:
-        text, suite = _try_sides(text, path)
+        text, suite = _add_full_sides_if_needed(text, path)
         record = suite.dataset_record
         limit = min(max(IMAGES, record.classes), max(record.images.values()))
         with TemporaryDirectory() as folder:
@@ -253,7 +253,7 @@ def tune_learning_rate_and_sides(text: str, path: Path, say: Callable[[str], obj
     return _PEAK.sub(f"peak = {trials.peak:g}", text)
 
 
-def _try_sides(text: str, path: Path) -> tuple[str, SuiteSpec]:
+def _add_full_sides_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
     """Return the text, with full sides if the network cannot take smaller images, and its suite."""
     try:
         return text, drop_inapplicable_estimators(parse_suite(text, path)).suite

@@ -225,7 +225,9 @@ def _read_torch(path: Path) -> WeightFile:
         warnings.simplefilter("ignore")  # warnings about pickles and programs: the error below covers these files
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     if _is_state(loaded):
-        return WeightFile(_make_dense(loaded), {})  # in a plain state dict `mean` is a buffer of the network
+        return WeightFile(
+            _convert_sparse_tensors(loaded), {}
+        )  # in a plain state dict `mean` is a buffer of the network
     states = {key: value for key, value in loaded.items() if _is_state(value)} if isinstance(loaded, dict) else {}
     if not states:
         raise CallerError(f"{path} contains no state dict; {_WRITE}")
@@ -233,7 +235,7 @@ def _read_torch(path: Path) -> WeightFile:
     if different := [other for other, value in other_states if not _are_equal(state, value)]:
         seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
         raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
-    return WeightFile(_make_dense(state), _select_normalisation(loaded))
+    return WeightFile(_convert_sparse_tensors(state), _select_normalisation(loaded))
 
 
 def _is_state(given: Any) -> bool:
@@ -250,7 +252,7 @@ def _are_equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
     )
 
 
-def _make_dense(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _convert_sparse_tensors(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value if value.layout is torch.strided else value.to_dense() for name, value in state.items()}
 
 

@@ -169,7 +169,7 @@ class _Runner:
             made = [step for step in ready[:_LOOKED_AT] if not self._schedule.find_obstacle(step) and step.made()]
             for step in made:
                 self._end_elsewhere(step)
-            wishes = [step for step in ready if step not in made and not self._leave_to_others(step)]
+            wishes = [step for step in ready if step not in made and not self._leave_to_other_processes(step)]
             yield from self._claim_leases({step.make_lease_request(self._data): step for step in wishes})
 
     def _claim_leases(self, wishes: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
@@ -214,7 +214,7 @@ class _Runner:
         self._checksums.note(list_made_artifacts(step))
         self._store.release_leases(step.keys, self._owner)
 
-    def _leave_to_others(self, step: Step) -> bool:
+    def _leave_to_other_processes(self, step: Step) -> bool:
         """Leave a step that was interrupted here to other processes for a while, if any are working on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False

@@ -46,14 +46,14 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
     if kinds == ["known"]:
         with section.add_place_to_errors():
             known = find_dataset(section.read_text("known"))
-        section.close()
+        section.refuse_unread_keys()
         return known
     # the columns of a table are counted later
     made = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_pixel_format(section)
     record = replace(made, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
     read = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}[kinds[0]]
     record = read(section, base, record)
-    section.close()
+    section.refuse_unread_keys()
     with section.add_place_to_errors():
         return append_hash_to_dataset_name(record.name, add_image_counts(record) if record.own else record)
 

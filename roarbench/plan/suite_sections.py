@@ -77,7 +77,7 @@ def _read_block(
     protocols, names = table.read_texts("protocols"), table.read_texts("estimators")
     levels, seeds = table.read_sorted_numbers("levels", 0.01, 1.0), table.read_integer("seeds", 1, MOST, 3)
     units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
-    table.close()
+    table.refuse_unread_keys()
     with table.add_place_to_errors():
         ids = (_find_id(name, dataset) for name in _expand_lists(names, lists))
         estimators = tuple(dict.fromkeys((*usual, *ids)))
@@ -159,7 +159,7 @@ class NetworkSection(NamedTuple):
 def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
     """Read section `[network]`; its file is relative to `base`."""
     name, weights = section.read_text("name"), section.read_text("weights", "")
-    section.close()
+    section.refuse_unread_keys()
     if weights and not name.startswith(_TORCHVISION):
         raise section.make_error(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
     with section.add_place_to_errors():
@@ -221,7 +221,7 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
     with top.add_place_to_errors():
         maps = read_choice(MapNumerics, "maps", top.read_text("maps", MapNumerics.FLOAT32))
         tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
-    top.close()
+    top.refuse_unread_keys()
     if dataset.tabular:
         _check_tabular(top, blocks, (recipe, reference_recipe))
     _check_seeds(top, blocks, references)

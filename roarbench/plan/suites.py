@@ -34,7 +34,7 @@ def read_named_suite(path: Path) -> SuiteSpec:
     version = top.read_integer("version", 1, 9999)
     data = top.read_section("data")
     dataset = find_dataset(data.read_text("known"))
-    data.close()
+    data.refuse_unread_keys()
     return replace(read_sections(top, dataset, path.parent), version=version, own=None)
 
 

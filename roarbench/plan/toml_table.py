@@ -93,7 +93,7 @@ class TomlTable:
         """Return a table; an empty one if it is missing."""
         expected = "a table; write [{key}] on a line of its own, with its values below"
         if key not in self._values:
-            self._refuse_similar(key, dict)
+            self._refuse_misspelled_key(key, dict)
         value = self._read_value(key, {}, expected, lambda one: isinstance(one, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
@@ -106,7 +106,7 @@ class TomlTable:
         self._asked |= set(shared)
         for name in shared:
             if name not in common:
-                self._refuse_similar(name, object)
+                self._refuse_misspelled_key(name, object)
         if key not in self._values:
             return [TomlTable(common, self._where)]
         expected = "a list of tables; write [[{key}]] on a line of its own, with its values below"
@@ -119,7 +119,7 @@ class TomlTable:
         self._asked |= set(left)
         return left
 
-    def close(self) -> None:
+    def refuse_unread_keys(self) -> None:
         """Refuse keys that were not read."""
         for key in self._values:
             if key not in self._asked:
@@ -137,7 +137,7 @@ class TomlTable:
         """Return an error about this table."""
         return CallerError(f"{self._where}: {seen}", hint)
 
-    def _refuse_similar(self, key: str, kind: type) -> None:
+    def _refuse_misspelled_key(self, key: str, kind: type) -> None:
         """Refuse an unread key that is probably a misspelling of this missing one."""
         unread = [name for name, value in self._values.items() if name not in self._asked and isinstance(value, kind)]
         for name in get_close_matches(key, unread, n=1, cutoff=_SIMILAR):
@@ -147,7 +147,7 @@ class TomlTable:
         self._asked.add(key)
         value = self._values.get(key, default)
         if value is None:  # TOML has no null
-            self._refuse_similar(key, object)
+            self._refuse_misspelled_key(key, object)
             raise self.make_error(f"{key} is missing, expected {expected.format(key=key)}")
         if key in self._values and not fits(value):
             shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}…"

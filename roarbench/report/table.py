@@ -74,7 +74,7 @@ class SuiteTable:
         return self.board.protocol.retrain is not ScoredNetwork.MASKS
 
     @property
-    def twins(self) -> tuple[str, ...]:
+    def twin_kinds(self) -> tuple[str, ...]:
         """Return the kinds of twins that the rows have, in order of their first row."""
         return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.delta_twins))
 
@@ -235,8 +235,8 @@ class SuiteTable:
     def started(self) -> frozenset[str]:
         """Return the estimators with at least one result under the protocol."""
         parts = self.board.protocol.made_of or (self.board.protocol,)
-        found = (self.suite_results.find_results(part, self.unit, self.fill) for part in parts)
-        return frozenset(name for held in found for name, _ in held)
+        stored = (self.suite_results.find_results(part, self.unit, self.fill) for part in parts)
+        return frozenset(name for points in stored for name, _ in points)
 
     @property
     def fill(self) -> str:
@@ -274,8 +274,8 @@ class SuiteTable:
 
     @property
     def _left_out_levels(self) -> str:
-        asked = self.suite_results.suite.list_shared_rows_and_levels(self.board.protocol, self.unit)[1]
-        left_out = [f"{t:g}" for t in asked if t not in self.board.levels]
+        all_levels = self.suite_results.suite.list_shared_rows_and_levels(self.board.protocol, self.unit)[1]
+        left_out = [f"{t:g}" for t in all_levels if t not in self.board.levels]
         return f", without {', '.join(left_out)} of the suite" if left_out else ""
 
     @property

@@ -170,7 +170,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add("Δ other image", (format_interval(row.delta_other_image) for row in rows), 3.1)
         if not own:
             add("vs other image", (_format_verdict(row.other_image) for row in rows), 3.2, left=True)
-    for kind in table.twins:
+    for kind in table.twin_kinds:
         add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
         gains = (

@@ -111,8 +111,8 @@ def make_plain_comparison(comparison: ControlComparison | None) -> dict[str, Any
 
 def _make_plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row's gain minus the gain of each of its twins, in points; empty if no row has twins."""
-    twins = (name_interval_ends(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twins)
-    return {"delta_twins": dict(chain(*twins))} if table.twins else {}
+    twins = (name_interval_ends(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twin_kinds)
+    return {"delta_twins": dict(chain(*twins))} if table.twin_kinds else {}
 
 
 def _explain_doubts(table: SuiteTable, row: Row) -> str | None:

@@ -71,7 +71,7 @@ class Failures:
                 if number is not None and not release_lease(connection, run.key, number):
                     raise LostLease(f"another process took over the lease on {run.key}")
             connection.execute(insert(failures), rows)
-            _insert_stopped(connection, [run.key for run in runs], "", runs[0].data, why)
+            _insert_stopped_runs(connection, [run.key for run in runs], "", runs[0].data, why)
 
         self._database.change(work)
 
@@ -79,7 +79,7 @@ class Failures:
         """Record that a step without runs failed, and delete its leases; it is retried only on request."""
 
         def work(connection: Connection) -> None:
-            _insert_stopped(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
+            _insert_stopped_runs(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
             drop_leases(connection, step.keys, owner)
 
         self._database.change(work)
@@ -142,7 +142,7 @@ def clear_failures(connection: Connection, keys: Collection[str]) -> None:
         delete_rows(connection, table, keys)
 
 
-def _insert_stopped(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
+def _insert_stopped_runs(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
     clear_failures(connection, keys)
     rows = [{"key": key, "what": step, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)

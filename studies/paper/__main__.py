@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, read_hooker2019
-from roarbench.analysis.run_levels import keep_run_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, format_estimator_name

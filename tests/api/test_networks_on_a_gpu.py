@@ -40,7 +40,7 @@ def test_networks_on_a_gpu_get_the_batches_of_suites_and_functions_those_of_a_pr
             assert (max(scored), sum(scored)) == (at_once, 70)
         asked = ExplainedBatch(0, model, images[:5], *(torch.arange(5) for _ in range(3)))
         seen = []
-        maps = explainers._call_in_parts(lambda batch: seen.append(len(batch.ids)) or batch.images, asked)
+        maps = explainers._call_in_batches(lambda batch: seen.append(len(batch.ids)) or batch.images, asked)
         assert (seen, tuple(maps.shape)) == ([2, 2, 1], (5, 3, 224, 224))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.locations import BUNDLED, BUNDLED_TABLE
+from roarbench.datasets.file_locations_and_downloads import BUNDLED, BUNDLED_TABLE
 from roarbench.datasets.tabular import quantize_rows, read_rows
 from roarbench.errors import DataError
 

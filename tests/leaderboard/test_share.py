@@ -114,7 +114,7 @@ def test_a_report_has_the_gains_of_the_table_needs_nothing_else_and_says_how_it_
     said = describe_methods(view.table(view.headline_protocol))
     assert "trained on 9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
     assert "Fill of removed features: mean; levels" in said
-    hostile = replace(view.results, named=("<script>alert(1)</script>",))
+    hostile = replace(view.results, title_parts=("<script>alert(1)</script>",))
     assert "<script" not in render_report(SuiteView(hostile, view.folder, dict))
 
 

@@ -12,7 +12,7 @@ from leaderboard.first_page_cache import ShownStore
 from leaderboard.page.estimator import list_figures
 from leaderboard.views import LiveStore, find_live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
-from roarbench.datasets.locations import describe_source
+from roarbench.datasets.file_locations_and_downloads import describe_source
 from roarbench.errors import StoreError
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import build_run
@@ -59,9 +59,9 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
         assert after["planted-v1"] is before["planted-v1"] and view is not before["quick-v1"]
         assert len(view.results.results) == len(before["quick-v1"].results.results) + 1
         assert view.get_board(ROAR) is view.board and view.get_board(KAR) is view.get_board(KAR)
-        assert "failed" not in dict(view.states.values())
+        assert "failed" not in dict(view.run_states.values())
         store.failures.add_all([failed.run], "the disk is full")
-        assert [reason for state, reason in view.states.values() if state == "failed"] == ["the disk is full"]
+        assert [reason for state, reason in view.run_states.values() if state == "failed"] == ["the disk is full"]
         view = live.read_views()["quick-v1"]
         note_reproduction(store.database, done.run.key, ReproductionOutcome.EQUAL, done.correct)
         assert live.read_views()["quick-v1"] is not view

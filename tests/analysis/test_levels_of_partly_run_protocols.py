@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.run_levels import keep_run_levels
+from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
