@@ -23,8 +23,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
 PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     # by name in addresses, in the order of the navigation: label, and function that makes the template's fields
+    "suites": ("Overview", suites.build_context),
     "board": ("Board", board.build_context),
-    "suites": ("Suites", suites.build_context),
     "claims": ("Claims", trust.build_claims_context),
     "method": ("", estimator.build_context),
     "images": ("Images", images.build_context),
@@ -57,7 +57,8 @@ def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
         live = find_live_store(shown)
         views = live.read_views(first_page_only=not query)
         site = Site(views, list_addresses(views), live=True)
-        page = render_page(site, make_address(**query))
+        first = site.known[0] if live.state and site.known else make_address()
+        page = render_page(site, make_address(**query) if query else first)
     except (PageNotFound, StoreError) as error:
         return render_message(str(error), Site({}, live=True))
     page = page._replace(files={name: content.decode() for name, content in site.files.items()})
@@ -94,7 +95,10 @@ def _render_template(page: str, site: Site, **fields: Any) -> Page:
 
 
 def list_addresses(views: Views) -> list[Address]:
-    """Return the addresses of all pages of a static site of these suites, the first board first."""
+    """Return the addresses of all pages of a static site, that which readers see first at the front.
+
+    It is the first board, or the page of all suites if several of them have both questions.
+    """
     suites = views.values()
     shown = [(view, protocol) for view in suites for protocol in view.protocols]
     single = [
@@ -104,7 +108,8 @@ def list_addresses(views: Views) -> list[Address]:
     ]
     addresses = list(dict.fromkeys([*(make_address("board", view.slug) for view in suites), *single]))
     if sum(view.results.has_rows for view in suites) > 1:
-        addresses.append(make_address("suites"))
+        several = sum(view.is_combined and view.results.has_rows for view in suites) > 1
+        addresses.insert(0 if several else len(addresses), make_address("suites"))
     if trust.find_suites_with_paper_protocols(views):
         addresses.append(make_address("claims"))
     names = (name for view in suites for name in view.results.suite.ranked_estimators)

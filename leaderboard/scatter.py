@@ -15,11 +15,10 @@ _STEPS = [0.0, *(sign * _LINE * n + 7 for n in range(1, 999) for sign in (1, -1)
 
 
 class RowWithBothGains(NamedTuple):
-    """A row with both gains, and the index of its board."""
+    """A row with both gains."""
 
     name: str
     control: bool
-    board: int
     roar: Estimate
     own: Estimate
 
@@ -29,16 +28,15 @@ class Dot(NamedTuple):
 
     name: str
     control: bool
-    board: int
     roar: Estimate
     own: Estimate
     label: tuple[float, float]
 
 
 class Scatter(NamedTuple):
-    """The scatter plot: boards by title, their rows, both scales, and a description."""
+    """The scatter plot: the label of the horizontal axis, rows, both scales, and a description."""
 
-    boards: list[str]
+    across: str
     dots: list[Dot]
     roar: Axis
     own: Axis
@@ -54,29 +52,25 @@ class Scatter(NamedTuple):
         return _compute_y(self.own, value)
 
 
-def make_scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
-    """Build the plot of some boards; None if no row has both gains."""
-    points, rows = list[RowWithBothGains](), 0
-    for number, board in enumerate(boards):
-        roar, own = (question.answers for question in board.questions[:2])
-        rows += len(board.rows)
-        for row in board.rows:
-            one, other = roar.get(row.id), own.get(row.id)
-            if one and other and None not in (one.gain.value, other.gain.value):
-                points.append(
-                    RowWithBothGains(" ".join(filter(None, row[1:3])), row.control, number, one.gain, other.gain)
-                )
-    if not points:
+def make_scatter(board: PairedBoard) -> Scatter | None:
+    """Build the plot of a board; None if no row has both gains."""
+    retrained, (roar, own) = board.questions[0], (question.answers for question in board.questions[:2])
+    found = list[RowWithBothGains]()
+    for row in board.rows:
+        one, other = roar.get(row.id), own.get(row.id)
+        if one and other and None not in (one.gain.value, other.gain.value):
+            found.append(RowWithBothGains(" ".join(filter(None, row[1:3])), row.control, one.gain, other.gain))
+    if not found:
         return None
-    across, down = (_make_axis(row.roar for row in points), _make_axis(row.own for row in points))
-    values = "; ".join(f"{row.name} {format_interval(row.roar)} and {format_interval(row.own)}" for row in points)
-    missing = rows - len(points)
+    across, down = (_make_axis(each.roar for each in found), _make_axis(each.own for each in found))
+    said = "; ".join(f"{each.name} {format_interval(each.roar)} and {format_interval(each.own)}" for each in found)
+    missing = len(board.rows) - len(found)
     return Scatter(
-        [board.title for board in boards],
-        _place_labels(points, across, down),
+        retrained.title,
+        _place_labels(found, across, down),
         across,
         down,
-        f"ROAR gain and own-network gain in points: {values}.",
+        f"{retrained.title} and own-network gain in points: {said}.",
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )

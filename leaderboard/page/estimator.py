@@ -82,12 +82,9 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
 
 
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
-    """Return a row's answers in the first suite with both questions, or the verdict of its first board."""
-    paired = (view.paired for view in views)
-    both = next(
-        (candidate for candidate in paired if candidate and row.id in {other.id for other in candidate.rows}),
-        None,
-    )
+    """Return a row's answers in the suite that has most of them, of several the first, or its first board's verdict."""
+    paired = [view.paired for view in views if view.paired and row.id in {other.id for other in view.paired.rows}]
+    both = max(paired, key=lambda each: sum(row.id in question.answers for question in each.questions), default=None)
     return describe_both_verdicts(both, row.id) if both else write_verdict_sentence(board, row)
 
 

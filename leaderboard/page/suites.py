@@ -1,7 +1,7 @@
 """The suites page: estimators by suites, with verdicts and without averages of gains."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.advice import advise
@@ -29,14 +29,18 @@ class Column(NamedTuple):
 
 
 def build_context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of the page, by kind of data; columns beyond `_SHOWN` are in a second, hidden table."""
+    """Return the fields of the page: which estimator to use, then verdicts by kind of data.
+
+    Columns beyond `_SHOWN` are in a second, hidden table.
+    """
     kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
-    for view in site.views.values():
+    shown = list(_drop_repeated_suites(site.views.values()))
+    for view in shown:
         if view.results.has_rows:
             kinds[_describe_data(view)] += filter(_has_values, _make_columns(site, view))
             counts[_describe_data(view)] += 1
     parts = []
-    boards = [view.paired for view in site.views.values() if view.paired]
+    boards = [view.paired for view in shown if view.paired]
     for kind, unsorted in kinds.items():
         columns = sorted(unsorted, key=lambda column: column.later)
         parts.append((kind, False, columns[:_SHOWN], _make_rows(columns[:_SHOWN])))
@@ -47,8 +51,20 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "counts": counts,
         "legend": _make_legend(column for columns in kinds.values() for column in columns),
         "advice": list(filter(None, map(advise, boards))),
-        "drawn": make_scatter(boards),
+        "drawn": [(board.title, drawn) for board in boards if (drawn := make_scatter(board))],
     }
+
+
+def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
+    """Yield the suites without those whose images and network have a larger suite with the same two questions."""
+    for view in views:
+        larger = (other for other in view.siblings if view.paired and other.paired)
+        if not any(_count_own_rows(other) > _count_own_rows(view) for other in larger):
+            yield view
+
+
+def _count_own_rows(view: SuiteView) -> int:
+    return len({*view.results.suite.ranked_estimators} - view.results.suite.entered)
 
 
 def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:

@@ -174,11 +174,10 @@ def test_the_first_page_and_the_page_of_suites_have_the_third_column(tmp_path, m
 def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     """Dots are where their gains are, and no name covers another."""
     board = make_paired_board(TwoQuestions(*by_hand()))
-    found = make_scatter([board, board])
-    assert (
-        found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with only one of the two gains are not drawn."
-    )
-    drawn = {dot.name: dot for dot in found.dots if not dot.board}
+    found = make_scatter(board)
+    assert found.missing == "2 rows with only one of the two gains are not drawn."
+    assert found.across == "ROAR gain at 90 %"
+    drawn = {dot.name: dot for dot in found.dots}
     assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
     assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]
     assert (drawn["Gradient"].roar, drawn["Gradient"].own) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
@@ -188,9 +187,24 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     for number, (left, top, letters) in enumerate(labels):
         for x, y, more in labels[:number]:
             assert abs(y - top) > 10 or x > left + 5 * letters or left > x + 5 * more
-    assert make_scatter([]) is None
     nothing = replace(board, questions=(replace(board.questions[0], answers={}), board.questions[1]))
-    assert make_scatter([nothing]) is None
+    assert make_scatter(nothing) is None
+
+
+def test_the_overview_comes_first_where_several_suites_have_both_questions(tmp_path, monkeypatch):
+    """It shows the larger one of two suites on the same images and network; an estimator's page cites its answers."""
+    few, many = ("random", "grad"), ("random", "grad", "ig")
+    for name, rows in {"small": few, "large": many}.items():
+        blocks = tuple(Block(protocol, rows, (0.9,), seeds=2) for protocol in (ROAR, OWN_NETWORK))
+        publish(monkeypatch, suite := replace(SUITE, name=name, blocks=blocks, recipe=SUITE.recipe))
+        make_store(tmp_path, suite, images=40)
+    with views_of(tmp_path) as found:
+        site = Site(views := dict(found), list_addresses(views))
+        overview = render_page(site, site.known[0])
+    assert len(views) == 2 and site.known[0] == make_address("suites") and site.at(site.known[0]) == "index.html"
+    assert overview.title == "Overview" and 'class="brand" href="index.html"' in overview.html
+    columns = overview.html.partition('class="matrix"')[2].partition("</thead>")[0]
+    assert "large v7" in columns and "small v7" not in columns
 
 
 def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monkeypatch):
