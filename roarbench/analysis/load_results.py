@@ -67,21 +67,19 @@ def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
         from roarbench.plan.suite_record import drop_estimators
 
         plan = read_suite(Path(name))
-        known = [
-            stored for stored in _read_stored_suites(store, db) if stored.name_in_commands == plan.name_in_commands
-        ]
+        known = [own for own in _read_stored_suites(store, db) if own.name_in_commands == plan.name_in_commands]
         return drop_estimators(plan, known[0].left_out) if known else plan
     try:
         return find_suite(name)
     except UnknownName:
-        stored_suites = _read_stored_suites(store, db)
-        if matches := [plan for plan in stored_suites if name in (plan.name_in_commands, plan.name)]:
+        own_suites = _read_stored_suites(store, db)
+        if matches := [plan for plan in own_suites if name in (plan.name_in_commands, plan.name)]:
             return matches[-1]
         if (path := Path(name)).suffix or path.name != name:
             raise _make_no_suite_error(path) from None
-        if stored_suites:
+        if own_suites:
             raise UnknownName(
-                "suite", name, [*SUITES, *(plan.name_in_commands for plan in stored_suites)], "suites"
+                "suite", name, [*SUITES, *(plan.name_in_commands for plan in own_suites)], "suites"
             ) from None
         raise
 

@@ -180,6 +180,4 @@ def _mark_masks_alone(evidence: Evidence, name: str) -> Mark | None:
     if alone is None or images is None:
         return None
     chance = 1 / evidence.suite_results.classes
-    return _make_mark(
-        evidence, MASKS, *(Sample(accuracy.value - chance, accuracy.draws - chance) for accuracy in (alone, images))
-    )
+    return _make_mark(evidence, MASKS, *(Sample(part.value - chance, part.draws - chance) for part in (alone, images)))

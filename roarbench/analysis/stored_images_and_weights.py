@@ -70,17 +70,15 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
     results on the same images are of this kind.
     """
-    seeds_by_version = store.list_versions(suite.dataset, suite.model)
+    by_version = store.list_versions(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
-    for data, limit in dict.fromkeys((data, limit) for data, limit, _ in seeds_by_version):
-        seeds = {
-            given: seeds_by_version[key] for key in seeds_by_version if key[:2] == (data, limit) and (given := key[2])
-        }
+    for data, limit in dict.fromkeys((data, limit) for data, limit, _ in by_version):
+        seeds = {given: by_version[key] for key in by_version if key[:2] == (data, limit) and (given := key[2])}
         combined = [] if suite.networks else _join_given_weights(seeds)
-        possible = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
-        explained = [version for version in possible if _has_results(suite, version, store, explained=True)]
+        wanted = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
+        explained = [version for version in wanted if _has_results(suite, version, store, explained=True)]
         stored += explained or [
-            version for version in possible[:1] if _has_results(suite, version, store, explained=False)
+            version for version in wanted[:1] if _has_results(suite, version, store, explained=False)
         ]
     return stored
 

@@ -194,16 +194,12 @@ class SuiteResults:
         rows, levels = self.list_rows_and_levels(protocol, unit, fill)
         if not levels or protocol.scores_siblings:  # correctness per image has no meaning for these protocols
             return None
-        own_map, other_map = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
+        own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:
-            both = {
-                at: [seed for seed in seeds if seed in other_map[at]]
-                for at, seeds in own_map.items()
-                if at in other_map
-            }
-            own_map = {at: {seed: own_map[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
+            both = {at: [seed for seed in seeds if seed in other[at]] for at, seeds in own.items() if at in other}
+            own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         names, steps = {CLEAN, *rows, *CONTROLS}, {0.0, *levels}
-        used = {at: seeds.values() for at, seeds in own_map.items() if at[0] in names and at[1] in steps}
+        used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
         correct = CorrectnessByPoint(used)
         explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
         checks = frozenset(name for name in rows if not find_estimator(name).is_ranked)
@@ -218,7 +214,7 @@ class SuiteResults:
         scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.entered, silent)
         if not protocol.by_difference:
             return scores
-        return replace(scores, differences=subtract_paired_answers(scores, own_map, other_map, protocol))
+        return replace(scores, differences=subtract_paired_answers(scores, own, other, protocol))
 
     def list_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
@@ -371,9 +367,7 @@ class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
         return len(self._results)
 
 
-def subtract_paired_answers(
-    scores: Correctness, own_map: ByPoint, other_map: ByPoint, protocol: Protocol
-) -> Correctness:
+def subtract_paired_answers(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
     """Return each cell's correctness minus that of its counterpart, by point and seed.
 
     The counterpart is the correctness of the same network on the same images with masks of other images or of Random.
@@ -386,7 +380,7 @@ def subtract_paired_answers(
         other_row = protocol.make_paired_twin_id(name) if protocol.paired else RANDOM
         against = name if t == 0 or protocol.made_of else other_row
         mixed |= {name} if against in scores.inconsistent else set()
-        own, other = own_map[name, t], other_map.get((against, t), {})
+        own, other = by_own[name, t], by_other.get((against, t), {})
         if seeds := [seed for seed in own if seed in other]:
             pairs = [(own[seed].answers.astype(np.int8), other[seed].answers) for seed in seeds]
             correct[name, t] = np.stack([one - two for one, two in pairs])

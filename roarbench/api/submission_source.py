@@ -125,16 +125,14 @@ def read_signature(given: Callable[..., Any]) -> tuple[inspect.Signature, int]:
 
 def is_quantus_signature(signature: inspect.Signature) -> bool:
     """Return whether a function can be called as Quantus does: `model`, `inputs`, `targets` and others by keyword."""
-    parameters = signature.parameters
-    if all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
+    accepted = signature.parameters
+    if all(one.kind is not one.VAR_KEYWORD for one in accepted.values()):
         return False
     try:
         signature.bind(model=None, inputs=None, targets=None)
     except TypeError:
         return False
-    return "inputs" in parameters or all(
-        one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters.values()
-    )
+    return "inputs" in accepted or all(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in accepted.values())
 
 
 class WrittenStatements:
@@ -238,18 +236,14 @@ def _is_installed(module: ModuleType) -> bool:
 def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
     """Return the source of a function or class, and the objects that it uses by name."""
     functions = [value] if isinstance(value, FunctionType) else _list_own_methods(value)
-    source, namespace = _read_source(name, value, functions), dict[str, object]()
-    namespace |= vars(sys.modules.get(value.__module__, object))
+    source, names = _read_source(name, value, functions), dict[str, object]()
+    names |= vars(sys.modules.get(value.__module__, object))
     for function in functions:  # later updates win: globals, then enclosing variables
-        namespace |= function.__globals__
+        names |= function.__globals__
         for other, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # the variable may have no value yet
-                namespace[other] = cell.cell_contents
-    used = {
-        other: namespace[other]
-        for other in _list_global_names(compile(source, "<source>", "exec"))
-        if other in namespace
-    }
+                names[other] = cell.cell_contents
+    used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
     used.pop(name, None)
     return source, used
 

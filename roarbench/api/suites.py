@@ -150,9 +150,9 @@ class Suite:
         root, console = find_default_store() if store is None else Path(store), make_console()
         lists = read_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
         lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
-        settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
+        values: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         folder = write_array_suite(
-            model, train, test, settings, root, network, lambda line: console.print(line, soft_wrap=True)
+            model, train, test, values, root, network, lambda line: console.print(line, soft_wrap=True)
         )
         path = str(folder / "suite.toml")
         return cls(find_suite_spec(path, root), root, weights=(str(folder / "weights.pt"),), named=path)

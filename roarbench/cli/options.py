@@ -165,10 +165,8 @@ class _Source:
         """Load the suite of this name with its store, images and explained networks."""
         from roarbench.api.suites import load_suite
 
-        settings = {name: value for name, value in vars(self).items() if name != "workers"}
-        return load_suite(
-            suite, **settings | {"data": settings["data"] or None, "reference": settings["reference"] or ()}
-        )
+        values = {name: value for name, value in vars(self).items() if name != "workers"}
+        return load_suite(suite, **values | {"data": values["data"] or None, "reference": values["reference"] or ()})
 
 
 @dataclass(frozen=True)

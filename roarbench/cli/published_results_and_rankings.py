@@ -47,11 +47,9 @@ def check(folder: Folder, before: Before = None) -> None:
     """Check every file and row of a folder: names, hashes, suites, results, duplicates, missing or changed rows."""
     from roarbench.store.published_folder import check_folder
 
-    results_by_file = check_folder(folder, before)
-    rows = sum(map(len, results_by_file.values()))
-    err.print(
-        f"{folder}: {format_count(len(results_by_file), 'file')}, {format_count(rows, 'result')}: all checks passed"
-    )
+    by_file = check_folder(folder, before)
+    rows = sum(map(len, by_file.values()))
+    err.print(f"{folder}: {format_count(len(by_file), 'file')}, {format_count(rows, 'result')}: all checks passed")
 
 
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")

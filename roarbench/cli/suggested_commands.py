@@ -47,10 +47,8 @@ def propose_command(command: str, *words: object, carried: Collection[str] = _SU
     """
     own = [str(word) for word in words]
     options = _collect_options_in_use()
-    carried_options = [
-        option for option in list_carried_options(command) if option in (*carried, "-o") and option not in own
-    ]
-    carried_words = [word for option in carried_options if option in options for word in options[option]]
+    taken = [option for option in list_carried_options(command) if option in (*carried, "-o") and option not in own]
+    carried_words = [word for option in taken if option in options for word in options[option]]
     return shlex.join([find_program_name(), command, *own, *carried_words])
 
 

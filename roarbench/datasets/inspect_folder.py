@@ -271,17 +271,13 @@ def _holds_images(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(inner) or pa.types.is_large_binary(inner))
 
 
-def _choose_column(file: Path, content: str, columns: Sequence[str], usual: Sequence[str]) -> str:
+def _choose_column(file: Path, content: str, names: Sequence[str], usual: Sequence[str]) -> str:
     """Return the column that has a usual name or, if none has, the only column."""
-    usual_columns = [name for name in usual if name in columns]
-    if not usual_columns and len(columns) != 1:
-        seen = (
-            f"{len(columns)} columns may hold {content}: {', '.join(columns)}"
-            if columns
-            else f"no column holds {content}"
-        )
+    usual_columns = [name for name in usual if name in names]
+    if not usual_columns and len(names) != 1:
+        seen = f"{len(names)} columns may hold {content}: {', '.join(names)}" if names else f"no column holds {content}"
         raise DataError(f"{file.name}: {seen}; name the column '{usual[0]}', or write the suite's file by hand")
-    return usual_columns[0] if usual_columns else columns[0]
+    return usual_columns[0] if usual_columns else names[0]
 
 
 def _select_evenly_spaced_files(files: Sequence[Path], most: int) -> Iterator[Path]:

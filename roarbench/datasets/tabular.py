@@ -86,15 +86,13 @@ def _find_separator(path: Path) -> str:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
     if not lines:
         return ","  # pyarrow reports the error of an empty file
-    separators = [separator for separator in _SEPARATORS if separator.encode() in lines[0]]
-    if len(separators) > 1:
-        separators = [
-            separator for separator in separators if len({line.count(separator.encode()) for line in lines}) == 1
-        ]
-    if len(separators) != 1:
-        seen = "several of ',', ';' and tab are possible" if separators else "neither ',' nor ';' nor tab is possible"
+    marks = [mark for mark in _SEPARATORS if mark.encode() in lines[0]]
+    if len(marks) > 1:
+        marks = [mark for mark in marks if len({line.count(mark.encode()) for line in lines}) == 1]
+    if len(marks) != 1:
+        seen = "several of ',', ';' and tab are possible" if marks else "neither ',' nor ';' nor tab is possible"
         raise DataError(f"cannot find the column separator of {path.name}: {seen}; save the file with one of them")
-    return separators[0]
+    return marks[0]
 
 
 def _check_decimal_points(table: pa.Table, path: Path) -> None:

@@ -265,8 +265,8 @@ def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...])
     rankings = find_removal_rankings(work.images, first, work.rankings.open(row)) if row else None
     weights, explained = check_explained_weights(work, first, rankings), work.find_explained_network(first)
     judges = {
-        network: _load_scoring_network(network, network.store.read_checksum())
-        for network in map(work.find_scored_network, runs)
+        judge: _load_scoring_network(judge, judge.store.read_checksum())
+        for judge in map(work.find_scored_network, runs)
     }
     results, annotations = list[RunResult](), dict[str, str]()
     level_of = attrgetter("cell.t")

@@ -152,12 +152,10 @@ def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str
 def _check_weights(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
     """Raise a one-line CallerError for weights of another network and weights that are not finite."""
     wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight_tensor(one)}
-    weights = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
-    faults = [f"{one} is missing" for one in wanted.keys() - weights.keys()]
-    faults += [f"{one} is unexpected" for one in weights.keys() - wanted.keys()]
-    faults += [
-        fault for one in wanted.keys() & weights.keys() if (fault := _find_misfit(one, weights[one], wanted[one]))
-    ]
+    given = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
+    faults = [f"{one} is missing" for one in wanted.keys() - given.keys()]
+    faults += [f"{one} is unexpected" for one in given.keys() - wanted.keys()]
+    faults += [fault for one in wanted.keys() & given.keys() if (fault := _find_misfit(one, given[one], wanted[one]))]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         advice = "use weights of that network"

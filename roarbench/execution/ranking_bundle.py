@@ -122,9 +122,7 @@ def _list_file_paths(work: JobContext, specs: Sequence[RankingSpec]) -> list[str
     for explained in work.explained if has_explained_model(work.suite) else ():
         places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
     root = work.workspace.root
-    return [
-        f"{(subfolder / name).relative_to(root)}" for subfolder, files in places.items() for name in (*files, MANIFEST)
-    ]
+    return [f"{(parent / name).relative_to(root)}" for parent, files in places.items() for name in (*files, MANIFEST)]
 
 
 def _select_required_files(names: Iterable[str]) -> set[str]:

@@ -91,6 +91,4 @@ def _make_entries(
     # checks are timed on a CPU, not on a GPU
     mean = SubmissionPace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
     marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
-    return SubmittedEntries(
-        [str(replace(EstimatorId.read(submission.id), marks=marks)) for submission in submissions], mean
-    )
+    return SubmittedEntries([str(replace(EstimatorId.read(entry.id), marks=marks)) for entry in submissions], mean)

@@ -176,13 +176,11 @@ def list_paper_gains() -> list[dict[str, Any]]:
 def format_claims(records: list[dict[str, Any]], ours: str = "") -> str:
     """Format the claims of `list_claims` for a terminal, each with one line for every kind of results."""
     lines = [f"ours: {ours}"] if ours else []
-    sources = {"published": "published", "ours": "ours", "own_network": "own-network"}
-    width = max((len(words) for name, words in sources.items() if any(name in row for row in records)), default=0)
+    texts = {"published": "published", "ours": "ours", "own_network": "own-network"}
+    width = max((len(words) for name, words in texts.items() if any(name in row for row in records)), default=0)
     for row in records:
         lines.append(f"{row['text']} ({row['where']})")
-        lines += [
-            f"  {words:{width}}  {_describe_verdict(row[name])}" for name, words in sources.items() if name in row
-        ]
+        lines += [f"  {words:{width}}  {_describe_verdict(row[name])}" for name, words in texts.items() if name in row]
     return "\n".join(lines)
 
 

@@ -241,10 +241,7 @@ def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
 
 def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     """Return the rows as flat values: columns `roar_…` and `own_network_…`, and whether each was run."""
-    parts = {
-        part: {row["estimator"]: row for row in list_flat_rows(part_table)}
-        for part, part_table in _name_tables(table).items()
-    }
+    parts = {part: {row["estimator"]: row for row in list_flat_rows(one)} for part, one in _name_tables(table).items()}
     lines = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
     for part, rows in parts.items():
         keys = [key for key in next(iter(rows.values()), {}) if key not in ("estimator", "protocol")]

@@ -53,11 +53,9 @@ def make_repeat_command(suite_results: SuiteResults, name: str) -> str:
     row = find_estimator_or_placeholder(name)
     listed = EstimatorId.read(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""
     file = shlex.quote(f"FILE({listed})") if listed else "FILE"
-    row_option = (
-        f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(fit_on_one_line(name, _LONGEST))}"
-    )
+    option = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(fit_on_one_line(name, _LONGEST))}"
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
     suite = make_suite_argument(suite_results.suite)
-    return f"roarbench run --suite {suite} {row_option}{trust}{device}{limit} --store NEW-FOLDER"
+    return f"roarbench run --suite {suite} {option}{trust}{device}{limit} --store NEW-FOLDER"

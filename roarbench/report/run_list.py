@@ -154,11 +154,11 @@ def _make_provenance_record(result: RunResult) -> dict[str, Any]:
 
 def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     """Return the checksums of a run's rankings and explained weights, and the rankings' folders in this store."""
-    folders = RankingsStore(Workspace(folder).rankings).find_finished(result.rankings) if result.rankings else []
+    paths = RankingsStore(Workspace(folder).rankings).find_finished(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,
         "weights": result.weights or None,
-        "folders": [str(path) for path in folders],
+        "folders": [str(path) for path in paths],
     }
 
 

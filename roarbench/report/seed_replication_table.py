@@ -67,11 +67,9 @@ def compare_under_protocol(
     return replication if replication and replication.rows else None
 
 
-def make_replication_record(replications: Replications, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
+def make_replication_record(compared: Replications, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
     """Return the comparison as plain values, grouped by protocol if there are several; missing is null."""
-    parts = {
-        protocol.name.replace("-", "_"): one and _make_protocol_record(one) for protocol, one in replications.items()
-    }
+    parts = {protocol.name.replace("-", "_"): one and _make_protocol_record(one) for protocol, one in compared.items()}
     (one, *further_parts) = parts.values()
     return {"suite": first.title, "replication": again.title, **(parts if further_parts else one or {})}
 
@@ -138,15 +136,13 @@ def _format_both_verdicts(row: ReplicatedRow, own: bool) -> str:
     return " → ".join(dict.fromkeys(shown)) or MISSING
 
 
-def _summarize_agreement(repeated: Replication) -> list[str]:
+def _summarize_agreement(again: Replication) -> list[str]:
     """Count equal and opposed verdicts, and gains inside their prediction intervals, in sentences."""
-    compared, same = repeated.beats
+    compared, same = again.beats
     lines = [f"Beats every control: {same} of {compared} verdicts equal."] if compared else []
-    lines += [
-        f"Verdicts against single controls: {repeated.equal} of {repeated.verdicts} equal, {repeated.opposed} opposed."
-    ]
-    if repeated.inside_share is not None:
-        inside = f"{repeated.inside} of {repeated.gains} ({repeated.inside_share:.0%})"
+    lines += [f"Verdicts against single controls: {again.equal} of {again.verdicts} equal, {again.opposed} opposed."]
+    if again.inside_share is not None:
+        inside = f"{again.inside} of {again.gains} ({again.inside_share:.0%})"
         lines += [f"Gains inside the 95% prediction interval of the other table: {inside}."]
-    lines += [] if repeated.tau is None else [f"Kendall's tau of the gains: {repeated.tau:.2f}."]
+    lines += [] if again.tau is None else [f"Kendall's tau of the gains: {again.tau:.2f}."]
     return lines

@@ -124,14 +124,12 @@ def _make_likeness_record(agreement: FastSuiteAgreement) -> dict[str, Any]:
     return {"of": agreement.of, "tau": tau, "source": agreement.source}
 
 
-def _describe_likeness(agreement: FastSuiteAgreement) -> str:
+def _describe_likeness(likeness: FastSuiteAgreement) -> str:
     """Describe how well a fast suite's ranks agree with those of the full suite."""
-    if agreement.tau is None:
-        return f"agreement of its ranks with those of {agreement.of}: not measured"
-    tau, low, high = agreement.tau
-    return (
-        f"its ranks and those of {agreement.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {agreement.source}"
-    )
+    if likeness.tau is None:
+        return f"agreement of its ranks with those of {likeness.of}: not measured"
+    tau, low, high = likeness.tau
+    return f"its ranks and those of {likeness.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {likeness.source}"
 
 
 def list_estimator_records() -> list[dict[str, Any]]:

@@ -381,9 +381,7 @@ def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float,
         name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.masks.levels}
         for name in evidence.suite_results.suite.ranked_estimators
     }
-    return {
-        name: curve for name, curve in curves.items() if any(accuracy.value is not None for accuracy in curve.values())
-    }
+    return {name: curve for name, curve in curves.items() if any(at_t.value is not None for at_t in curve.values())}
 
 
 def find_default_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:

@@ -228,10 +228,8 @@ def _describe_certainty(table: SuiteTable) -> str:
             f" True differences of {board.detectable:.1f} points are detected with 80% power, smaller ones less often."
         )
     text += f" Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
-    added_rows = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
-    return text + f" Rows in brackets are judged as if each alone were added to the suite: {added_rows}." * bool(
-        added_rows
-    )
+    added = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
+    return text + f" Rows in brackets are judged as if each alone were added to the suite: {added}." * bool(added)
 
 
 def list_provenance(results: SuiteResults) -> Iterable[tuple[str, str]]:

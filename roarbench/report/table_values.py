@@ -94,10 +94,7 @@ def name_interval_ends(name: str, estimate: Estimate) -> dict[str, float | None]
 
 def _name_curve_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
     """Return a curve's numbers and interval ends by level, with their names."""
-    return {
-        f"{name}{end}": {str(t): getattr(estimate, part) for t, estimate in curve.items()}
-        for end, part in _ENDS.items()
-    }
+    return {f"{name}{end}": {str(t): getattr(gain, part) for t, gain in curve.items()} for end, part in _ENDS.items()}
 
 
 def make_plain_comparison(comparison: ControlComparison | None) -> dict[str, Any]:

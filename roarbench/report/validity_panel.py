@@ -246,15 +246,13 @@ def format_agreements(panel: ValidityPanel) -> list[str]:
     return [f"{main} and {other}: {_format_agreement(agreement)}" for other, agreement in panel.agreements.items()]
 
 
-def _format_agreement(agreement: Agreement | None) -> str:
-    if agreement is None:
+def _format_agreement(pairs: Agreement | None) -> str:
+    if pairs is None:
         return f"unknown; fewer than {FEWEST_ROWS} rows have a gain under both."
-    tau = f"Kendall's tau {format_interval(agreement.tau, '{:+.2f}'.format)} over {agreement.rows} rows"
-    if agreement.settled is None:
+    tau = f"Kendall's tau {format_interval(pairs.tau, '{:+.2f}'.format)} over {pairs.rows} rows"
+    if pairs.settled is None:
         return f"{tau}, without interval: one training per cell."
-    return (
-        f"{tau}; of {agreement.settled} pairs that differ significantly in both, {agreement.opposed} in opposite order."
-    )
+    return f"{tau}; of {pairs.settled} pairs that differ significantly in both, {pairs.opposed} in opposite order."
 
 
 def _describe_smooth_random(panel: ValidityPanel) -> list[str]:

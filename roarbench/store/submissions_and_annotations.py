@@ -205,18 +205,14 @@ def find_annotations(connection: Connection, kind: Kind, subjects: Collection[st
 
 def read_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
-    entries = {
-        name: estimator_id.id_without_marks for name in estimators if (estimator_id := EstimatorId.read(name)).submitted
-    }
+    entries = {name: parts.id_without_marks for name in estimators if (parts := EstimatorId.read(name)).submitted}
     annotations = read_annotations(database, Kind.VALIDATE, set(entries.values()))
     lists = {name: annotations[entry] for name, entry in entries.items() if annotations.get(entry)}
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
 
 
-def export_annotations(
-    database: Database, exported: Collection[RunResult], prediction_stability: Mapping[str, float]
-) -> bytes:
-    """Return the annotations that these rows need as JSON; `prediction_stability` has shares by rankings checksum."""
+def export_annotations(database: Database, exported: Collection[RunResult], stability: Mapping[str, float]) -> bytes:
+    """Return the annotations that these rows need as JSON; `stability` has shares by rankings checksum."""
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.read(result.run.cell.estimator) for result in exported}
     subjects = {
@@ -229,9 +225,7 @@ def export_annotations(
         for kind, wanted in subjects.items()
         for subject, value in read_annotations(database, kind, wanted).items()
     }
-    annotations |= {
-        f"{Kind.KEPT} {checksum}": share for checksum, share in prediction_stability.items() if checksum in rankings
-    }
+    annotations |= {f"{Kind.KEPT} {checksum}": share for checksum, share in stability.items() if checksum in rankings}
     return json.dumps(annotations, sort_keys=True).encode()
 
 

@@ -116,7 +116,5 @@ def _save_source(folder: Path, source: str) -> Path:
     if not path.exists():
         with convert_write_errors(path):
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(
-                path, lambda temporary: temporary.write_bytes(source.encode()), path.with_suffix(".partial")
-            )
+            write_atomically(path, lambda target: target.write_bytes(source.encode()), path.with_suffix(".partial"))
     return path
