@@ -329,12 +329,13 @@ def main() -> None:
     parser.add_argument("--step", choices=[step.name for step in STEPS if callable(step.work)])
     parser.add_argument("--out", type=Path, default=Path("build/gpu"))
     arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.step:
+        os.environ.setdefault("ROARBENCH_STORE", str(arguments.out))
         print(run_step(next(step for step in STEPS if step.name == arguments.step)))
         return
     if not GPU:
         sys.exit("no GPU here, expected one that torch sees; `roarbench doctor` says why")
-    arguments.out.mkdir(parents=True, exist_ok=True)
     found: list[tuple[Step, str, float]] = []
     for step in STEPS:
         found.append((step, *try_step(step, arguments.out)))

@@ -3,11 +3,12 @@
 import ctypes
 import json
 import mmap
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import first_gpu
 import pytest
@@ -129,6 +130,16 @@ def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch
     assert found == "not done after 7 s; plan: time about 58 s of wall time with 1 GPU and 4 workers"
     assert (tmp_path / "quick.txt").read_bytes() == b"a table\n" + told
     assert run.call_args.args[0][1:] == ["run"] and run.call_args.kwargs["env"]["ROARBENCH_STORE"] == str(tmp_path)
+
+
+def test_a_step_by_itself_has_the_folder_of_the_report_as_its_store(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sys, "argv", ["first_gpu.py", "--step", "modes", "--out", str(tmp_path / "gpu")])
+    monkeypatch.setattr(first_gpu, "run_step", lambda step: str(first_gpu.find_store()))
+    with patch.dict(os.environ):
+        os.environ.pop("ROARBENCH_STORE", None)
+        first_gpu.main()
+    assert capsys.readouterr().out.strip() == str(tmp_path / "gpu")
+    assert (tmp_path / "gpu").is_dir()
 
 
 @pytest.mark.process
