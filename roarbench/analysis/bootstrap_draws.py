@@ -32,7 +32,7 @@ class Evidence:
     suite_results: SuiteResults
     unit: Unit
     bootstrap: Bootstrap = Bootstrap()
-    _kept: dict[tuple[Protocol, Unit, str], SampledGains] = field(default_factory=dict, init=False)
+    _draws: dict[tuple[Protocol, Unit, str], SampledGains] = field(default_factory=dict, init=False)
     _judges: dict[tuple[Protocol, Unit], Judge] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -122,9 +122,9 @@ class Evidence:
     def get_draws(self, protocol: Protocol, unit: Unit, fill: str = "") -> SampledGains:
         """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
         key = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
-        if key not in self._kept:
-            self._kept[key] = self._draw(*key)
-        return self._kept[key]
+        if key not in self._draws:
+            self._draws[key] = self._draw(*key)
+        return self._draws[key]
 
     def make_board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()

@@ -274,7 +274,7 @@ def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> di
 def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
     rankings = RankingsStore(Workspace(folder).rankings)
-    stability = _average_by_estimator(suite_results, suite_results.shares | rankings.read_kept_shares())
+    stability = _average_by_estimator(suite_results, suite_results.shares | rankings.read_prediction_stability())
     return replace(
         suite_results,
         prediction_stability=stability,

@@ -75,7 +75,7 @@ class Explainers:
 
     names: tuple[str, ...]
     table: Mapping[str, Estimator]
-    others: Mapping[str, Explainer]
+    functions: Mapping[str, Explainer]
     mean: Tensor  # channel means of the images, (c, 1, 1)
     black: Tensor  # smallest value of each channel, (c, 1, 1)
 
@@ -84,7 +84,7 @@ class Explainers:
         traced = {name: row for name, row in self.table.items() if row.traces_network}
         made = self._make_maps(traced.values(), explained)
         maps = {name: made[row.id] for name, row in traced.items()}
-        return maps | {name: call(explained) for name, call in self.others.items()}
+        return maps | {name: call(explained) for name, call in self.functions.items()}
 
     def rank(self, explained: ExplainedBatch, called: Maps, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
         """Rank the features of the images by each estimator's map; CallerError for unusable maps.
@@ -122,7 +122,9 @@ class Explainers:
 
         called = []
         for batch in batches:
-            unchanged = refuse_changes_of_network(batch.model, ", ".join(self.others)) if self.others else nullcontext()
+            unchanged = (
+                refuse_changes_of_network(batch.model, ", ".join(self.functions)) if self.functions else nullcontext()
+            )
             with unchanged, self._report_all_failures(batch):
                 called.append(self.call_functions(batch))
         for batch, error in zip(batches, threads.map(try_batch, zip(batches, called, strict=True)), strict=True):

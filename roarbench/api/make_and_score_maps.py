@@ -61,13 +61,13 @@ class MapScores(NamedTuple):
     """Correctness of the networks under one estimator's maps, the last two as lists over batches."""
 
     correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
-    kept: list[NDArray[np.bool_]]  # (maps, networks, levels, agreed images)
+    unchanged: list[NDArray[np.bool_]]  # (maps, networks, levels, agreed images)
     same: list[bool]  # True for batches in which all networks have the same masks
 
     @property
     def kept_by_own_and_others(self) -> NDArray[np.bool_] | None:
         """Return which predictions stay the same in all batches; None if all networks always have the same masks."""
-        return None if all(self.same) else np.concatenate(self.kept, 3)
+        return None if all(self.same) else np.concatenate(self.unchanged, 3)
 
 
 _Batch = tuple[Tensor, list[tuple[ExplainedBatch, Maps]]]  # positions of images, and what each network explains
@@ -102,7 +102,7 @@ def make_and_score_maps(
         for name, whole in scores.items():
             for title, correct in part[name].correct.items():
                 whole.correct[title][:, rows.numpy()] = correct
-            whole.kept.extend(part[name].kept)
+            whole.unchanged.extend(part[name].unchanged)
             whole.same.extend(part[name].same)
     return scores
 
@@ -116,7 +116,7 @@ def _score(
         images = request.pixels[rows]
         masks = [request.own.make_masks(one, images.shape) for one in ranked]
         unchanged, same = _score_under_all_masks(networks, masks, images, request.targets[rows], request.fill)
-        answers.kept.append(unchanged)
+        answers.unchanged.append(unchanged)
         answers.same.append(same)
     return answers
 

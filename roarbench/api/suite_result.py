@@ -186,7 +186,7 @@ class SuiteResult:
             flat, shared = flatten_rows(table), list_shared_values_by_table(table)
         else:
             flat, shared = list_flat_rows(table), list_shared_values(table)
-        called = {row: name for name, row in self._called.items()}
+        called = {row: name for name, row in self._rows_by_name.items()}
         frame = pandas.DataFrame([{"name": called.get(row["estimator"], row["estimator"]), **row} for row in flat])
         frame.attrs.update(shared)
         return frame
@@ -255,7 +255,7 @@ class SuiteResult:
         return published and has_combined_table(self.stored.suite)
 
     @property
-    def _called(self) -> dict[str, str]:
+    def _rows_by_name(self) -> dict[str, str]:
         """Return row ids by the names given here and in the tables."""
         submitted = find_submitted_rows(self.stored.suite.estimators)
         return {**{name: row for name, row in submitted.items() if row not in self.names.values()}, **self.names}
@@ -263,8 +263,8 @@ class SuiteResult:
     def find_row(self, name: str) -> str:
         """Return a row's id by its name, id, or submission name."""
         known = self.stored.suite.estimators
-        if name in self._called:
-            return self._called[name]
+        if name in self._rows_by_name:
+            return self._rows_by_name[name]
         if name not in known:
             listed = {**self.names, **dict.fromkeys(self.rows or known)}
             raise CallerError(f"there is no row '{name}' here, only: {', '.join(listed)}")

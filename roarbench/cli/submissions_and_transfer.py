@@ -71,7 +71,7 @@ def export_(
     from roarbench.store.workspace import Workspace
     from roarbench.store.write_results_csv import write_results_csv
 
-    stability = RankingsStore(Workspace(store).rankings).read_kept_shares()
+    stability = RankingsStore(Workspace(store).rankings).read_prediction_stability()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
     ways = {".parquet": partial(export_results, prediction_stability=stability), ".csv": write_results_csv}
     if file.suffix not in ways:

@@ -68,7 +68,7 @@ class ModelMaps(NamedTuple):
     maps: dict[Form, Tensor]  # float (n, c, h, w), by requested form
     # number of an image's noisy copies that the model assigns to the target class, int64 (n,), without the other points
     # of integrated gradients' paths. 0 without noisy copies
-    kept: Tensor
+    stable_copies: Tensor
 
 
 class MapRequest(NamedTuple):
@@ -109,7 +109,7 @@ class _RunningMaps:
         self._clean = self._compute_bases(self._images, single)
         self._scale = compute_noise_scale(self._images, look.settings.noise)
         self._moments = {base: Moments(self._images) for base in self._repeated}
-        self._kept = torch.zeros_like(look.batch.targets)
+        self._stable_copies = torch.zeros_like(look.batch.targets)
 
     def add_noisy_copy(self, draws: Tensor) -> None:
         """Add one noisy copy of every image."""
@@ -122,14 +122,14 @@ class _RunningMaps:
         return compute_base_maps(model, images, batch.targets, black, bases, note, self._look.settings)
 
     def _count_kept(self, logits: Tensor) -> None:
-        self._kept.add_(logits.argmax(1) == self._look.batch.targets)
+        self._stable_copies.add_(logits.argmax(1) == self._look.batch.targets)
 
     def finish(self) -> ModelMaps:
         """Return the maps after all noisy copies were added."""
         wanted = self._look.wanted
         forms = {(base, form): self._moments[base].compute_form(form) for base, form in wanted if form not in SINGLE}
         forms |= {(base, form): SINGLE[form](self._clean[base]) for base, form in wanted if form in SINGLE}
-        return ModelMaps(forms, self._kept)
+        return ModelMaps(forms, self._stable_copies)
 
 
 def compute_importance_maps(
@@ -220,7 +220,7 @@ class PassNotes(NamedTuple):
     images: int
     # by id, for estimators with noisy copies: number of an image's copies that the model assigns to the target class,
     # int64 (n,); see `ModelMaps`
-    kept: dict[str, Tensor]
+    stable_copies: dict[str, Tensor]
 
 
 @contextmanager
@@ -271,7 +271,7 @@ def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple
         {settings: made[q, settings] for q, settings in made if q == number} for number in range(len(subjects))
     ]
     stable_copies = [
-        {e.id: shared[find_settings(e)].kept for e in subject.estimators if not e.control and e.form in NOISY}
+        {e.id: shared[find_settings(e)].stable_copies for e in subject.estimators if not e.control and e.form in NOISY}
         for subject, shared in zip(subjects, by_settings, strict=True)
     ]
     return [_name_maps(subject, shared) for subject, shared in zip(subjects, by_settings, strict=True)], stable_copies

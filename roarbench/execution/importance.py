@@ -248,12 +248,14 @@ def _join_maps(
     where = name_device(choose_device())
     explained = merge_batch_records(ExplainedBatches(notes.images, notes.images, done, where) for notes in told)
     # prediction stability belongs to the trained network's own predictions
-    names = told[0].kept if variant == "trained" else ()
-    stable_copies = {name: torch.cat([notes.kept[name] for notes in told]).tolist() for name in names}
+    names = told[0].stable_copies if variant == "trained" else ()
+    stable_copies = {name: torch.cat([notes.stable_copies[name] for notes in told]).tolist() for name in names}
     return {
         e.id: MapWithProvenance(
             torch.cat([part[e.id] for part in parts]),
-            MapProvenance((sum(count_passes([e])) or 1) * seconds, batches=explained, kept=stable_copies.get(e.id, ())),
+            MapProvenance(
+                (sum(count_passes([e])) or 1) * seconds, batches=explained, stable_copies=stable_copies.get(e.id, ())
+            ),
         )
         for e in estimators
     }

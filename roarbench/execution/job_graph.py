@@ -45,7 +45,7 @@ class Step(NamedTuple):
     keys: tuple[str, ...] = ()  # keys of the step's lease
     # returns whether the store's folder has the step's output, unless the output is a result; called before the step
     # starts
-    made: Callable[[], bool] = bool
+    is_made: Callable[[], bool] = bool
     recipe: str = ""  # recipe of the step's training; empty without training
     runs: tuple[Run, ...] = ()  # runs of a `run` step
     group: str = ""  # submission of a ranking step; after its first failure other images are not tried
@@ -341,7 +341,7 @@ def find_steps_needing_recipes(steps: Sequence[Step], recipes: Collection[str]) 
     lost: dict[str, str] = {}
     needing = []
     for step in steps if recipes else ():
-        if made.issuperset(step.needs) and step.made():
+        if made.issuperset(step.needs) and step.is_made():
             made.add(step.job.name)
         elif (recipe := next((lost[name] for name in step.needs if name in lost), step.recipe)) in recipes:
             lost[step.job.name] = recipe

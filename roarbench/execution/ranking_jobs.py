@@ -76,7 +76,7 @@ def list_job_groups(specs: Sequence[RankingSpec]) -> list[str]:
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
     batches, stable_copies = (
         merge_batch_records(one for part in parts for one in part.batches),
-        [n for part in parts for n in part.kept],
+        [n for part in parts for n in part.stable_copies],
     )
     ties = [share for part in parts for share in part.ties]
     return MapProvenance(sum(part.seconds for part in parts), weights, batches, stable_copies, ties)

@@ -166,7 +166,7 @@ class _Runner:
         count = max(_LOOKED_AT, self._engine.idle)  # few, because most claims succeed and every key is looked up
         while self._engine.idle and (ready := self._schedule.take_ready(count)):
             count = min(2 * count, _AT_ONCE)
-            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.find_obstacle(step) and step.made()]
+            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.find_obstacle(step) and step.is_made()]
             for step in made:
                 self._end_elsewhere(step)
             wishes = [step for step in ready if step not in made and not self._leave_to_other_processes(step)]
@@ -188,7 +188,7 @@ class _Runner:
                 self._pause = _FIRST_LOOK
                 self._schedule.record_end(step, reasons[0])
                 yield FinishedStep(step, reasons[0])
-            elif keys & answer.held:
+            elif keys & answer.leased:
                 self._schedule.elsewhere.append(step.job.name)
             else:
                 self._schedule.queue(step.job.name)
@@ -199,7 +199,7 @@ class _Runner:
         self._pause = _FIRST_LOOK
         if reason := self._schedule.find_obstacle(step):
             yield from self._record_failure(step, reason)
-        elif step.made():
+        elif step.is_made():
             self._release(step)
             self._remove_running(step)
             self._schedule.record_end(step)

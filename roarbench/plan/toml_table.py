@@ -37,7 +37,7 @@ class TomlTable:
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self._values, self._where = values, where
-        self._asked: set[str] = set()
+        self._read_keys: set[str] = set()
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -103,7 +103,7 @@ class TomlTable:
         Each takes shared values that it lacks from the enclosing table.
         """
         common = {name: self._values[name] for name in shared if name in self._values}
-        self._asked |= set(shared)
+        self._read_keys |= set(shared)
         for name in shared:
             if name not in common:
                 self._refuse_misspelled_key(name, object)
@@ -115,15 +115,15 @@ class TomlTable:
 
     def read_rest(self) -> dict[str, Any]:
         """Return the values not read yet, and mark them as read."""
-        left = {key: value for key, value in self._values.items() if key not in self._asked}
-        self._asked |= set(left)
+        left = {key: value for key, value in self._values.items() if key not in self._read_keys}
+        self._read_keys |= set(left)
         return left
 
     def refuse_unread_keys(self) -> None:
         """Refuse keys that were not read."""
         for key in self._values:
-            if key not in self._asked:
-                raise CallerError(f"{self._where}: {UnknownName('key', key, self._asked)}")
+            if key not in self._read_keys:
+                raise CallerError(f"{self._where}: {UnknownName('key', key, self._read_keys)}")
 
     @contextmanager
     def add_place_to_errors(self) -> Iterator[None]:
@@ -139,12 +139,14 @@ class TomlTable:
 
     def _refuse_misspelled_key(self, key: str, kind: type) -> None:
         """Refuse an unread key that is probably a misspelling of this missing one."""
-        unread = [name for name, value in self._values.items() if name not in self._asked and isinstance(value, kind)]
+        unread = [
+            name for name, value in self._values.items() if name not in self._read_keys and isinstance(value, kind)
+        ]
         for name in get_close_matches(key, unread, n=1, cutoff=_SIMILAR):
             raise self.make_error(f"no key '{name}'; did you mean '{key}'?")
 
     def _read_value(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
-        self._asked.add(key)
+        self._read_keys.add(key)
         value = self._values.get(key, default)
         if value is None:  # TOML has no null
             self._refuse_misspelled_key(key, object)

@@ -25,7 +25,7 @@ def format_import_summary(file: Path, outcome: ImportOutcome, dropped: Mapping[s
 
 
 def _describe_conflict(conflict: Conflict) -> str:
-    run, stored, imported = conflict.stored.run, conflict.stored, conflict.found
+    run, stored, imported = conflict.stored.run, conflict.stored, conflict.imported
     counts = f"{stored.correct:,} of {stored.total:,} correct here, {imported.correct:,} in the file"
     return (
         f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing_images:,} differ (key {run.key[:8]})"

@@ -248,7 +248,7 @@ class SuiteTable:
         """Describe the number of seeds of the rows, and how many seeds the suite has if rows lack some."""
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
-        planned = self._asked
+        planned = self._planned_seeds
         most = max(planned.values(), default=0)  # number of seeds for added rows, such as submissions
         begun = (row for row in self.board.rows if row.seeds)
         lacking = [row.seeds for row in begun if row.seeds < planned.get(row.estimator, most)]
@@ -263,7 +263,7 @@ class SuiteTable:
         return self._seeds if self.board.protocol.trains else "the reference, not retrained"
 
     @property
-    def _asked(self) -> dict[str, int]:
+    def _planned_seeds(self) -> dict[str, int]:
         protocol = self.board.protocol
         kind = (protocol.order, protocol.retrain, self.unit, self.fill)
         seeds: dict[str, int] = {}

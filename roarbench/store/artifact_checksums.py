@@ -23,7 +23,7 @@ class Artifact(NamedTuple):
     key: str  # hash of the artifact's record, 32 hex digits
     what: str  # name in messages
     checksum: str  # checksum of the content; empty if the folder lacks the artifact
-    named: str = ""  # key of the reference or common network in run records; empty for a ranking
+    key_in_runs: str = ""  # key of the reference or common network in run records; empty for a ranking
     rankings: str = ""  # checksum of the rankings that tuned a network; empty for other artifacts
 
 
@@ -135,7 +135,7 @@ def _may_change(connection: Connection, row: Any, artifact: Artifact, own: bool,
 
 def _has_dependent_result(connection: Connection, row: Any, made: Artifact) -> bool:
     """Return whether a result depends on the earlier file; imported results depend on another store's folder."""
-    rankings = made.rankings or ("" if made.named else row.checksum)
+    rankings = made.rankings or ("" if made.key_in_runs else row.checksum)
     on_rankings = [results.c.rankings == rankings] if rankings else []
-    used = and_(results.c.record.contains(made.named), *on_rankings, results.c.key.not_in(select(imports.c.key)))
+    used = and_(results.c.record.contains(made.key_in_runs), *on_rankings, results.c.key.not_in(select(imports.c.key)))
     return connection.execute(select(results.c.key).where(used).limit(1)).first() is not None

@@ -68,7 +68,7 @@ class LeaseReply(NamedTuple):
     granted: Mapping[LeaseRequest, int]  # requests that the owner may now do, with the number of each lease
     done: set[str]  # keys of runs that have a result
     stopped: Mapping[str, str]  # reason by key, for steps that failed and wait for `retry`
-    held: set[str]  # keys leased by a living owner, this one included
+    leased: set[str]  # keys leased by a living owner, this one included
 
 
 def _identify_host() -> str:

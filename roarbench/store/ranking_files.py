@@ -114,7 +114,7 @@ class MapProvenance(NamedTuple):
     batches: Sequence[ExplainedBatches] = ()  # batches of all images in order; empty if not recorded
     # number of noisy copies per image with the image's own predicted class; empty for maps without noisy copies, or if
     # not recorded
-    kept: Sequence[int] = ()
+    stable_copies: Sequence[int] = ()
     # share of features that have the map's most frequent value, per image; empty if not recorded
     ties: Sequence[float] = ()
 

@@ -77,7 +77,7 @@ class Rankings:
     checksum: str  # hash of the files' contents from the manifest, or a duplicate's hash (`read_rankings_checksum`)
     # share of all noisy copies with the image's own predicted class, in [0, 1]; None for maps without noisy copies, or
     # if not recorded
-    kept: float | None = None
+    prediction_stability: float | None = None
 
     def get_planes(self, split: Split) -> NDArray[np.uint8]:
         """Return the bit-planes of one split, uint8 (n, planes, width)."""
@@ -103,8 +103,8 @@ class RankingsStore:
             if load_rankings_checksum(path) == checksum
         ]
 
-    def read_kept_shares(self) -> dict[str, float]:
-        """Return `Rankings.kept` by checksum, for finished rankings that record it."""
+    def read_prediction_stability(self) -> dict[str, float]:
+        """Return `Rankings.prediction_stability` by checksum, for finished rankings that record it."""
         return self._read_shares("kept", "copies")
 
     def read_tied_shares(self) -> dict[str, float]:

@@ -211,12 +211,12 @@ class Conflict(NamedTuple):
     """A run of which the store and a file have different results."""
 
     stored: RunResult
-    found: RunResult
+    imported: RunResult
 
     @property
     def differing_images(self) -> int:
         """Count the test images on which only one of the two results is correct."""
-        return int((self.stored.answers != self.found.answers).sum())
+        return int((self.stored.answers != self.imported.answers).sum())
 
 
 class ImportOutcome(NamedTuple):

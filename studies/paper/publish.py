@@ -29,7 +29,7 @@ def publish(name: str, store: Path, file: str, about: str, replication: int) -> 
         results = (*found.results.values(), *found.references.values())
         path = f"{suite.name}/{suite.version}/{file}.parquet"
         (RESULTS / path).parent.mkdir(parents=True, exist_ok=True)
-        kept = RankingsStore(Workspace(store).rankings).read_kept_shares()
+        kept = RankingsStore(Workspace(store).rankings).read_prediction_stability()
         count = export_results(rows, RESULTS / path, kept, {result.run.key for result in results} - known)
     add_file_to_index(RESULTS, path, count, about)
     return count

@@ -131,7 +131,7 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
         spec = RankingSpec("d" * 32, network, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
         store = RankingsStore(Workspace(tmp_path).rankings)
         planes = np.full((4, spec.layout.planes, spec.layout.bytes_per_plane), sum(kept) % 251, np.uint8)
-        store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, kept=kept))
+        store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, stable_copies=kept))
         store.seal(spec, {Split.TEST: 4})
         return store.open(spec).checksum
 

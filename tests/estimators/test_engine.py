@@ -152,7 +152,7 @@ def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
     assert [each.images for each in told] == [1, 1, 1]  # what did not fit was not explained
     expected = compute_importance_maps(estimators(*names), tiny, batch, black, note=whole.append)
-    assert torch.equal(torch.cat([each.kept[names[-1]] for each in told]), whole[0].kept[names[-1]])
+    assert torch.equal(torch.cat([each.stable_copies[names[-1]] for each in told]), whole[0].stable_copies[names[-1]])
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
 
@@ -216,11 +216,11 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
     together = compute_maps_together(subjects, note=told.append)
     assert drawn == list(range(SAMPLES))
     (noted,) = told
-    assert [set(each.kept) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
+    assert [set(each.stable_copies) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for subject, found, counted in zip(subjects, together, noted, strict=True):
         alone: list[PassNotes] = []
         torch.testing.assert_close(found, compute_importance_maps(*subject, note=alone.append), rtol=0, atol=0)
-        torch.testing.assert_close(counted.kept, alone[0].kept, rtol=0, atol=0)
+        torch.testing.assert_close(counted.stable_copies, alone[0].stable_copies, rtol=0, atol=0)
 
 
 def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, black):
@@ -251,10 +251,14 @@ def test_copies_that_keep_their_class_are_counted(tiny, batch, black):
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
     compute_importance_maps(estimators(*names), tiny, asked, black, note=told.append)
     (noted,) = told
-    assert set(noted.kept) == {name for name in names if name != "grad"}
-    for name, kept in noted.kept.items():
+    assert set(noted.stable_copies) == {name for name in names if name != "grad"}
+    for name, kept in noted.stable_copies.items():
         noise = find_estimator(name).get_value("noise")
         copies = [make_noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
         expected = sum((tiny(copy).argmax(1) == asked.targets).long() for copy in copies)
         torch.testing.assert_close(kept, expected, rtol=0, atol=0)
-    assert 0 < sum(int(kept.sum()) for kept in noted.kept.values()) < len(noted.kept) * SAMPLES * len(batch.ids)
+    assert (
+        0
+        < sum(int(kept.sum()) for kept in noted.stable_copies.values())
+        < len(noted.stable_copies) * SAMPLES * len(batch.ids)
+    )

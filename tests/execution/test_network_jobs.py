@@ -149,7 +149,7 @@ def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, m
 def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
     counted, others = ("var-grad", "sg-grad(noise=0.5)~blurred"), ("grad", "var-grad~untrained", "sg-grad~other-target")
     rank_all(other, *counted, *others)
-    assert [ranked_by(other, name).kept for name in others] == [None] * 3
+    assert [ranked_by(other, name).prediction_stability for name in others] == [None] * 3
     explained, model = other.explained[0], other.explained[0].load_trained()
     for name in counted:
         found, noise, kept = ranked_by(other, name), find_estimator(name).get_value("noise"), []
@@ -157,8 +157,8 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
             batch = importance.load_batch(explained, split, 0, count, explained.norm)
             copies = (make_noisy_copies(batch.images, batch.ids, j, 0, noise) for j in range(15))
             kept += [model(copy).argmax(1) == model(batch.images).argmax(1) for copy in copies]
-        assert found.kept == int(torch.cat(kept).sum()) / (15 * (TRAIN + TEST))
-        assert 0 < found.kept < 1
+        assert found.prediction_stability == int(torch.cat(kept).sum()) / (15 * (TRAIN + TEST))
+        assert 0 < found.prediction_stability < 1
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
     assert lease(store, KEYS[:3], one) == set(KEYS[:3])
     answer = store.claim_leases([LeaseRequest((key,)) for key in KEYS], two, 1)
     assert [wish.keys for wish in answer.granted] == [(KEYS[3],)], "no more than can be done"
-    assert (answer.done, answer.held) == ({KEYS[5]}, set(KEYS[:3]))
+    assert (answer.done, answer.leased) == ({KEYS[5]}, set(KEYS[:3]))
     assert lease(store, KEYS, two) == {KEYS[4]}, "its own leases are not given twice"
     assert {(lease.key, lease.owner) for lease in store.list_leases()} == {
         (key, one if number < 3 else two) for number, key in enumerate(KEYS[:5])
@@ -104,7 +104,7 @@ def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_som
     )
     assert list(store.claim_leases([first], one, 1).granted) == [first]
     answer = store.claim_leases([both, shard], two, 9)
-    assert (list(answer.granted), answer.held) == ([shard], {KEYS[0]})
+    assert (list(answer.granted), answer.leased) == ([shard], {KEYS[0]})
     leased = [(lease.key, lease.what) for lease in store.list_leases() if lease.owner == two]
     assert leased == [(key, "c") for key in sorted(shard.keys)]
     store.failures.stop(shard, "x" * 501, two)
@@ -166,7 +166,7 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
     assert lease(store, KEYS, Owner.here()) == set(KEYS[1:])
     store.renew_leases(ELSEWHERE)
     monkeypatch.undo()
-    assert store.claim_leases([LeaseRequest(KEYS[:1])], Owner.here(), 1).held == {KEYS[0]}
+    assert store.claim_leases([LeaseRequest(KEYS[:1])], Owner.here(), 1).leased == {KEYS[0]}
     assert store.add_all([make_result(RUNS[0])], number)
 
 

@@ -126,15 +126,15 @@ def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_p
     }
     for (start, stop), batches in made.items():
         kept = [image % 16 for image in range(start, stop)]  # copies that keep their class
-        write(other, Split.TRAIN, start, stop, batches=batches, kept=kept, weights="a" * 64)
-    write(other, Split.TEST, 0, 20, kept=[15] * 20, weights="a" * 64)
+        write(other, Split.TRAIN, start, stop, batches=batches, stable_copies=kept, weights="a" * 64)
+    write(other, Split.TEST, 0, 20, stable_copies=[15] * 20, weights="a" * 64)
     other.seal(SPEC, COUNTS)
     found = other.open(SPEC)
     train, test = ([(m["images"], m["at_once"], m["precision"]) for m in found.files[split]["made"]] for split in Split)
     assert train == [(32, 16, "bf16"), (4, 4, "bf16"), (10, 8, "float32"), (4, 4, "float32")]
     assert test == [(20, 0, "")]  # as parts of earlier versions: not noted
-    assert found.kept == (sum(image % 16 for image in range(50)) + 300) / (70 * 15)
-    assert other.read_kept_shares() == {found.checksum: found.kept}
+    assert found.prediction_stability == (sum(image % 16 for image in range(50)) + 300) / (70 * 15)
+    assert other.read_prediction_stability() == {found.checksum: found.prediction_stability}
     assert found.weights == "a" * 64
     assert found.checksum == sealed.open(SPEC).checksum  # what is noted beside them changes no ranking
 
@@ -142,10 +142,10 @@ def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_p
 def test_copies_that_were_not_counted_are_missing_not_lost(store):
     """Those of a part of an earlier version."""
     for start, stop, kept in ((0, 36, [15] * 36), (36, 50, [])):
-        write(store, Split.TRAIN, start, stop, kept=kept)
-    write(store, Split.TEST, 0, 20, kept=[15] * 20)
+        write(store, Split.TRAIN, start, stop, stable_copies=kept)
+    write(store, Split.TEST, 0, 20, stable_copies=[15] * 20)
     store.seal(SPEC, COUNTS)
-    assert (store.open(SPEC).kept, store.read_kept_shares()) == (None, {})
+    assert (store.open(SPEC).prediction_stability, store.read_prediction_stability()) == (None, {})
 
 
 @pytest.mark.parametrize(

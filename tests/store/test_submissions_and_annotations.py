@@ -155,7 +155,7 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, 
     second.add_all([same, changed])
     new, known, (conflict,) = moved(store, second, tmp_path)
     assert (new, known) == ({fresh.run.key}, {same.run.key})
-    assert (conflict.stored, conflict.found) == (changed, other)
+    assert (conflict.stored, conflict.imported) == (changed, other)
     assert conflict.differing_images == (changed.answers != other.answers).sum() > 0
     assert second.read_results([changed.run.key]) == {changed.run.key: changed}
 
