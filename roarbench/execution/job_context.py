@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from roarbench.compute.inputs import Normalisation
-from roarbench.compute.networks import build_network
+from roarbench.compute.networks import build_network, set_batch_norm_scales
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.decoded import ImageData
 from roarbench.enums import Split, Unit
@@ -159,12 +159,5 @@ class ReferenceModel:
         return model.eval()
 
     def build_untrained(self) -> nn.Module:
-        """Return the network with random weights, in eval mode.
-
-        All batch-norm scales are set to 1, because residual blocks whose scales start at 0 would have no effect.
-        """
-        model = self.build_network(self.reference.seed + 1)
-        for module in model.modules():
-            if isinstance(module, nn.BatchNorm2d):
-                nn.init.ones_(module.weight)
-        return model.eval()
+        """Return the network with random weights, in eval mode, with batch-norm scales of 1."""
+        return set_batch_norm_scales(self.build_network(self.reference.seed + 1)).eval()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.compute.networks import build_network
+from roarbench.compute.networks import build_network, set_batch_norm_scales
 from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.ids import format_value
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
@@ -163,12 +163,9 @@ def _make_test_case() -> ExplainedPart:
 
 
 def _build_model(seed: int) -> nn.Module:
-    """Build a network with random weights and batch-norm gammas of 1; gammas of 0 would skip residual blocks."""
+    """Build a network with random weights, in eval mode, with batch-norm scales of 1."""
     model = build_network(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            nn.init.ones_(module.weight)
-    return model.eval()
+    return set_batch_norm_scales(model).eval()
 
 
 def _make_variants(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:

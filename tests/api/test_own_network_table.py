@@ -10,6 +10,7 @@ from captum.attr import InputXGradient, LayerGradCam, NoiseTunnel
 from torch import nn
 
 import roarbench as rb
+from roarbench.api.removal import rank_maps
 from roarbench.errors import CallerError
 
 LEVELS = (0.1, 0.4)
@@ -26,19 +27,24 @@ def gradient(model, images, targets):
     return x.grad
 
 
-def slow_gain(networks, images, order):
-    """Follow the definition image by image, without ties."""
+def sort(image, importance):
+    return importance.flatten().argsort(descending=True)
+
+
+def slow_gain(networks, images, order, explain=gradient, rank=sort):
+    """Follow the definition image by image."""
     fill, numbers, counted = images.mean((0, 2, 3)).view(2, 1, 1).expand(2, 6, 6), [], 0
     for image in images:
         classes = [int(model(image[None]).argmax()) for model in networks]
         if len(set(classes)) > 1:
             continue
         counted += 1
-        maps = [gradient(model, image[None].clone(), torch.tensor(classes[:1]))[0] for model in networks]
+        maps = [explain(model, image[None].clone(), torch.tensor(classes[:1]))[0] for model in networks]
         for t in LEVELS:
             kept = np.zeros((3, 3))
             for i, importance in enumerate(maps):
-                ranked = importance.flatten().argsort(descending=order == "morf")[: round(t * 72)]
+                count, ranked = round(t * 72), rank(image, importance)
+                ranked = ranked[:count] if order == "morf" else ranked[72 - count :]
                 left = image.flatten().clone()
                 left[ranked] = fill.flatten()[ranked]
                 for j, model in enumerate(networks):
@@ -59,6 +65,22 @@ def test_gain_is_the_definition(networks, images, order):
     assert found.gain("mine").value == pytest.approx(expected)
     assert found.gain("built in").value == pytest.approx(expected, abs=1.0)  # sums in another order
     assert expected != 0
+
+
+@pytest.mark.parametrize("order", ["morf", "lerf"])
+def test_ties_are_in_the_order_of_rank_maps_and_dropout_is_off(networks, images, order):
+    """Half of the features share the largest importance; another order of ties gives another gain."""
+
+    def explain(model, inputs, targets):
+        return (gradient(model, inputs, targets) > 0).float()
+
+    def rank(image, importance):
+        return rank_maps(image[None], importance[None])[0].copy()
+
+    models = [nn.Sequential(nn.Dropout(), model).train() for model in networks]
+    found = rb.own_network_gain(models, images, {"mine": explain}, order=order, levels=LEVELS).gain("mine").value
+    assert found == pytest.approx(slow_gain(networks, images, order, explain, rank)[0])
+    assert found != pytest.approx(slow_gain(networks, images, order, explain)[0])
 
 
 def test_maps_that_ignore_the_network_are_0_by_construction(networks, images):
