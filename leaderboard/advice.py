@@ -21,6 +21,7 @@ class Advice(NamedTuple):
 
     slug: str
     title: str
+    levels: str  # levels of ROAR in words if some of the suite's are left out
     front: list[AdvisedRow]
     near: list[AdvisedRow]
 
@@ -44,4 +45,5 @@ def advise(board: PairedBoard) -> Advice | None:
         return None
     reached = front[-1].gain.low or 0.0
     near = [choice for choice in rest if choice.gain.high is not None and choice.gain.high >= reached]
-    return Advice(board.slug, board.title, front, sorted(near, key=lambda choice: -(choice.gain.value or 0.0)))
+    near.sort(key=lambda choice: -(choice.gain.value or 0.0))
+    return Advice(board.slug, board.title, board.questions[0].level_words, front, near)

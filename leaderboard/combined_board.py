@@ -60,11 +60,12 @@ class Question:
     asks: str
     kinds: Mapping[str, str]  # descriptions of the colour classes
     answers: Mapping[str, Answer]
+    level_words: str = ""  # levels if some of the suite's are left out, such as `at 90 %`
 
     @property
     def title(self) -> str:
-        """Return the heading of the column."""
-        return capitalize(self.gain)
+        """Return the heading of the column, with levels if some are left out."""
+        return capitalize(f"{self.gain} {self.level_words}".rstrip())
 
     @cached_property
     def axis(self) -> Axis:
@@ -108,7 +109,7 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
     questions = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
     listed = dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
-    gains = capitalize(" and ".join(question.gain for question in questions))
+    gains = capitalize(" and ".join(f"{question.gain} {question.level_words}".rstrip() for question in questions))
     features = prod(results.suite.dataset_record.shape)
     return PairedBoard(
         slug=make_slug(results),
@@ -140,12 +141,20 @@ def _make_questions(both: TwoQuestions) -> list[Question]:
     return [
         Question(
             roar.board.protocol,
-            _name_gain("ROAR gain", roar),
+            "ROAR gain",
             "Do the pixels matter in the data?",
             RANDOM_KINDS,
             retrained,
+            roar.level_words,
         ),
-        Question(protocol, _name_gain(protocol.gain, own), "Does the map explain this network?", NETWORK_KINDS, scored),
+        Question(
+            protocol,
+            protocol.gain,
+            "Does the map explain this network?",
+            NETWORK_KINDS,
+            scored,
+            own.level_words,
+        ),
     ]
 
 
@@ -153,12 +162,8 @@ def _select_started(table: SuiteTable) -> list[Row]:
     return [row for row in table.rows if row.seeds or row.estimator in table.started]
 
 
-def _name_gain(gain: str, table: SuiteTable) -> str:
-    return f"{gain} {table.level_words}".rstrip()
-
-
 def _make_matched_gain_question(board: BoardContents) -> Question:
-    answers = {row.id: Answer(row.value, row.kind, row.words) for row in board.rows}
+    answers = {row.id: Answer(row.value, row.kind, "control" if row.control else row.words) for row in board.rows}
     return Question(board.protocol, board.protocol.gain, "Does the map show evidence in the image?", KINDS, answers)
 
 

@@ -1,9 +1,10 @@
 """The suites of a store, in the form that pages need; each part is computed once, and again after new results."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from math import prod
 from pathlib import Path
 from threading import RLock
 from time import sleep
@@ -161,6 +162,7 @@ class SuiteView:
         return [
             self.get_board(protocol)
             for protocol in dict.fromkeys((self.headline_protocol, *find_headline_protocols(self.results.suite)))
+            if protocol in self.protocols
         ]
 
     @property
@@ -270,6 +272,12 @@ class LiveStore:
                 for view in self.read_views().values():
                     view.boards  # noqa: B018
             sleep(_PAUSE)
+
+
+def sort_by_size(views: Iterable[SuiteView]) -> list[SuiteView]:
+    """Return suites on photographs before those on tables, the largest images first; equal ones keep their order."""
+    records = {view: view.results.suite.dataset_record for view in views}
+    return sorted(records, key=lambda view: (records[view].tabular, -prod(records[view].shape)))
 
 
 def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:

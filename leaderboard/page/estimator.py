@@ -14,7 +14,7 @@ from leaderboard.page import images
 from leaderboard.page.board import find_board_address
 from leaderboard.page_text import format_day, make_plain
 from leaderboard.pictures import Pictures
-from leaderboard.views import SuiteView
+from leaderboard.views import SuiteView, sort_by_size
 from roarbench.estimators.catalogue import (
     count_passes,
     describe_control_inputs,
@@ -34,7 +34,7 @@ _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
     name = at.get_choice("estimator")
-    views = [view for view in site.views.values() if name in view.results.suite.ranked_estimators]
+    views = sort_by_size(view for view in site.views.values() if name in view.results.suite.ranked_estimators)
     if not views:
         raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
     boards = [(view, board, board.by_id[name]) for view in views for board in _select_boards(view, name)]
@@ -84,7 +84,7 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
     """Return a row's answers in the suite that has most of them, of several the first, or its first board's verdict."""
     paired = [view.paired for view in views if view.paired and row.id in {other.id for other in view.paired.rows}]
-    both = max(paired, key=lambda each: sum(row.id in question.answers for question in each.questions), default=None)
+    both = max(paired, key=lambda each: sum(row.id in asked.answers for asked in each.questions[:2]), default=None)
     return describe_both_verdicts(both, row.id) if both else write_verdict_sentence(board, row)
 
 
@@ -173,11 +173,11 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
 
 
 def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:
-    """Explain why a row wins on one board and loses on another, if one of them is ROAR's; empty otherwise."""
-    shown = [(board.protocol, row) for _, board, row in boards]
-    winning, losing = ([pair for pair in shown if pair[1].kind == kind] for kind in (BEATS, BELOW))
-    for (one, _), (other, row) in product(winning, losing):
-        if one != other and ROAR in (one, other) and row.beating:
+    """Explain why a row wins on one board of a suite and loses on another, if one of them is ROAR's; else empty."""
+    shown = [(view, board.protocol, row) for view, board, row in boards]
+    winning, losing = ([each for each in shown if each[2].kind == kind] for kind in (BEATS, BELOW))
+    for (view, one, _), (same, other, row) in product(winning, losing):
+        if view is same and one != other and ROAR in (one, other) and row.beating:
             wins = "explains its network by" if one.scores_siblings else "beats every control under"
             return (
                 f"It {wins} {one.title} and is below {find_display_name(row.beating.nearest).full_name} under "

@@ -11,7 +11,7 @@ from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
 from leaderboard.page_text import make_plain
 from leaderboard.scatter import make_scatter
-from leaderboard.views import SuiteView
+from leaderboard.views import SuiteView, sort_by_size
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 
 _SHOWN = 8  # visible columns per kind; the page hides others under "more"
@@ -34,7 +34,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     Columns beyond `_SHOWN` are in a second, hidden table.
     """
     kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
-    shown = list(_drop_repeated_suites(site.views.values()))
+    shown = sort_by_size(_drop_repeated_suites(site.views.values()))
     for view in shown:
         if view.results.has_rows:
             kinds[_describe_data(view)] += filter(_has_values, _make_columns(site, view))
@@ -69,7 +69,7 @@ def _count_own_rows(view: SuiteView) -> int:
 
 def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     """Yield a suite's leading questions: both questions if the suite has them."""
-    title = make_plain(view.title)
+    title = make_plain(view.title, 44)
     if view.paired:
         for number, question in enumerate(view.paired.questions):
             yield Column(

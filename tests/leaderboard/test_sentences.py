@@ -260,3 +260,12 @@ def test_a_page_shows_six_images_at_equal_steps_or_all_of_fewer_once():
 def test_templates_capitalize_only_the_first_letter():
     template = load_templates().from_string("{{ 'DiffROAR'|capitalize }}, {{ 'own-network gain'|capitalize }}")
     assert template.render() == "DiffROAR, Own-network gain"
+
+
+def test_a_disagreement_is_explained_only_within_a_suite():
+    """A verdict on digits does not contradict one on photographs."""
+    wins, loses = (
+        (SimpleNamespace(protocol=SHOWN[name]), row(kind)) for name, kind in (("matched", "yes"), ("roar", "<"))
+    )
+    assert explain_disagreement([("one", *wins), ("one", *loses)])
+    assert explain_disagreement([("one", *wins), ("other", *loses)]) == ""
