@@ -103,8 +103,10 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     if not (ranked or damaged):
         return None
     siblings = _open_rankings(results, chosen, workspace, number=1)[0] if chosen.protocol.scores_siblings else {}
-    images_of = {name: sum(int(file["images"]) for file in found.files.values()) for name, found in ranked.items()}
-    seconds = {name: 1000 * found.seconds / images_of[name] for name, found in ranked.items()}
+    images_of = {
+        name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()
+    }
+    seconds = {name: 1000 * rankings.seconds / images_of[name] for name, rankings in ranked.items()}
     return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged, seconds=seconds)
 
 
@@ -135,9 +137,9 @@ def make_pictures(
     """Make the pictures of rows from their rankings for the first explained network, and for the second one."""
     images, protocol, unit, numbers, rule = chosen
     levels = results.list_levels(protocol, unit)
-    others = ["matched", "other"] if protocol.paired else []
-    others += ["sibling"] if protocol.scores_siblings and siblings.keys() >= ranked.keys() else []
-    level, kinds = levels[len(levels) // 2], ("map", "own", *others)
+    other_kinds = ["matched", "other"] if protocol.paired else []
+    other_kinds += ["sibling"] if protocol.scores_siblings and siblings.keys() >= ranked.keys() else []
+    level, kinds = levels[len(levels) // 2], ("map", "own", *other_kinds)
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # open pages are rendered repeatedly

@@ -55,22 +55,22 @@ class Scatter(NamedTuple):
 def make_scatter(board: PairedBoard) -> Scatter | None:
     """Build the plot of a board; None if no row has both gains."""
     retrained, (roar, own) = board.questions[0], (question.answers for question in board.questions[:2])
-    found = list[RowWithBothGains]()
+    points = list[RowWithBothGains]()
     for row in board.rows:
         one, other = roar.get(row.id), own.get(row.id)
         if one and other and None not in (one.gain.value, other.gain.value):
-            found.append(RowWithBothGains(" ".join(filter(None, row[1:3])), row.control, one.gain, other.gain))
-    if not found:
+            points.append(RowWithBothGains(" ".join(filter(None, row[1:3])), row.control, one.gain, other.gain))
+    if not points:
         return None
-    across, down = (_make_axis(each.roar for each in found), _make_axis(each.own for each in found))
-    said = "; ".join(f"{each.name} {format_interval(each.roar)} and {format_interval(each.own)}" for each in found)
-    missing = len(board.rows) - len(found)
+    across, down = (_make_axis(row.roar for row in points), _make_axis(row.own for row in points))
+    values = "; ".join(f"{row.name} {format_interval(row.roar)} and {format_interval(row.own)}" for row in points)
+    missing = len(board.rows) - len(points)
     return Scatter(
         retrained.title,
-        _place_labels(found, across, down),
+        _place_labels(points, across, down),
         across,
         down,
-        f"{retrained.title} and own-network gain in points: {said}.",
+        f"{retrained.title} and own-network gain in points: {values}.",
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )

@@ -84,7 +84,9 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
     """Return a row's answers in the suite that has most of them, of several the first, or its first board's verdict."""
     paired = [view.paired for view in views if view.paired and row.id in {other.id for other in view.paired.rows}]
-    both = max(paired, key=lambda each: sum(row.id in asked.answers for asked in each.questions[:2]), default=None)
+    both = max(
+        paired, key=lambda candidate: sum(row.id in asked.answers for asked in candidate.questions[:2]), default=None
+    )
     return describe_both_verdicts(both, row.id) if both else write_verdict_sentence(board, row)
 
 
@@ -207,10 +209,10 @@ def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator
     """
     by_images = dict[str, tuple[SuiteView, Pictures]]()
     for view in views:
-        if (found := view.pictures) and name in found.rows:
+        if (available := view.pictures) and name in available.rows:
             best = by_images.get(view.results.data)
-            if best is None or len(found.rows) > len(best[1].rows):
-                by_images[view.results.data] = view, found
+            if best is None or len(available.rows) > len(best[1].rows):
+                by_images[view.results.data] = view, available
     for view, pictures in by_images.values():
         sheet, answers = images.find_sheet(site, view, name)
         yield (

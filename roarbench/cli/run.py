@@ -246,11 +246,11 @@ def replicate(
         except EmptyStore as error:
             raise CallerError(f"{error}; --against names a store of results of {suite.plan.title}") from None
     whole, here = add_submissions_and_estimators(suite.fitted, options.estimators), suite.question
-    again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
+    again_suite, again_query = whole, here._replace(store=against or here.store, db="" if against else here.db)
     if not against:
         part = _run_suite_and_replication(suite, options, work, submitted, replication)
         again_suite = replace(whole, replication=replication)
-    first, again = load_suite_results(whole, here), load_suite_results(again_suite, again_asked)
+    first, again = load_suite_results(whole, here), load_suite_results(again_suite, again_query)
     replications = compare_replication(first, again, part)
     print_report(
         format,

@@ -64,15 +64,16 @@ def rank_to_planes(importance: Tensor, ties: DrawTies, layout: Layout) -> Ranked
                 there = send_to_device(chosen, bits.device)
                 planes[there] = _encode_planes(_add_ties(bits[there], ties(chosen.numpy())), layout)
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
-    named = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)  # raises the error for unusable maps
-    numbers = convert_to_sortable_integers(named)
+    # raises the error for unusable maps
+    features = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
+    numbers = convert_to_sortable_integers(features)
     # sorting these integers takes half the time of sorting keys with ties, and most maps have no tie
     ordered = np.sort(numbers, axis=1)
-    found = encode_with_sorted_copy(numbers, ordered, layout)
+    encoded = encode_with_sorted_copy(numbers, ordered, layout)
     rows = np.flatnonzero(find_rows_with_ties_at_boundaries(ordered, layout))
     if len(rows):
-        found[rows] = encode(make_sort_keys(named[rows], ties(rows)), layout)
-    return RankedBatch(found, compute_largest_tie_shares(ordered))
+        encoded[rows] = encode(make_sort_keys(features[rows], ties(rows)), layout)
+    return RankedBatch(encoded, compute_largest_tie_shares(ordered))
 
 
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:

@@ -39,7 +39,7 @@ _KINDS = [type(np.dtype(kind)) for kind in "?bhilqBHILQefd"]
 _REBUILDS: list[Any] = [np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]]
 # harmless content of checkpoints besides weights: options, and NumPy's numbers and arrays by old and new module name
 _HARMLESS: list[Any] = [argparse.Namespace, np.ndarray, np.dtype, *_KINDS]
-_HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _REBUILDS for core in ("core", "_core")]
+_HARMLESS += [(one, f"numpy.{core}.multiarray.{one.__name__}") for one in _REBUILDS for core in ("core", "_core")]
 
 
 def load_given_weights(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:

@@ -24,7 +24,7 @@ _RESULTS = (  # published results: in a checkout, and in pip's data folders of t
     Path(__file__).parents[2] / "results",
     *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
 )
-RESULTS = next((place for place in _RESULTS if place.is_dir()), None)
+RESULTS = next((folder for folder in _RESULTS if folder.is_dir()), None)
 FOLDER = Path(__file__).parents[1] / "suites"
 
 

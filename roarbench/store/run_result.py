@@ -64,7 +64,7 @@ class RunResult:
         return None if self.probability is None else np.frombuffer(self.probability, "<f4").astype(np.float32)
 
 
-_OUTCOME = [each.name for each in fields(RunResult) if each.name not in ("run", "provenance")]
+_OUTCOME = [column.name for column in fields(RunResult) if column.name not in ("run", "provenance")]
 
 
 @dataclass(frozen=True)

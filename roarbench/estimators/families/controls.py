@@ -144,7 +144,7 @@ ESTIMATORS = (
     Estimator("deviation", title="Deviation from the mean", about="distance of each value from the baseline",
         control=True, maps=deviation, parameters={"baseline": "mean"}, papers=(), neighbours=False),
     Estimator("deviation-blurred", title="Blurred deviation", about="the deviation map, blurred", control=True,
-        maps=lambda asked: blur(deviation(asked)), parameters={"baseline": "mean"}, papers=(), neighbours=True),
+        maps=lambda inputs: blur(deviation(inputs)), parameters={"baseline": "mean"}, papers=(), neighbours=True),
     Estimator("colour-deviation", title="Colour deviation",
         about="value minus training mean, times the value minus its pixel's mean",
         control=True, maps=input_x_colour_deviation, papers=(), neighbours=False),

@@ -56,7 +56,7 @@ _known = partial(
 ESTIMATORS = (
     _told("truth", title="The truth", about="the true ranking of planted data", maps=read_truth),
     _told("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
-        about="the true ranking of planted data, least important first", maps=lambda asked: -read_truth(asked)),
+        about="the true ranking of planted data, least important first", maps=lambda inputs: -read_truth(inputs)),
     _known("corner-own", title="Own corner", about="the patch that the explained network reads", maps=mark_own_patch),
     _known("corner-mixed-25", title="Next corner on 25 %", maps=partial(mark_own_patch, next_on=0.25),
         about="the next network's patch on a quarter of the images, the own patch on the others"),
