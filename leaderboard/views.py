@@ -84,9 +84,13 @@ class SuiteView:
 
     def get_tab(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that it compares."""
-        unit = self.results.list_units(protocol)[0]
-        words = self.results.describe_levels(protocol, unit, self.results.list_levels(protocol, unit))
-        return f"{protocol.tab} {words}".rstrip()
+        return f"{protocol.tab} {self.describe_levels(protocol)}".rstrip()
+
+    def describe_levels(self, protocol: Protocol) -> str:
+        """Return the levels of a protocol's board in words if some of the suite's are left out; else empty."""
+        results = self.results
+        units = results.list_units(protocol)[:1]
+        return "".join(results.describe_levels(protocol, unit, results.list_levels(protocol, unit)) for unit in units)
 
     def _has_started(self, protocol: Protocol) -> bool:
         parts = protocol.made_of or (protocol,)
@@ -275,9 +279,9 @@ class LiveStore:
 
 
 def sort_by_size(views: Iterable[SuiteView]) -> list[SuiteView]:
-    """Return suites on photographs before those on tables, the largest images first; equal ones keep their order."""
+    """Return suites on images before those on tables, those with both questions first, then by size of the images."""
     records = {view: view.results.suite.dataset_record for view in views}
-    return sorted(records, key=lambda view: (records[view].tabular, -prod(records[view].shape)))
+    return sorted(records, key=lambda view: (records[view].tabular, not view.is_combined, -prod(records[view].shape)))
 
 
 def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:

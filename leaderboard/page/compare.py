@@ -62,6 +62,7 @@ def _make_sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]
     lines = [
-        (kind, 1, row.name, of.own, images.format_total(of)) for kind, row, of in zip("ab", rows, answers, strict=True)
+        (kind, 1, " ".join(filter(None, (row.name, row.detail))), of.own, images.format_total(of))
+        for kind, row, of in zip("ab", rows, answers, strict=True)
     ]
     return sheets, places, lines

@@ -53,9 +53,9 @@ def build_claims_context(site: Site, at: Address) -> dict[str, Any]:
         for view in find_suites_with_paper_protocols(site.views)
     }
     ours = {
-        (make_plain(view.title), title): [row[name] for row in records]
+        (make_plain(view.title), f"{title} {view.describe_levels(protocol)}".rstrip()): [row[name] for row in records]
         for view, records in records_by_view.items()
-        for name, title in (("ours", "ROAR"), ("own_network", "own-network gain"))
+        for name, title, protocol in (("ours", "ROAR", ROAR), ("own_network", "own-network gain", OWN_NETWORK))
         if any(row.get(name, {}).get("cells") for row in records)
     }
     rows = zip(list_claims(None), *ours.values(), strict=True)

@@ -222,6 +222,7 @@ def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monke
     with views_of(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         pages = [render_page(site, at).html for at in site.known if at.page in ("board", "method")]
+        claims = render_page(site, make_address("claims")).html
         paired, other = views["part-v7"].paired, site.known[1:3]
     assert [each.get_choice("protocol") for each in other] == ["roar", "own-network"], "no board of KAR"
     assert [question.title for question in paired.questions] == ["ROAR gain at 90 %", "Own-network gain"]
@@ -230,7 +231,7 @@ def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monke
     assert "under ROAR at 90 % " in paired.headline and " of 1 " in paired.headline
     first, roar, *_ = pages
     assert "ROAR gain at 90 %</button>" in first and ">ROAR (2019) at 90 %</a>" in first
-    assert "levels 0.9, without 0.5 of the suite" in roar
+    assert "levels 0.9, without 0.5 of the suite" in roar and "<small>ROAR at 90 %</small>" in claims
     assert any("ROAR gain at 90\N{NARROW NO-BREAK SPACE}%: not run" in page for page in pages), "the page of ig"
 
 
