@@ -84,7 +84,7 @@ class Explainers:
         traced = {name: row for name, row in self.table.items() if row.traces_network}
         made = self._make_maps(traced.values(), explained)
         maps = {name: made[row.id] for name, row in traced.items()}
-        return maps | {name: call(explained) for name, call in self.functions.items()}
+        return maps | {name: _call_in_batches(call, explained) for name, call in self.functions.items()}
 
     def rank(self, explained: ExplainedBatch, called: Maps, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
         """Rank the features of the images by each estimator's map; CallerError for unusable maps.

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from roarbench.api import explainers
-from roarbench.api.explainers import ExplainedBatch, ask_networks, read_explainers
+from roarbench.api.explainers import ExplainedBatch, Explainers, ask_networks, read_explainers
 from roarbench.api.faithfulness_evaluation import check
 from roarbench.api.own_network_table import own_network_gain
 from roarbench.api.primitives import perturbation_curve
@@ -40,7 +40,8 @@ def test_networks_on_a_gpu_get_the_batches_of_suites_and_functions_those_of_a_pr
             assert (max(scored), sum(scored)) == (at_once, 70)
         asked = ExplainedBatch(0, model, images[:5], *(torch.arange(5) for _ in range(3)))
         seen = []
-        maps = explainers._call_in_batches(lambda batch: seen.append(len(batch.ids)) or batch.images, asked)
+        mine = {"mine": lambda batch: seen.append(len(batch.ids)) or batch.images}
+        maps = Explainers(("mine",), {}, mine, torch.zeros(3, 1, 1), torch.zeros(3, 1, 1)).call_functions(asked)["mine"]
         assert (seen, tuple(maps.shape)) == ([2, 2, 1], (5, 3, 224, 224))
 
 
