@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import errors
 
-from roarbench.datasets import locations
-from roarbench.datasets import locations as hub_files
+from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.sources import add_image_counts, open_source
@@ -275,7 +274,7 @@ def test_a_gated_hub_names_the_token(kind, monkeypatch):
         raise error.__new__(error)
 
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub_files, "_list_hub", refuse)
+    monkeypatch.setattr(locations, "_list_hub", refuse)
     with pytest.raises(DataError, match="^the hub denies access to uoft-cs/cifar10 ") as complaint:
         open_source(find_dataset("cifar10"), None)
     for help in ("https://huggingface.co/datasets/uoft-cs/cifar10", "hf auth login", "HF_TOKEN", "--data DIR"):
