@@ -312,8 +312,9 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
     three = said(covers=IntervalScope.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
     assert "over images, references and seeds" in three and "5 rows (8.1 degrees of freedom)" in three
     assert TABLE.caption == (
-        "ROAR on planted with resnet-planted; levels 0.5, 0.9; 2 seeds of 3; 2000 test images; "
-        "unit scalar; fill mean; scoring networks: 90.0% correct on untouched images (t=0); chance 25.0%"
+        "ROAR on planted with resnet-planted; levels 0.5, 0.9, without 0.3 of the suite; 2 seeds of 3; "
+        "2000 test images; unit scalar; fill mean; scoring networks: 90.0% correct on untouched images (t=0); "
+        "chance 25.0%"
     )
     assert "; 1 test image; " in with_board(images=1).caption
     one, whole = (tuple(replace(row, seeds=seeds) for row in ROWS) for seeds in (1, 3))
