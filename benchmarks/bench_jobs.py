@@ -5,8 +5,8 @@
 MoRF first makes the networks and rankings of a small table; the jobs of LeRF then score 114 rows at three levels each.
 """
 
+import argparse
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -29,8 +29,11 @@ def read_worker_seconds(engine: LocalEngine) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     """Print the cost of a job."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
     suite, workspace = find_suite("benchmark-breast-cancer"), Workspace(folder)
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store, LocalEngine(1) as engine:
         for protocol in ("morf", "lerf"):
@@ -48,4 +51,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

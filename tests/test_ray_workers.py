@@ -150,7 +150,7 @@ def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, 
 
     monkeypatch.setattr(module, "IN_A_ROW", 1)
     engine = started(1, 1)
-    engine._place = engine._place._replace(mark=tmp_path / "elsewhere/mark")
+    engine._setup = engine._setup._replace(mark=tmp_path / "elsewhere/mark")
     engine._start_worker()
     while engine._starting:
         assert engine.wait(1.0) == []

@@ -19,7 +19,7 @@ HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
 _NETWORKS = ("__init__", "external_networks", "builtin_networks", "networks", "torchvision_networks")
 _INSIDE = ("__init__", "adapters", "channel", "isolation_probe", "limits", "sandbox_program")
 _OWN = (  # files of roarbench for the program in the sandbox
-    *("__init__.py", "errors.py", "stopping.py"),
+    *("__init__.py", "errors.py", "stopping.py", "text.py"),
     *(f"compute/{name}.py" for name in _NETWORKS),
     *(f"submissions/{name}.py" for name in _INSIDE),
 )

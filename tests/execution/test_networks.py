@@ -19,6 +19,7 @@ from roarbench.execution import network_jobs
 from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.device_inputs import remove_features
 from roarbench.execution.forecast import count_missing_work, find_existing_shared_inputs
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.plan.planned_runs import (
     SharedInputs,
     expand_points,
@@ -51,12 +52,13 @@ def done(tmp_path_factory):
 
 
 def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
-    _, runs, jobs, _ = done
+    work, runs, jobs, _ = done
     shared = [name for name in jobs if name.startswith(("network", "tune"))]
     made, tuned = sorted(shared[:2]), sorted(shared[2:])
     assert made == ["network morf scalar 0", "network morf scalar 1"]
     assert tuned == sorted(f"tune {row} morf scalar {seed}" for row in ROWS for seed in (0, 1))
-    scored = [run.key for run in runs if run.cell.retrain is ScoredNetwork.COMMON and run.cell.estimator != CLEAN]
+    steps = [step for step in build_job_graph(work, runs) if step.kind == "run"]
+    scored = [step.job.name for step in steps if step.runs[0].cell.retrain is ScoredNetwork.COMMON]
     assert jobs.index(shared[-1]) < min(map(jobs.index, scored))
 
 

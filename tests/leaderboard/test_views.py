@@ -181,7 +181,7 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     with monkeypatch.context() as closed:
         closed.setattr(LiveStore, "read_views", None)
         assert page_of() == page
-    assert "Overview" in page_of(page="trust") != page
+    assert "Board" in page_of(page="trust") != page
     with ResultsStore.open(shown.url) as store:
         store.add_all([late(PLANTED)[0]])
     assert first_page_cache.read_cached_page(shown) is None

@@ -1,5 +1,6 @@
 """The sandbox itself: both ways to start it, its canaries, and whose fault it is when it does not start."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -301,3 +302,12 @@ def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
     command = [unshare, "-m", "--propagation", "private", "bash", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.endswith("None import files\n"), done.stderr
+
+
+def test_files_in_the_sandbox_import_only_each_other():
+    own = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in launch._OWN}
+    for name in launch._OWN:
+        tree = ast.parse((launch._PACKAGE / name).read_text())
+        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+        used = {node.module.removeprefix("roarbench.") for node in imports if node.module.startswith("roarbench.")}
+        assert used <= own, name
