@@ -283,7 +283,7 @@ def run_step(step: Step) -> str:
 def try_step(step: Step, store: Path) -> tuple[str, float]:
     """Run a step in a process of its own; return what it found, or how it ended, and its seconds."""
     if callable(step.work):
-        words = [sys.executable, __file__, "--step", step.name]
+        words = [sys.executable, __file__, "--step", step.name, "--out", str(store)]
     elif step.work:
         words = [str(Path(sys.executable).with_name("roarbench")), *step.work]
     else:

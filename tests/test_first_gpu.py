@@ -130,6 +130,8 @@ def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch
     assert found == "not done after 7 s; plan: time about 58 s of wall time with 1 GPU and 4 workers"
     assert (tmp_path / "quick.txt").read_bytes() == b"a table\n" + told
     assert run.call_args.args[0][1:] == ["run"] and run.call_args.kwargs["env"]["ROARBENCH_STORE"] == str(tmp_path)
+    try_step(Step("modes", 7, first_gpu.compare_modes, "", ""), tmp_path)
+    assert run.call_args.args[0][2:] == ["--step", "modes", "--out", str(tmp_path)]
 
 
 def test_a_step_by_itself_has_the_folder_of_the_report_as_its_store(monkeypatch, tmp_path, capsys):
