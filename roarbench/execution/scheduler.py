@@ -184,14 +184,22 @@ class _Runner:
                 yield self._end_elsewhere(step)
             elif keys & answer.done:  # another command did some runs of this step
                 self._schedule.replace_step(step.drop_runs(answer.done))
-            elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
-                self._pause = _FIRST_LOOK
-                self._schedule.record_end(step, reasons[0])
-                yield FinishedStep(step, reasons[0])
+            elif stopped := keys & answer.stopped.keys():
+                yield self._leave_out_stopped_runs(step, stopped, answer.stopped[min(stopped)])
             elif keys & answer.leased:
                 self._schedule.elsewhere.append(step.job.name)
             else:
                 self._schedule.queue(step.job.name)
+
+    def _leave_out_stopped_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
+        """End a step whose runs failed before; if only some of its runs did, the others are still to be done."""
+        self._pause = _FIRST_LOOK
+        if step.runs and len(stopped) < len(step.keys):
+            self._schedule.replace_step(step.drop_runs(stopped))
+            step = step.drop_runs({*step.keys} - stopped)
+        else:
+            self._schedule.record_end(step, reason)
+        return FinishedStep(step, reason)
 
     def _start_step(self, step: Step, number: int) -> Iterator[FinishedStep]:
         self._beats.start_renewing(step.keys, number)

@@ -196,6 +196,18 @@ def test_what_another_command_does_meanwhile_is_left_out_of_a_job(tmp_path, done
     assert sorted(did) == sorted(stored.keys() - set(others))
 
 
+def test_a_run_that_failed_before_ends_alone_and_the_others_of_its_job_are_done(tmp_path, done):
+    work, runs, _, _ = done
+    together = next(step for step in build_job_graph(work, runs) if len(step.runs) > 2)
+    failed = {run.key: "no room" for run in together.runs[::2]}
+    with ResultsStore.open(find_default_url(tmp_path)) as store:
+        store.failures.add_all(together.runs[::2], "no room")
+        ended = list(run_missing(work, runs, store, InlineEngine()))
+        told = {run.key: event.failure for event in ended if event.failure for run in event.step.runs}
+        assert told == failed
+        assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs} - failed.keys()
+
+
 def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
     *_, results = done
     one, two = list(results.results.values())[:2]
