@@ -17,7 +17,7 @@ from roarbench.analysis.stored_images_and_weights import (
     list_stored_images_and_weights,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError, EmptyStore, Hint, UnknownName, make_missing_suite_file_error
+from roarbench.errors import CallerError, EmptyStore, Hint, StoreError, UnknownName, make_missing_suite_file_error
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_keys
 from roarbench.plan.runs import CLEAN, Run
@@ -54,6 +54,8 @@ def open_to_write(store: Path, db: str, check: Callable[[], object] | None = Non
         if not check:
             raise
         check()
+    except StoreError:
+        pass  # opening for writing raises it again, or upgrades an older store
     return ResultsStore.open(db or find_default_url(store))
 
 

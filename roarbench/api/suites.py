@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -280,9 +280,7 @@ class Suite:
 
         print_default_store(self.store, console)
         plan = self.fitted
-        folder = self.data
-        check = (lambda: describe_source(plan.dataset_record, folder)) if folder else (lambda: None)
-        results = open_to_write(self.store, self.db, check)
+        results = open_to_write(self.store, self.db, partial(describe_source, plan.dataset_record, self.data))
         if plan.own:
             keep_suite(results.database, plan)
         for name, why in plan.left_out.items():
