@@ -86,8 +86,8 @@ class Explainers:
         maps = {name: made[row.id] for name, row in traced.items()}
         return maps | {name: _call_in_batches(call, explained) for name, call in self.functions.items()}
 
-    def rank(self, explained: ExplainedBatch, called: Maps, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
-        """Rank the features of the images by each estimator's map; CallerError for unusable maps.
+    def rank(self, explained: ExplainedBatch, called: Maps, unit: Unit = Unit.SCALAR) -> Iterator[NDArray[np.int64]]:
+        """Rank the features of the images by each estimator's map in turn; CallerError for unusable maps.
 
         The batch has the network or a copy of it. `called` is the result of `call_functions`; the maps of all other
         estimators are made here.
@@ -97,15 +97,14 @@ class Explainers:
         release_freed_cpu_memory()  # memory of the passes, which other threads may need
         c, h, w = explained.images.shape[1:]
         ties = draw_tie_order(explained.ids.numpy(), math.prod(unit.grid((c, h, w))))
-        ranked = {}
         for name in self.names:
             maps = called[name] if name in called else made[table[name].id]
             try:
                 _check_finite(maps, explained.rows)
-                ranked[name] = rank_maps(explained.images, maps, 0, unit, ties)
+                ranked = rank_maps(explained.images, maps, 0, unit, ties)
             except CallerError as error:
                 raise CallerError(f"{name} for network {explained.number + 1}: {error}") from None
-        return ranked
+            yield ranked
 
     def try_out(self, batches: Sequence[ExplainedBatch], threads: NetworkThreads) -> None:
         """Compute maps of a few images for every network, to find failures before minutes of work.
@@ -115,7 +114,8 @@ class Explainers:
 
         def try_batch(networks: Sequence[nn.Module], item: tuple[ExplainedBatch, Maps]) -> Exception | None:
             try:
-                self.rank(item[0].replace_network(networks), item[1])
+                for _ in self.rank(item[0].replace_network(networks), item[1]):
+                    pass
             except (CallerError, RunError, RuntimeError) as error:
                 return error
             return None

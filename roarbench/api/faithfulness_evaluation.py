@@ -63,6 +63,7 @@ def check(
     models = [*read_network_list([model]), *read_network_list(siblings)]
     if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
+    fills = tuple(fills)
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
     replace = {fill: make_replacer(pixels, fill) for fill in fills}

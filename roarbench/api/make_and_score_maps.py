@@ -86,11 +86,12 @@ def make_and_score_maps(
 
     def work(networks: Sequence[nn.Module], batch: _Batch) -> tuple[Tensor, dict[str, MapScores]]:
         rows, explained = batch
-        ranked = [
+        ranked = (
             explainers.rank(explained_batch.replace_network(networks), called, request.own.unit)
             for explained_batch, called in explained
-        ]
-        return rows, {name: _score(request, networks, [rankings[name] for rankings in ranked], rows) for name in names}
+        )
+        by_name = zip(names, zip(*ranked, strict=True), strict=True)  # one ranking of each network at a time
+        return rows, {name: _score(request, networks, rankings, rows) for name, rankings in by_name}
 
     def make_empty_results() -> dict[str, NDArray[np.bool_]]:
         count = len(request.pixels)

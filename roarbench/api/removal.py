@@ -63,6 +63,7 @@ class RemovalSettings(NamedTuple):
 def read_fraction(given: Any, subject: str = "a removal fraction") -> float:
     """Convert a fraction; CallerError for anything that is not a number."""
     try:
+        given = given.numpy(force=True)[()] if isinstance(given, Tensor) else given
         if not isinstance(given, str | bool):
             return float(str(given) if isinstance(given, np.floating) else given)  # as written: float32 .3 is .3
     except (TypeError, ValueError):
@@ -247,7 +248,7 @@ def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> li
     """
     size = max(1, _PIXELS // pixels[0, 0].numel())
     if networks and all(map(_is_on_gpu, networks)):
-        size = max(size, EXPLAINED)
+        size = max(size, min(EXPLAINED, EXPLAINED * 224**2 // pixels[0, 0].numel()))
     return [slice(start, min(start + size, len(pixels))) for start in range(0, len(pixels), size)]
 
 

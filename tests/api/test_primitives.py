@@ -305,6 +305,7 @@ def test_levels_in_float32_are_the_fractions_as_written():
     """float(np.float32(0.3)) is 0.30000001192092896."""
     written = np.array([0.1, 0.3], np.float32)
     curves = [
-        roarbench.perturbation_curve(First(), IMAGES, [1, 0], MAPS, levels=each) for each in (written, (0.1, 0.3))
+        roarbench.perturbation_curve(First(), IMAGES, [1, 0], MAPS, levels=each)
+        for each in (written, (0.1, 0.3), torch.tensor([0.1, 0.3]))
     ]
-    assert curves[0].levels == curves[1].levels == (0.0, 0.1, 0.3)
+    assert [each.levels for each in curves] == [(0.0, 0.1, 0.3)] * 3

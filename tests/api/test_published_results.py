@@ -71,6 +71,19 @@ def test_rows_on_images_from_a_folder_of_the_user_are_found_if_all_rows_have_the
 
 
 @pytest.mark.slow
+def test_a_published_suite_without_rows_of_roar_shows_own_network_gain(monkeypatch):
+    """Its joint table begins with ROAR."""
+    published = read_index(ROOT / "results")
+    files = [file for file in published if file.suite == "benchmark-fashion-mnist@1" and "/roar-" not in file.path]
+    assert 0 < len(files) < sum(file.suite == files[0].suite for file in published)
+    monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: tuple(files))
+    found = roarbench.load_published_results("benchmark-fashion-mnist")
+    assert "Own-network gain" in str(found) and "Nothing has been run" not in str(found)
+    with pytest.raises(roarbench.CallerError, match="no roar results of benchmark-fashion-mnist v1 are published"):
+        found.to_dataframe("roar")
+
+
+@pytest.mark.slow
 def test_published_rows_of_a_suite_from_a_users_file_are_found_by_name_and_version():
     """The file of rows contains the suite, whose version is a hash; the three networks are EfficientNet-Lite 0 to 2."""
     found = roarbench.load_published_results("benchmark-imagenet")
