@@ -54,7 +54,7 @@ class UnknownName(CallerError):
         small = {one.lower(): known for one, known in ways.items()} | ways
         close = get_close_matches(name, small, n=1) or get_close_matches(name.lower(), small, n=1)
         listed = ", ".join(names) if len(names) <= _SHOWN else f"{', '.join(names[:8])}, …"
-        nearest = meant or (small[close[0]] if close else "")
+        nearest = ways.get(name) or meant or (small[close[0]] if close else "")
         guess = [f"did you mean '{nearest}'?"] if nearest else []
         guess += [] if nearest and command else [f"known: {listed}"]
         super().__init__(f"no {kind} '{name}'; {' '.join(guess)}", Hint(" (list: {})", command) if command else None)

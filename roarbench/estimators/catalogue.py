@@ -41,7 +41,6 @@ _OTHER_NAMES = {  # of captum, zennit and Quantus, where they differ from our id
     "gradientxinput": "input-x-grad",
     "layergradcam": "gradcam",
     "noisetunnel": "sg-grad",
-    "smoothgrad": "sg-grad",
     "deepliftshap": "deeplift",
     "shapleyvaluesampling": "shapley",
     "epsilonplus": "lrp",
@@ -102,8 +101,11 @@ def find_estimator(name: str, extra_names: Iterable[str] = ()) -> Estimator:
 
 def _find_id_by_other_name(name: str) -> str:
     """Return the id of the estimator that has this title, or this name in another library; empty if there is none."""
-    titles = {_keep_letters(word): row.id for row in ESTIMATORS.values() for word in (row.title, row.id)}
-    return (titles | _OTHER_NAMES).get(_keep_letters(name.rpartition(".")[2]), "")
+    ids: dict[str, str] = {}
+    for row in ESTIMATORS.values():
+        for word in (row.id, row.title, find_display_name(row.id).name):
+            ids.setdefault(_keep_letters(word), row.id)
+    return (ids | _OTHER_NAMES).get(_keep_letters(name.rpartition(".")[2]), "")
 
 
 def _keep_letters(name: str) -> str:

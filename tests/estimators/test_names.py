@@ -122,6 +122,8 @@ def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
         *((name, f"did you mean '{name.lower()}'") for name in ("DeepLift", "Occlusion", "LRP", "RISE")),
         *((f"{name}Shap", f"did you mean '{name.lower()}-shap'") for name in ("Kernel", "Gradient")),
         ("FeatureAblation", "did you mean 'feature-ablation'"),
+        ("SmoothGrad-Squared", "did you mean 'sgsq-grad'"),
+        ("saliency", r"did you mean 'saliency@1a2b3c4d'\?"),  # a row of the suite before a name of a library
         ("var-grad~blured", "did you mean 'var-grad~blurred'"),
         ("turned", r"did you mean 'turned@1a2b3c4d\(sign=-1\)'\?"),
         *((name, f"no estimator '{name}'") for name in ("sobel~untrained", "random~blurred", "random-redrawn~blurred")),
@@ -130,7 +132,7 @@ def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
 )
 def test_what_makes_no_sense_is_refused_in_one_line(name, words):
     with pytest.raises(CallerError, match=words) as caught:
-        find_estimator(name, ("grad", "turned@1a2b3c4d(sign=-1)"))
+        find_estimator(name, ("grad", "turned@1a2b3c4d(sign=-1)", "saliency@1a2b3c4d"))
     assert "\n" not in str(caught.value)
 
 
