@@ -44,10 +44,9 @@ def main() -> None:
             steps = list(run_missing(work, runs, store, engine))
             wall, command = time.monotonic() - begun, time.process_time() - here
             worker = read_worker_seconds(engine) - there
-            each = (f"{1000 * seconds / len(steps):.0f} ms" for seconds in (command, worker, wall))
-            print(
-                protocol, f"{len(steps)} jobs; each: command {next(each)}, worker {next(each)}, wall time {next(each)}"
-            )
+            costs = {"command": command, "worker": worker, "wall time": wall}
+            texts = (f"{name} {1000 * seconds / len(steps):.0f} ms" for name, seconds in costs.items())
+            print(protocol, f"{len(steps)} jobs; each: {', '.join(texts)}")
 
 
 if __name__ == "__main__":

@@ -47,6 +47,11 @@ class ScoredNetwork(StrEnum):
         """Return whether a network is trained for scoring; if not, an explained network is scored."""
         return self not in (ScoredNetwork.NONE, ScoredNetwork.SIBLINGS)
 
+    @property
+    def trains_per_run(self) -> bool:
+        """Return whether each run trains a network that no other run uses."""
+        return self.trains and self is not ScoredNetwork.COMMON
+
 
 class Precision(StrEnum):
     """The precision of a network's computation."""

@@ -166,7 +166,7 @@ class _Source:
         from roarbench.api.suites import load_suite
 
         values = {name: value for name, value in vars(self).items() if name != "workers"}
-        return load_suite(suite, **values | {"data": values["data"] or None, "reference": values["reference"] or ()})
+        return load_suite(suite, **values | {"data": values["data"] or None})
 
 
 @dataclass(frozen=True)

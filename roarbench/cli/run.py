@@ -74,9 +74,9 @@ def run(
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _choose_compiling(engine, workspace, part, console)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
-    read = _read_submissions(submitted)
+    submissions = _read_submissions(submitted)
     with suite.open_results(console) as results:
-        part, pace = _add_submissions(suite, options, submitted, read, results, workspace, console)
+        part, pace = _add_submissions(suite, options, submitted, submissions, results, workspace, console)
         tell = None if logged else partial(_show_roar, suite, options, part, console)
         request = replace(
             suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=engine.check_files
@@ -110,18 +110,18 @@ def _add_submissions(
     suite: "Suite",
     options: SuiteOptions,
     submitted: SubmissionOptions,
-    read: "Sequence[Submission]",
+    submissions: "Sequence[Submission]",
     results: "ResultsStore",
     workspace: "Workspace",
     console: Console,
 ) -> "tuple[Plan, SubmissionPace | None]":
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
-    if not read:
+    if not submissions:
         return _select_part(suite, options), None
     from roarbench.execution.submission_intake import check_and_store_submissions
 
     mode = _make_submission_mode(submitted, suite)
-    entries, pace = check_and_store_submissions(read, mode, results, workspace, console)
+    entries, pace = check_and_store_submissions(submissions, mode, results, workspace, console)
     return _select_part(suite, options, entries), pace
 
 
@@ -273,9 +273,9 @@ def _run_suite_and_replication(
     from roarbench.store.workspace import Workspace
 
     workspace = Workspace(suite.store)
-    read = _read_submissions(submitted)
+    submissions = _read_submissions(submitted)
     with suite.open_results(err) as results:
-        part, pace = _add_submissions(suite, options, submitted, read, results, workspace, err)
+        part, pace = _add_submissions(suite, options, submitted, submissions, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
         done = [run_suite(request, workspace, results, err) for request in requests]

@@ -57,8 +57,8 @@ def rank_to_planes(importance: Tensor, ties: DrawTies, layout: Layout) -> Ranked
         bits = _convert_to_sortable_integers(flat)
         made = [_encode_sorted(part, layout) for part in torch.split(bits, _ROWS)]
         if bool(flat.isfinite().all()):
-            planes, shares, tied = map(torch.cat, zip(*made, strict=True))
-            positions = tied.nonzero()[:, 0].cpu()
+            planes, shares, undecided = map(torch.cat, zip(*made, strict=True))
+            positions = undecided.nonzero()[:, 0].cpu()
             for start in range(0, len(positions), _ROWS):
                 chosen = positions[start : start + _ROWS]
                 there = send_to_device(chosen, bits.device)
@@ -136,15 +136,15 @@ def _encode_with_sorted_copy(keys: Tensor, ordered: Tensor, layout: Layout) -> T
 
 
 def _encode_sorted(bits: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-    """Encode integers without ties; return the planes, `RankedBatch.tied`, and rows with ties at boundaries."""
+    """Encode integers without tie orders; return planes, `RankedBatch.tied`, and the rows with ties at boundaries."""
     ordered, d = bits.sort(dim=1).values, layout.features
     # torch.mode would sort every row again, and on a GPU rows of more than 2048 numbers one after another
     # at a run's first value this is the run's length, at the others less
     counts = torch.searchsorted(ordered, ordered, right=True) - torch.arange(d, device=bits.device)
-    tied = torch.zeros(len(bits), dtype=torch.bool, device=bits.device)
+    undecided = torch.zeros(len(bits), dtype=torch.bool, device=bits.device)
     for boundary in layout.bin_boundaries:
-        tied |= ordered[:, d - boundary] == ordered[:, d - boundary - 1]
-    return _encode_with_sorted_copy(bits, ordered, layout), counts.amax(1).double() / d, tied
+        undecided |= ordered[:, d - boundary] == ordered[:, d - boundary - 1]
+    return _encode_with_sorted_copy(bits, ordered, layout), counts.amax(1).double() / d, undecided
 
 
 def _pack(bits: Tensor, width: int) -> Tensor:

@@ -1,7 +1,9 @@
 """Noise and other random numbers of an image, independent of batch size, order and worker (`randomness`)."""
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,11 +36,15 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     def draw(row: NDArray[np.float32], image: int) -> None:
         make_rng(seed, RngStream.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
 
-    with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter lock
-        apply = drawers.map if images.is_cuda else map
-        deque(apply(draw, z, ids.tolist()), maxlen=0)
+    draw_each(draw, z, ids.tolist(), gpu=images.is_cuda)
     drawn = send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
     return drawn.contiguous(memory_format=choose_float32_layout(images.device))
+
+
+def draw_each(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:
+    """Call `draw` with every row, for a GPU in several threads."""
+    with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter lock
+        deque((drawers.map if gpu else map)(draw, *rows), maxlen=0)
 
 
 def compute_noise_scale(images: Tensor, noise: float) -> Tensor:

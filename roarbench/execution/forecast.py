@@ -218,7 +218,6 @@ class Plan:
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
         seconds = [rates.estimate_seconds(work) for rates in self.estimates]
         seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
-        seldom["overhead"] = work.jobs
         rows = [["", "", *(rates.device for rates in self.estimates)]]
         for part in (part for part in PARTS if seldom.get(part, True)):
             known = (parts[part] for parts in seconds)
@@ -314,7 +313,7 @@ def make_plan(
     """
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
-    estimates = tuple(replace(measured, submission=submission) for measured in rates)
+    estimates = tuple(replace(one, submission=submission) for one in rates)
     count = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.area)
     runs, done = len(expand_points(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)

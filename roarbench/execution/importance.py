@@ -1,8 +1,7 @@
 """Make importance maps for a range of images: by built-in estimators, controls, or a submission in its sandbox."""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import groupby
 from typing import NamedTuple
@@ -38,7 +37,7 @@ from roarbench.estimators.engine import (
 from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, blur
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
-from roarbench.estimators.noise_and_random_draws import draw_other_targets
+from roarbench.estimators.noise_and_random_draws import draw_each, draw_other_targets
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import choose_explanation_batch_size, count_cost_per_image
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
@@ -58,7 +57,6 @@ _FITTED = 2048  # maximum training images for new batch norm statistics
 _SIDE = 6  # side of the classifier's thumbnails, pixels
 _RIDGE = 0.1  # ridge penalty, relative to the variance of normalised pixels of about 1
 _AT_ONCE = 1024  # images per batch
-_DRAWERS = 8  # threads that draw tie orders for a GPU: at 224 pixels one takes 7.6 ms per image
 
 
 class MapWithProvenance(NamedTuple):
@@ -120,8 +118,7 @@ def remember_tie_orders(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int
             drawn[d, row] = draw_tie_order(ids[row : row + 1], d)[0]
 
     def draw_rows(d: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        with ThreadPoolExecutor(_DRAWERS if choose_device().type == "cuda" else 1) as drawers:
-            deque(drawers.map(partial(draw, d), rows.tolist()), maxlen=0)
+        draw_each(partial(draw, d), rows.tolist(), gpu=choose_device().type == "cuda")
         return np.stack([drawn[d, row] for row in rows.tolist()])
 
     return draw_rows

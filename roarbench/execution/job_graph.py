@@ -21,7 +21,7 @@ from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.shared_scoring_networks import train_common_network, tune_common_network
-from roarbench.execution.workload import find_curve, trains_network_of_its_own
+from roarbench.execution.workload import find_curve
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetwork, Point, list_shared_inputs, make_tuned_key
@@ -255,7 +255,7 @@ def _make_run_step(work: JobContext, runs: tuple[Run, ...], lacking: Lacking, re
         score = network_jobs.score_explained_networks_under_maps
     keys = tuple(run.key for run in runs)
     name = keys[0] if len(keys) == 1 else _hash_key("runs", *keys)
-    recipe = first.recipe if trains_network_of_its_own(first.cell) else ""
+    recipe = first.recipe if retrain.trains_per_run else ""
     return Step("run", Job(name, score, (work, runs)), needs, keys, recipe=recipe, runs=runs)
 
 

@@ -108,9 +108,8 @@ def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions
 
 def score_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     """Do runs that score one map at several levels, or a single run."""
-    parts = [score_run(work, run) for run in runs]
-    notes = filter(None, (part.note for part in parts))
-    return ScoredRuns([result for part in parts for result in part.results], "; ".join(notes))
+    parts = [score_run(work, run) for run in runs]  # only trainings have notes, and each is a job of its own
+    return ScoredRuns([result for part in parts for result in part.results], parts[0].note)
 
 
 def score_run(work: JobContext, run: Run) -> ScoredRuns:

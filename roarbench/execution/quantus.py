@@ -18,7 +18,7 @@ from roarbench.errors import CallerError
 from roarbench.execution import importance, network_jobs
 from roarbench.execution.artifact_verification import verify_inputs
 from roarbench.execution.job_context import ReferenceModel
-from roarbench.execution.run_suite import FinishedSuite, load_results
+from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
 from roarbench.store.provenance import read_code_version, read_package_version, read_provenance
 from roarbench.store.quantus_scores import Score, ScoreSpec, put_scores, read_scores
 from roarbench.store.results import ResultsStore
@@ -57,7 +57,7 @@ def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Co
         scores = [_make_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
         put_scores(store.database, scores)
         console.print(f"Quantus: {estimator} ({format_duration(time.monotonic() - start)})", soft_wrap=True)
-    return finished._replace(suite_results=load_results(results.suite, store, results.data, results.limit))
+    return finished._replace(suite_results=collect_stored_results(results.suite, store, results.data, results.limit))
 
 
 def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:

@@ -89,7 +89,7 @@ class RerunRequest:
     data: Path | None = None  # folder of the images
     references: tuple[str, ...] = ()  # weights of the run's given networks, unless published
     workers: int = 1
-    trusted: str = ""  # hash of the network's Python file, if the file came with imported results
+    trusted_network: str = ""  # hash of the network's Python file, if the file came with imported results
     trusts_submission: bool = False  # repeat a run even if its submission ran without the sandbox
 
 
@@ -109,7 +109,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     paths = {make_weights_title(path): path for path in request.references}
     suite = _find_suite(store, run, paths)
     weights = _find_given_weights(suite, run, paths)
-    refuse_untrusted_network(suite, request.trusted, workspace.root)
+    refuse_untrusted_network(suite, request.trusted_network, workspace.root)
     with DecodeWatch(console) as watch:
         record = suite.dataset_record
         images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, watch.note)
@@ -179,7 +179,7 @@ def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> Su
     if not scored:
         return alone
     wider = (replace(alone, references=count) for count in range(2, SIBLINGS + 1))
-    apart = next(title for title in wider if len(_list_network_numbers(title, run)) == 2)
+    apart = next(suite for suite in wider if len(_list_network_numbers(suite, run)) == 2)
     given = [run.given] * apart.references
     given[apart.find_scored_number(run.cell, run.seed)] = scored
     return replace(apart, given=",".join(given))

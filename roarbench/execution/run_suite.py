@@ -98,7 +98,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     """Do all missing runs of a suite."""
     suite, workers = request.suite, request.workers
     work = prepare_suite(request, workspace, store, console)
-    suite_results = load_results(suite, store, work.images.fingerprint, work.images.limit)
+    suite_results = collect_stored_results(suite, store, work.images.fingerprint, work.images.limit)
     _print_reference_accuracy(suite_results, console)
     todo = _find_missing(suite_results, work)
     if not todo:
@@ -127,11 +127,11 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                 if left:
                     request.tell_roar()
             if event.step.run in _list_reference_runs(suite_results):
-                known = load_results(suite, store, suite_results.data, suite_results.limit)
+                known = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
                 _print_reference_accuracy(known, console)
                 if _is_near_chance(known):
                     break
-    known = load_results(suite, store, suite_results.data, suite_results.limit)
+    known = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
     _refuse_near_chance(known, work, console)
     return FinishedSuite(known, failed, work)
 
@@ -166,7 +166,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
 
 def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
     """Train or read a suite's explained networks and score them on untouched images; raise RunError if one fails."""
-    results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
+    results = collect_stored_results(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(network.has_weights_and_predictions for network in work.explained):
         return
     rates = partial(measure_rates, suite=request.suite, say=partial(console.print, soft_wrap=True))
@@ -178,10 +178,10 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
             watch.note(event)
             if event.failure:
                 raise RunError(event.failure)
-    _refuse_near_chance(load_results(request.suite, store, results.data, results.limit), work, console)
+    _refuse_near_chance(collect_stored_results(request.suite, store, results.data, results.limit), work, console)
 
 
-def load_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
+def collect_stored_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
     """Load a suite's results on these images from the store."""
     return collect_results(suite, store, limit, data, read_image_notes(store.database))
 

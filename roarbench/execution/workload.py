@@ -95,7 +95,7 @@ def count_work(
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
-    own = sum(trains_network_of_its_own(point.cell) for point in points)
+    own = sum(point.cell.retrain.trains_per_run for point in points)
     needed = list_shared_inputs(suite, points)
     missing = SharedInputs(*map(operator.sub, needed, there))
     retrained, recipe = own + len(missing.common), suite.recipe_record
@@ -149,15 +149,10 @@ def _count_jobs(suite: SuiteSpec, points: Collection[Point], missing: SharedInpu
 
 def find_curve(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
     """Return an identifier that is equal for all runs that one job may do: those of one map, unless they train."""
-    if trains_network_of_its_own(cell):
+    if cell.retrain.trains_per_run:
         return cell, seed
     siblings = cell.retrain is ScoredNetwork.SIBLINGS
     return replace(cell, t=0.0), suite.find_explained_number(cell, seed) if siblings else seed
-
-
-def trains_network_of_its_own(cell: Cell) -> bool:
-    """Return whether each run of a cell trains a network that no other run uses."""
-    return cell.retrain.trains and cell.retrain is not ScoredNetwork.COMMON
 
 
 def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:

@@ -9,7 +9,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.compute.recipe import Recipe
-from roarbench.enums import ScoredNetwork
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.ids import PARAMETERS, format_value
 from roarbench.identity import make_record
@@ -27,7 +26,7 @@ def list_suite_records() -> list[dict[str, Any]]:
 
 def _make_list_record(suite: SuiteSpec) -> dict[str, Any]:
     points = expand_points(suite)
-    trainings = sum(point.cell.retrain.trains and point.cell.retrain is not ScoredNetwork.COMMON for point in points)
+    trainings = sum(point.cell.retrain.trains_per_run for point in points)
     inputs = list_shared_inputs(suite, points)
     trainings += len(inputs.common)
     reference = 0 if suite.given else len(inputs.references)

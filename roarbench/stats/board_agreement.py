@@ -140,9 +140,9 @@ def compare_boards(one: Board, other: Board) -> Replication:
     Raises:
         ValueError: The boards differ in protocol, levels or (except for own-network gain) number of images.
     """
-    first, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
-    if first[:2] != answered[:2] or (one.images != other.images and not one.protocol.scores_siblings):
-        raise ValueError(f"one board has (protocol, levels, images) {first}, the other {answered}; they must be equal")
+    first, second = ((board.protocol.name, board.levels, board.images) for board in (one, other))
+    if first[:2] != second[:2] or (one.images != other.images and not one.protocol.scores_siblings):
+        raise ValueError(f"one board has (protocol, levels, images) {first}, the other {second}; they must be equal")
     again = {row.estimator: row for row in other.rows if row.gain.value is not None}
     rows = tuple(
         _replicate_row(row, again[row.estimator])

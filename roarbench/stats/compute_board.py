@@ -297,26 +297,29 @@ def compute_own_network_board(
     )
 
 
-def _make_network_row(judge: Judge, tested: Judge, name: str, stable: KeptPredictions, own_gain: OwnNetworkGain) -> Row:
+def _make_network_row(
+    judge: Judge, tested: Judge, name: str, predictions: KeptPredictions, own_gain: OwnNetworkGain
+) -> Row:
     """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
-    own = np.einsum("iilx->l", stable.answers.astype(int)) / (len(stable.answers) * stable.answers.shape[3])
+    answers = predictions.answers
+    own = np.einsum("iilx->l", answers.astype(int)) / (len(answers) * answers.shape[3])
     sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * sample.value, sign * sample.draws) for sample in own_gain.levels)
     beside_zero, twins = tested.comparisons.get((name, RANDOM)), judge.estimate_delta_twins(name)
     network = beside_zero and OwnNetworkTest.of(beside_zero.verdict, own_gain.permutation)
     return replace(
         _make_empty_row(name, judge.scores),
-        seeds=len(stable.answers),
+        seeds=len(answers),
         clean=Estimate(1.0),
         accuracies=tuple(Estimate(float(share)) for share in own),
-        differences=tuple(Estimate(0.0) if stable.same else judge.estimate(sample) for sample in levels),
-        gain=Estimate(0.0) if stable.same else judge.estimate_area(name),
+        differences=tuple(Estimate(0.0) if predictions.same else judge.estimate(sample) for sample in levels),
+        gain=Estimate(0.0) if predictions.same else judge.estimate_area(name),
         place=judge.places.get(name),
-        predicted=Estimate() if stable.same else judge.estimate(predict_replication(own_gain.gain)),
+        predicted=Estimate() if predictions.same else judge.estimate(predict_replication(own_gain.gain)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=tested.against[name],
         delta_twins=twins,
-        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if stable.same else network,
+        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if predictions.same else network,
     )
 
 

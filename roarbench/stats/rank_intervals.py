@@ -59,7 +59,7 @@ class Pairs:
         return largest
 
     def _compute_deviations(self, one: int, paired: NDArray[np.bool_] | slice) -> Floats:
-        """Return the absolute deviation of each difference from its value in each draw, (others, resamples)."""
+        """Return the absolute deviation of each difference from its value in each draw, (paired, resamples)."""
         deviations: Floats = self.draws[one] - self.draws[paired]
         deviations -= self.differences[one, paired, None]
         return np.abs(deviations, out=deviations)

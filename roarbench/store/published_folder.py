@@ -103,7 +103,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def read_index_json(path: Path, remedy: str) -> Any:
+def read_index_json(path: Path, expected: str) -> Any:
     """Read the JSON of an index.
 
     Raises:
@@ -112,7 +112,7 @@ def read_index_json(path: Path, remedy: str) -> Any:
     """
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
-        raise StoreError(f"{seen}; name {remedy}")
+        raise StoreError(f"{seen}; name {expected}")
     if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
         raise ValueError(f"expected a plain file of at most {_INDEX_BYTES:,} bytes")
     return json.loads(path.read_text("utf-8"))
