@@ -112,8 +112,8 @@ def list_addresses(views: Views) -> list[Address]:
         addresses.insert(0 if several else len(addresses), make_address("suites"))
     if trust.find_suites_with_paper_protocols(views):
         addresses.append(make_address("claims"))
-    names = (name for view in suites for name in view.results.suite.ranked_estimators)
-    addresses += [make_address("method", estimator=name) for name in dict.fromkeys(names)]
+    names = dict.fromkeys(name for view in suites for name in view.rows)
+    addresses += [make_address("method", estimator=name) for name in names]
     addresses += [make_address("images", view.slug) for view in suites if view.pictures]
     addresses += [make_address("compare", view.slug) for view in suites if compare.has_two_rows(view)]
     return [

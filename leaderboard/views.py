@@ -82,6 +82,14 @@ class SuiteView:
         order = dict.fromkeys((headline, ROAR, *SHOWN.values()))
         return tuple(protocol for protocol in order if protocol == headline or self._has_started(protocol))
 
+    @cached_property
+    def rows(self) -> tuple[str, ...]:
+        """Return the ranked estimators that the boards of the first unit have, in the suite's order."""
+        results = self.results
+        boards = ((protocol, results.list_units(protocol)[0]) for protocol in self.protocols)
+        there = {name for board in boards for name in results.list_rows_and_levels(*board)[0]}
+        return tuple(name for name in results.suite.ranked_estimators if name in there)
+
     def get_tab(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that it compares."""
         return f"{protocol.tab} {self.describe_levels(protocol)}".rstrip()

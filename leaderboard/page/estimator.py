@@ -34,7 +34,7 @@ _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 def build_context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
     name = at.get_choice("estimator")
-    views = sort_by_size(view for view in site.views.values() if name in view.results.suite.ranked_estimators)
+    views = sort_by_size(view for view in site.views.values() if name in view.rows)
     if not views:
         raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
     boards = [(view, board, board.by_id[name]) for view in views for board in _select_boards(view, name)]

@@ -9,7 +9,7 @@ import pytest
 from leaderboard.advice import advise
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
 from leaderboard.combined_board import make_paired_board
-from leaderboard.links import Site, make_address
+from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
 from leaderboard.scatter import make_scatter
@@ -205,6 +205,18 @@ def test_the_overview_comes_first_where_several_suites_have_both_questions(tmp_p
     assert overview.title == "Overview" and 'class="brand" href="index.html"' in overview.html
     columns = overview.html.partition('class="matrix"')[2].partition("</thead>")[0]
     assert "large v7" in columns and "small v7" not in columns
+
+
+def test_where_own_network_gain_was_not_begun_its_rows_have_no_page(tmp_path):
+    """Every other page is there."""
+    make_store(tmp_path, SUITE, lambda point: point.cell.retrain is ScoredNetwork.IMAGES, images=20)
+    with views_of(tmp_path) as found:
+        site = Site(views := dict(found), list_addresses(views))
+        pages = {at: render_page(site, at).html for at in site.known}
+        with pytest.raises(PageNotFound, match=r"There is no estimator 'gradcam' here\."):
+            render_page(site, make_address("method", estimator="gradcam"))
+    rows = {at.get_choice("estimator") for at in pages if at.page == "method"}
+    assert rows == {*SUITE.ranked_estimators} - NOT_RETRAINED
 
 
 def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monkeypatch):
