@@ -15,7 +15,7 @@ from roarbench.identity import hash_value
 from roarbench.store.provenance import read_code_version
 
 ASKED = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
-# set after this process has built a board from the whole store; set after a visitor's first page
+# set after this process has built the first board of every suite; set after a visitor's first page
 judged, seen = Event(), Event()
 SETTLED = 2.0  # seconds, the coarsest times of a file system (FAT)
 _SQLITE = "sqlite:///"

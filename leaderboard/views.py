@@ -278,9 +278,9 @@ class LiveStore:
                         self._read[suite] = self._read_if_changed(suite)
                     sleep(_BREATH)
                 for view in self.read_views().values():
-                    view.board  # noqa: B018
-                    judged.set()
+                    view.paired or view.board  # noqa: B018
                     sleep(_BREATH)
+                judged.set()
                 for view in self.read_views().values():
                     view.boards  # noqa: B018
             sleep(_PAUSE)

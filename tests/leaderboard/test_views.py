@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -10,7 +11,7 @@ from leaderboard import first_page_cache
 from leaderboard.figure import make_figure
 from leaderboard.first_page_cache import ShownStore
 from leaderboard.page.estimator import list_figures
-from leaderboard.views import LiveStore, find_live_store, read_views
+from leaderboard.views import LiveStore, SuiteView, find_live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.file_locations_and_downloads import describe_source
 from roarbench.errors import StoreError
@@ -154,6 +155,29 @@ def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
     assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.words.count("t = ") == 1
     once = list(list_figures([view], "grad"))
     assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_figures([view, view], "grad")) == once
+
+
+def test_a_cached_page_is_shown_until_the_first_board_of_every_suite_is_there(tmp_path, monkeypatch):
+    """The first page may be the overview, which needs all of them."""
+    for suite in (PLANTED, QUICK):
+        make_store(tmp_path, suite, early, images=40)
+    live, judged, seen, built = LiveStore(reading(tmp_path), tmp_path), Event(), Event(), []
+    seen.set()
+
+    def sleep(seconds):
+        if seconds > 1:  # the first round is done
+            raise InterruptedError
+
+    for name, value in {"judged": judged, "seen": seen, "sleep": sleep}.items():
+        monkeypatch.setattr(f"leaderboard.views.{name}", value)
+    for part in ("paired", "board"):
+        note = property(lambda view, part=part: built.append((part, view.slug, judged.is_set())))
+        monkeypatch.setattr(SuiteView, part, note)
+    monkeypatch.setattr(SuiteView, "boards", ())
+    with pytest.raises(InterruptedError):
+        live.keep_ready()
+    slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all
+    assert built == [(part, slug, False) for slug in slugs for part in ("paired", "board")] and judged.is_set()
 
 
 def page_of(**query):
