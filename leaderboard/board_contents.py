@@ -58,6 +58,7 @@ class BoardRow:
     seconds: float | None  # CPU seconds for the maps of 1,000 images; None if unknown
     network: OwnNetworkTest | None = None  # only for own-network gain
     added: bool = False  # the suite does not name the row, and its rank does not change other ranks
+    started: bool = True  # the row has a result under the protocol
 
     @property
     def kind(self) -> str:

@@ -44,6 +44,7 @@ def make_board_contents(
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
             added=row.estimator in results.suite.entered,
+            started=row.estimator in table.started,
         )
         for row in table.rows
     )

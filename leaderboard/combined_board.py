@@ -60,7 +60,7 @@ class Question:
     asks: str
     kinds: Mapping[str, str]  # descriptions of the colour classes
     answers: Mapping[str, Answer]
-    level_words: str = ""  # levels if some of the suite's are left out, such as `at 90 %`
+    level_words: str  # levels if some of the suite's are left out, such as `at 90 %`; else empty
 
     @property
     def title(self) -> str:
@@ -163,8 +163,13 @@ def _select_started(table: SuiteTable) -> list[Row]:
 
 
 def _make_matched_gain_question(board: BoardContents) -> Question:
-    answers = {row.id: Answer(row.value, row.kind, "control" if row.control else row.words) for row in board.rows}
-    return Question(board.protocol, board.protocol.gain, "Does the map show evidence in the image?", KINDS, answers)
+    answers = {
+        row.id: Answer(row.value, row.kind, "control" if row.control else row.words)
+        for row in board.rows
+        if row.started
+    }
+    asks = "Does the map show evidence in the image?"
+    return Question(board.protocol, board.protocol.gain, asks, KINDS, answers, board.level_words)
 
 
 def _make_roar_answer(row: Row) -> Answer:

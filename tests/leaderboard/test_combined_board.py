@@ -171,6 +171,26 @@ def test_the_first_page_and_the_page_of_suites_have_the_third_column(tmp_path, m
     assert "Matched gain" in suites
 
 
+def test_a_partly_run_third_column_names_its_levels_and_rows_that_were_not_run(tmp_path, monkeypatch):
+    """Matched gain has one of two levels and lacks a row."""
+    rows, levels = ("random", "grad", "ig"), (0.5, 0.9)
+    blocks = tuple(Block(protocol, rows, levels, seeds=2) for protocol in (ROAR, OWN_NETWORK, MATCHED))
+    publish(monkeypatch, suite := replace(SUITE, name="three", blocks=blocks))
+
+    def keep(point):
+        name = point.cell.estimator
+        matched = point.cell.retrain is MATCHED.retrain and name != CLEAN
+        return not matched or (point.cell.t == 0.9 and not name.startswith("ig"))
+
+    make_store(tmp_path, suite, keep, images=40)
+    with views_of(tmp_path) as found:
+        site = Site(views := dict(found), list_addresses(views))
+        page = render_page(site, site.known[0]).html
+        third = views["three-v7"].paired.questions[2]
+    assert third.title == "Matched gain at 90 %" and set(third.answers) == {"random", "grad"}
+    assert "Matched gain at 90 %</button>" in page and page.count('<span class="none">not run') == 1
+
+
 def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     """Dots are where their gains are, and no name covers another."""
     board = make_paired_board(TwoQuestions(*by_hand()))
