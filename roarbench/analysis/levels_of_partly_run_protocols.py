@@ -36,13 +36,15 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
         by_row[name].add(t)
     needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
     usable = by_row[RANDOM] if needs_random else set(levels)
-    levels_of_rows = [tuple(t for t in levels if t in by_row[name] & usable) for name in rows if _is_estimator(name)]
-    if levels in levels_of_rows or not any(levels_of_rows):
+    levels_of_rows = [by_row[name] & usable & {*levels} for name in rows if _is_estimator(name)]
+    if {*levels} in levels_of_rows or not any(levels_of_rows):
         return ()
-    return max(
-        filter(None, levels_of_rows),
-        key=lambda common: (sum({*common} <= {*own} for own in levels_of_rows), len(common), common),
-    )
+    candidates = []
+    for t in levels:
+        if sharing := [own for own in levels_of_rows if t in own]:
+            common = tuple(sorted(set.intersection(*sharing)))
+            candidates.append((len(sharing), len(common), common))
+    return max(candidates)[2]
 
 
 def _list_points(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:

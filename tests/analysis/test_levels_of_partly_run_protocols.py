@@ -31,6 +31,7 @@ def keep(lacks, suite=WHOLE):
         (lambda name, t: t != 0.9, (0.9,), 5),
         (lambda name, t: t != 0.9 and name != "sobel", (0.9,), 5),  # a control alone has all levels
         (lambda name, t: t == 0.3 or (t, name) == (0.5, "ig"), (0.9,), 5),  # two rows have two levels, three have one
+        (lambda name, t: (t, name) in ((0.3, "grad"), (0.5, "var-grad"), (0.5, "ig")), (0.9,), 5),  # no row's own set
         (lambda name, t: t == 0.3 or (t, name) == (0.9, "ig"), (0.5,), 5),
         (lambda name, t: t == 0.3, (0.5, 0.9), 5),  # of as many rows the larger set
         (lambda name, t: t == 0.3 and name == "random", (0.5, 0.9), 5),  # no gain exists at this level
