@@ -46,6 +46,11 @@ class Site:
         self.files: dict[str, bytes] = {}
         self._names = {address: make_file_name(address) for address in known} | dict.fromkeys(known[:1], "index.html")
 
+    @property
+    def first(self) -> Address:
+        """Return the address of the first page; without suites, that of a board."""
+        return self.known[0] if self.views and self.known else make_address()
+
     def at(self, page: Address) -> str:
         """Return the link to a page; empty if there is none."""
         if not self.live:

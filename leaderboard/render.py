@@ -57,8 +57,7 @@ def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
         live = find_live_store(shown)
         views = live.read_views(first_page_only=not query)
         site = Site(views, list_addresses(views), live=True)
-        first = site.known[0] if live.state and site.known else make_address()
-        page = render_page(site, make_address(**query) if query else first)
+        page = render_page(site, make_address(**query) if query else site.first if live.state else make_address())
     except (PageNotFound, StoreError) as error:
         return render_message(str(error), Site({}, live=True))
     page = page._replace(files={name: content.decode() for name, content in site.files.items()})
@@ -125,7 +124,7 @@ def list_addresses(views: Views) -> list[Address]:
 
 
 def export_site(views: Views, folder: Path) -> int:
-    """Write all pages; other files in the folder stay.
+    """Write all pages, or without suites one that says so; other files in the folder stay.
 
     Returns:
         The number of pages.
@@ -133,7 +132,7 @@ def export_site(views: Views, folder: Path) -> int:
     Raises:
         CallerError: The folder cannot be written.
     """
-    site = Site(views, list_addresses(views))
+    site = Site(views, list_addresses(views) if views else ())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not views:

@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from leaderboard.first_page_cache import ShownStore
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
-from leaderboard.render import PAGES, export_site, list_addresses, render_message, render_page
+from leaderboard.render import PAGES, export_site, list_addresses, render_live_page, render_message, render_page
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
 from roarbench.plan.protocols import ROAR
@@ -172,4 +173,6 @@ def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_can
     assert answer.code and "results store" in answer.err and answer.err.count("\n") == 1
     ResultsStore.open(find_default_url(empty)).close()
     assert call("leaderboard", "--store", empty, "--export", empty / "site").code == 0
-    assert "roarbench run --suite quick-matched" in (empty / "site" / "index.html").read_text()
+    shown = ShownStore(find_default_url(empty), str(empty))
+    for html in ((empty / "site" / "index.html").read_text(), render_live_page(shown, {}).html):
+        assert "<h1>No results yet.</h1>" in html and "roarbench run --suite quick --store STORE" in html
