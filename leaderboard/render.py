@@ -84,6 +84,7 @@ def _render_template(page: str, site: Site, **fields: Any) -> Page:
     shared = {
         "page": page,
         "live": site.live,
+        "home": site.at(site.first),
         "to": site.to,
         "keep": lambda file, text: site.file(file, str(text).encode()),
         "version": read_code_version(),

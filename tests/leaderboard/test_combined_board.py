@@ -67,6 +67,13 @@ def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(view
     assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
 
 
+def test_the_name_in_the_header_leads_to_the_first_page_also_where_this_is_not_the_overview(views):
+    for live, address in ((False, "index.html"), (True, "?page=board&amp;suite=quick-v7")):
+        site = Site(views, list_addresses(views), live)
+        assert site.first == make_address("board", "quick-v7")
+        assert f'class="brand" href="{address}"' in render_page(site, make_address("suites")).html
+
+
 def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
     page = render_page(Site(views, list_addresses(views)), list_addresses(views)[0]).html
     table = page.partition("<tbody")[2].partition("</tbody>")[0]
