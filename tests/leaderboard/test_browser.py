@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
 from unittest.mock import patch
@@ -23,11 +24,13 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from leaderboard.render import export_site
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.plan.protocols import ROAR
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table_values import format_csv
 from roarbench.store.results import ResultsStore, find_default_url
-from tests.helpers.board_store import results, views_of
+from tests.helpers.board_store import make_store, results, views_of
+from tests.helpers.command_line import publish
 
 pytestmark = pytest.mark.browser
 
@@ -235,6 +238,17 @@ def test_19_suites_of_40_rows_are_few_files_that_fit(driver, tmp_path, monkeypat
             use(driver, width)
             see(driver, lambda d, width=width: fits(d, width), True)
     assert len(ids(driver)) == 40 and violations(driver) == []
+
+
+def test_the_script_that_times_pages_finds_rows_where_the_first_page_is_the_overview(driver, tmp_path, monkeypatch):
+    blocks = tuple(Block(protocol, ("random", "sobel", "grad"), (0.9,), seeds=1) for protocol in (ROAR, OWN_NETWORK))
+    for name in ("one", "two"):
+        publish(monkeypatch, suite := replace(SUITES["quick"], name=name, blocks=blocks))
+        make_store(tmp_path, suite, images=20)
+    with views_of(tmp_path) as made:
+        export_site(made, site := tmp_path / "site")
+    views, found = time_board.visit_site(driver, site, "one@7")
+    assert len(views) == 4 and min(views) > 0 < found and len(ids(driver)) == 1
 
 
 @pytest.fixture(scope="module")
