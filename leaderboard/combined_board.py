@@ -102,6 +102,11 @@ class PairedBoard:
     questions: tuple[Question, ...]
     rows: tuple[NamedRow, ...]
 
+    @property
+    def answered(self) -> list[Question]:
+        """Return the questions with answers, which have columns."""
+        return [question for question in self.questions if question.answers]
+
 
 def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None) -> PairedBoard:
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
@@ -109,7 +114,8 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
     questions = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
     listed = dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
-    gains = capitalize(" and ".join(f"{question.gain} {question.level_words}".rstrip() for question in questions))
+    answered = (question for question in questions if question.answers)
+    gains = capitalize(" and ".join(f"{question.gain} {question.level_words}".rstrip() for question in answered))
     features = prod(results.suite.dataset_record.shape)
     return PairedBoard(
         slug=make_slug(results),

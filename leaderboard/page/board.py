@@ -90,7 +90,7 @@ def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str,
         "units": [],
         "levels": [],
         "suites": _make_suite_tabs(site, view),
-        "legend": [(question.title, question.colour_legend) for question in board.questions],
+        "legend": [(question.title, question.colour_legend) for question in board.answered],
         "files": _list_download_files(site, view, view.slug, view.tables),
     }
 

@@ -234,7 +234,7 @@ def test_the_overview_comes_first_where_several_suites_have_both_questions(tmp_p
     assert "large v7" in columns and "small v7" not in columns
 
 
-def test_where_own_network_gain_was_not_begun_its_rows_have_no_page(tmp_path):
+def test_where_own_network_gain_was_not_begun_it_has_no_column_and_its_rows_no_page(tmp_path):
     """Every other page is there."""
     make_store(tmp_path, SUITE, lambda point: point.cell.retrain is ScoredNetwork.IMAGES, images=20)
     with views_of(tmp_path) as found:
@@ -244,6 +244,10 @@ def test_where_own_network_gain_was_not_begun_its_rows_have_no_page(tmp_path):
             render_page(site, make_address("method", estimator="gradcam"))
     rows = {at.get_choice("estimator") for at in pages if at.page == "method"}
     assert rows == {*SUITE.ranked_estimators} - NOT_RETRAINED
+    first = pages[make_address("board", "quick-v7")]
+    assert set(re.findall(r'data-sort="([^"]+)"', first)) == {"name", "roar"}
+    assert "<b>ROAR gain</b><span" in first and "<b>Own-network gain</b></span>" not in first
+    assert '<p class="facts">ROAR gain · ' in first
 
 
 def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monkeypatch):
