@@ -52,14 +52,14 @@ def count_correct_predictions_per_image(
 def _collect_row_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return the correctness of rows and of their counterparts at all levels above 0, as lists of bool (images,)."""
+    """Return the correctness of rows and of their counterparts at the protocol's levels, as lists of bool (images,)."""
     if protocol.scores_siblings:
         pairs = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in pairs for bits in own], [bits for _, other in pairs for bits in other]
     twins = [protocol.make_paired_twin_id(name) for name in names]
-    stored = results.find_results(protocol, unit).items()
+    stored, levels = results.find_results(protocol, unit).items(), results.list_levels(protocol, unit)
     own, other = (
-        [made.answers for (name, t), seeds in stored if name in rows and t > 0 for made in seeds.values()]
+        [made.answers for (name, t), seeds in stored if name in rows and t in levels for made in seeds.values()]
         for rows in (names, twins)
     )
     return own, other

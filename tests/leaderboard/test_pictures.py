@@ -125,6 +125,16 @@ def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_
     assert not len(choose_images(replace(found, results={}), ROAR, UNIT)[0])
 
 
+def test_levels_that_a_partly_run_protocol_leaves_out_are_not_counted():
+    """By hand: two networks at one of three levels; at the other two, masks of grad cost image 2 its answers."""
+    found = answered(ROAR, {CLEAN: [1, 2], "grad": [1, 2], "random": [1, 2]})
+    left_out = answered(ROAR, {CLEAN: [1, 2], "grad": [1], "random": [1, 2]})
+    rows = {point: found.results[point] if point.cell.t in (0, 0.5) else one for point, one in left_out.results.items()}
+    part = replace(found, results=rows, kept_levels={(ROAR, UNIT): (0.5,)})
+    assert count_correct_predictions_per_image(part, ROAR, UNIT, "grad", [1, 2]) == ((2, 2), (), 2, "right")
+    assert choose_images(part, ROAR, UNIT, 2)[0].tolist() == [1, 2], "no image lost anything"
+
+
 def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_path):
     """By hand: networks under their own maps keep images 0 and 1, under the next network's 1 and 2."""
     networks = replace(SUITE, blocks=(Block(OWN_NETWORK, ROWS, (0.1, 0.5), seeds=1),), references=3)
