@@ -56,7 +56,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 
 
 def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
-    """Yield the suites without those whose images and network have a larger suite with the same two questions."""
+    """Leave out suites whose images and network have a suite with the same two questions and more rows run."""
     for view in views:
         larger = (other for other in view.siblings if view.paired and other.paired)
         if not any(_count_own_rows(other) > _count_own_rows(view) for other in larger):
@@ -64,7 +64,7 @@ def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
 
 
 def _count_own_rows(view: SuiteView) -> int:
-    return len({*view.results.suite.ranked_estimators} - view.results.suite.entered)
+    return sum(row.id not in view.results.suite.entered for row in view.paired.rows) if view.paired else 0
 
 
 def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:

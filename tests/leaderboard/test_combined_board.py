@@ -234,6 +234,20 @@ def test_the_overview_comes_first_where_several_suites_have_both_questions(tmp_p
     assert "large v7" in columns and "small v7" not in columns
 
 
+def test_a_larger_suite_that_has_just_begun_hides_no_complete_one(tmp_path, monkeypatch):
+    for name, rows, t in (("small", ("random", "grad"), 0.9), ("large", ("random", "grad", "ig"), 0.45)):
+        blocks = tuple(Block(protocol, rows, (t,), seeds=2) for protocol in (ROAR, OWN_NETWORK))
+        publish(monkeypatch, suite := replace(SUITE, name=name, blocks=blocks))
+        begun = [point for point in results(suite, 40) if point.cell.estimator == "grad"][:1]
+        make_store(tmp_path, suite, lambda point, name=name, begun=begun: name == "small" or point in begun, images=40)
+    with views_of(tmp_path) as found:
+        site = Site(views := dict(found), list_addresses(views))
+        overview = render_page(site, make_address("suites")).html
+        assert [row.id for row in views["large-v7"].paired.rows] == ["grad"]
+    columns = overview.partition('class="matrix"')[2].partition("</thead>")[0]
+    assert "small v7" in columns
+
+
 def test_where_own_network_gain_was_not_begun_it_has_no_column_and_its_rows_no_page(tmp_path):
     """Every other page is there."""
     make_store(tmp_path, SUITE, lambda point: point.cell.retrain is ScoredNetwork.IMAGES, images=20)
