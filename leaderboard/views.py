@@ -30,7 +30,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.errors import StoreError
 from roarbench.plan.planned_runs import Point
-from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, SHOWN, Protocol
+from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS, find_headline_protocols
 from roarbench.report.combined_table import TwoQuestions, has_combined_table
@@ -78,9 +78,8 @@ class SuiteView:
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
         """Return the protocols of the suite's boards, without those that were not run: the headline's, ROAR, others."""
-        headline = self.headline_protocol
-        order = dict.fromkeys((headline, ROAR, *SHOWN.values()))
-        return tuple(protocol for protocol in order if protocol == headline or self._has_started(protocol))
+        started = sorted(self.results.list_started_protocols(), key=lambda protocol: protocol != ROAR)
+        return tuple(dict.fromkeys((self.headline_protocol, *started)))
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
@@ -99,10 +98,6 @@ class SuiteView:
         results = self.results
         units = results.list_units(protocol)[:1]
         return "".join(results.describe_levels(protocol, unit, results.list_levels(protocol, unit)) for unit in units)
-
-    def _has_started(self, protocol: Protocol) -> bool:
-        parts = protocol.made_of or (protocol,)
-        return bool(self.results.list_units(protocol)) and all(map(self.results.has_started, parts))
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -23,7 +23,7 @@ from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import Point, expand_points, list_keys
-from roarbench.plan.protocols import Protocol
+from roarbench.plan.protocols import SHOWN, Protocol
 from roarbench.plan.runs import CLEAN, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, Board, drop_verdicts
@@ -138,6 +138,11 @@ class SuiteResults:
         kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
+
+    def list_started_protocols(self) -> list[Protocol]:
+        """Return the protocols with results."""
+        begun = (shown for shown in SHOWN.values() if all(map(self.has_started, shown.made_of or (shown,))))
+        return [protocol for protocol in begun if self.list_units(protocol)]
 
     @cached_property
     def at_chance_warning(self) -> str:

@@ -2,13 +2,11 @@
 
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
 from roarbench.analysis.load_results import ResultsQuery, open_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.errors import UnknownName
@@ -76,7 +74,7 @@ def load_all_results() -> "pandas.DataFrame":
         result = load_published_results(name)
         suite = result.plan
         about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
-        for protocol in result.list_started_protocols():
+        for protocol in result.stored.list_started_protocols():
             rows = result.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
             frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
     whole = pandas.concat(frames, ignore_index=True)
@@ -89,8 +87,7 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     with open_results(store, "") as results:
         images = {data for data, limit, _ in results.list_versions(plan.dataset, plan.model) if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
-    result = SuiteResult.read(plan, query)
-    return replace(result, stored=keep_run_levels(result.stored), published=True)
+    return SuiteResult.read(plan, query, published=True)
 
 
 def _cache_results(files: list[Path]) -> Path:

@@ -107,11 +107,18 @@ class SuiteResult:
         question: ResultsQuery,
         names: Mapping[str, str] = MappingProxyType({}),
         rows: tuple[str, ...] | None = None,
+        published: bool = False,
     ) -> Self:
-        """Read rows; raise StoreError without a store, CallerError for unknown images or networks."""
+        """Read rows; published ones at the levels that most rows share.
+
+        Raises:
+            StoreError: There is no store.
+            CallerError: There are no such images or networks.
+        """
         with open_results(question.store, question.db) as results:
             stored = load_from_open_store(results, plan, question)
-            return cls(plan, question, stored, tuple(list_run_failures(stored, results)), names, rows)
+            failures = tuple(list_run_failures(stored, results))
+        return cls(plan, question, keep_run_levels(stored) if published else stored, failures, names, rows, published)
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
         """Return the rows of both results, read again; CallerError if suites or stores differ."""
@@ -119,8 +126,7 @@ class SuiteResult:
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
-        union = self.read(self.plan, self.question, {**self.names, **other.names}, both)
-        return replace(union, stored=keep_run_levels(union.stored), published=True) if self.published else union
+        return self.read(self.plan, self.question, {**self.names, **other.names}, both, self.published)
 
     def __repr__(self) -> str:
         from rich.console import Console
@@ -159,19 +165,10 @@ class SuiteResult:
 
     def _check_published(self, protocol: Protocol) -> None:
         """Raise CallerError for a protocol without published results; the message names those with results."""
-        names = [started.name for started in self.list_started_protocols()]
+        names = [started.name for started in self.stored.list_started_protocols()]
         if protocol.name not in names:
             seen = f"no {protocol.name} results of {self.plan.title} are published"
             raise CallerError(f"{seen}; write {' or '.join(f'protocol={name!r}' for name in names)}")
-
-    def list_started_protocols(self) -> list[Protocol]:
-        """Return the protocols with results."""
-        begun = [
-            protocol
-            for protocol in SHOWN.values()
-            if all(map(self.stored.has_started, protocol.made_of or (protocol,)))
-        ]
-        return [protocol for protocol in begun if self.stored.list_units(protocol)]
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the table as a data frame, best row first, with the columns of `table --format csv`.
