@@ -235,9 +235,13 @@ class SuiteResults:
             levels = tuple(t for t in levels if t in chosen)
         return rows, levels
 
+    def list_left_out_levels(self, protocol: Protocol, unit: Unit, levels: Collection[float]) -> list[float]:
+        """Return the levels of the suite that are not among these."""
+        return [t for t in self.suite.list_shared_rows_and_levels(protocol, unit)[1] if t not in levels]
+
     def describe_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
-        if {*levels} >= {*self.suite.list_shared_rows_and_levels(protocol, unit)[1]}:
+        if not self.list_left_out_levels(protocol, unit, levels):
             return ""
         *first_levels, last = (f"{100 * t:g} %" for t in levels)
         return f"at {', '.join(first_levels)} and {last}" if first_levels else f"at {last}"

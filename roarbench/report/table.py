@@ -231,7 +231,7 @@ class SuiteTable:
         """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
         return self.suite_results.describe_levels(self.board.protocol, self.unit, self.board.levels)
 
-    @property
+    @cached_property
     def started(self) -> frozenset[str]:
         """Return the estimators with at least one result under the protocol."""
         parts = self.board.protocol.made_of or (self.board.protocol,)
@@ -273,18 +273,14 @@ class SuiteTable:
         return seeds
 
     @property
-    def _left_out_levels(self) -> str:
-        all_levels = self.suite_results.suite.list_shared_rows_and_levels(self.board.protocol, self.unit)[1]
-        left_out = [f"{t:g}" for t in all_levels if t not in self.board.levels]
-        return f", without {', '.join(left_out)} of the suite" if left_out else ""
-
-    @property
     def caption(self) -> str:
         """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
+        left_out = self.suite_results.list_left_out_levels(board.protocol, self.unit, board.levels)
+        without = f", without {', '.join(f'{t:g}' for t in left_out)} of the suite" if left_out else ""
         parts = [
             f"{board.protocol.title} on {suite.dataset} with {suite.described_network}",
-            f"levels {', '.join(f'{t:g}' for t in board.levels)}{self._left_out_levels}",
+            f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
             self._networks,
             f"{board.images} test image{'s' * (board.images != 1)}"
             + " on which all networks agree" * board.protocol.scores_siblings,
