@@ -63,9 +63,14 @@ class Question:
     level_words: str  # levels if some of the suite's are left out, such as `at 90 %`; else empty
 
     @property
+    def gain_with_levels(self) -> str:
+        """Return the name of the gain in a sentence, with levels if some are left out."""
+        return f"{self.gain} {self.level_words}".rstrip()
+
+    @property
     def title(self) -> str:
         """Return the heading of the column, with levels if some are left out."""
-        return capitalize(f"{self.gain} {self.level_words}".rstrip())
+        return capitalize(self.gain_with_levels)
 
     @cached_property
     def axis(self) -> Axis:
@@ -114,8 +119,7 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
     questions = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
     listed = dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
-    answered = (question for question in questions if question.answers)
-    gains = capitalize(" and ".join(f"{question.gain} {question.level_words}".rstrip() for question in answered))
+    gains = capitalize(" and ".join(question.gain_with_levels for question in questions if question.answers))
     features = prod(results.suite.dataset_record.shape)
     return PairedBoard(
         slug=make_slug(results),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from leaderboard.board_contents import Axis, make_linear_axis
 from leaderboard.combined_board import PairedBoard
+from roarbench.estimators.catalogue import find_display_name
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_count, format_interval
 
@@ -59,7 +60,7 @@ def make_scatter(board: PairedBoard) -> Scatter | None:
     for row in board.rows:
         one, other = roar.get(row.id), own.get(row.id)
         if one and other and None not in (one.gain.value, other.gain.value):
-            points.append(RowWithBothGains(" ".join(filter(None, row[1:3])), row.control, one.gain, other.gain))
+            points.append(RowWithBothGains(find_display_name(row.id).full_name, row.control, one.gain, other.gain))
     if not points:
         return None
     across, down = (_make_axis(row.roar for row in points), _make_axis(row.own for row in points))
