@@ -21,7 +21,7 @@ class Advice(NamedTuple):
 
     slug: str
     title: str
-    levels: str  # levels of ROAR in words if some of the suite's are left out
+    level_words: str  # levels of ROAR in words if some of the suite's are left out
     front: list[AdvisedRow]
     near: list[AdvisedRow]
 

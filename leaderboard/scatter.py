@@ -37,7 +37,7 @@ class Dot(NamedTuple):
 class Scatter(NamedTuple):
     """The scatter plot: the label of the horizontal axis, rows, both scales, and a description."""
 
-    across: str
+    x_label: str
     dots: list[Dot]
     roar: Axis
     own: Axis

@@ -346,9 +346,9 @@ class SuiteResults:
         Returns None if the variance is unknown. Results of other protocols and fills are not used, because their
         networks are trained on other images.
         """
-        boards = [scores for unit in Unit if (scores := self.collect_correctness(protocol, unit, fill))]
+        by_unit = [scores for unit in Unit if (scores := self.collect_correctness(protocol, unit, fill))]
         return select_variance_components(
-            protocol, estimate_variance_components(scores.differences or scores for scores in boards)
+            protocol, estimate_variance_components(scores.differences or scores for scores in by_unit)
         )
 
 

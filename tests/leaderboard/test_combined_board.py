@@ -203,7 +203,7 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     board = make_paired_board(TwoQuestions(*by_hand()))
     found = make_scatter(board)
     assert found.missing == "2 rows with only one of the two gains are not drawn."
-    assert found.across == "ROAR gain at 90 %"
+    assert found.x_label == "ROAR gain at 90 %"
     drawn = {dot.name: dot for dot in found.dots}
     assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
     assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]
