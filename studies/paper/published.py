@@ -54,12 +54,12 @@ class DataSet:
     @cached_property
     def own(self) -> dict[str, Row]:
         """Return rows with an own-network gain, without those that have 0 by construction."""
-        return {row.estimator: row for row in rows_of(self.high, OWN_NETWORK) if row.gain.low != row.gain.high}
+        return {row.estimator: row for row in rows_of(self._evidence, OWN_NETWORK) if row.gain.low != row.gain.high}
 
     @cached_property
     def roar(self) -> dict[str, Row]:
         """Return rows with a ROAR gain at the high level."""
-        return {row.estimator: row for row in rows_of(self.high, ROAR) if row.gain.value is not None}
+        return {row.estimator: row for row in rows_of(self._evidence, ROAR) if row.gain.value is not None}
 
     @cached_property
     def own_samples(self) -> dict[str, Sample]:
@@ -85,9 +85,9 @@ def is_check(name: str) -> bool:
     return row.control or bool(row.twin)
 
 
-def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
+def rows_of(evidence: Evidence, protocol: Protocol) -> tuple[Row, ...]:
     """Return the rows of a board; none where nothing of it was published."""
-    found = Evidence.of(results).make_board(protocol, Unit.SCALAR, results.suite.estimators)
+    found = evidence.make_board(protocol, Unit.SCALAR, evidence.suite_results.suite.estimators)
     return found.rows if found else ()
 
 
