@@ -22,12 +22,13 @@ from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
 from roarbench.stats.own_network_gain import (
+    FEWEST_PERMUTED,
     OwnNetworkGain,
     OwnNetworkVerdict,
     compute_own_network_gain_per_row,
     judge_own_network_gains,
 )
-from roarbench.text import format_interval
+from roarbench.text import format_decimals, format_interval
 
 if TYPE_CHECKING:
     import pandas
@@ -101,6 +102,20 @@ class OwnNetworkTable(GainTable):
         own_gain = self.gains[name]
         return Estimate(0.0) if own_gain is None else make_estimate(own_gain.gain, Bootstrap().confidence)
 
+    def compare(self, first: str, second: str) -> Estimate:
+        """Return the first row's gain minus the second's, with its 95 % interval, paired by images and networks.
+
+        Raises:
+            CallerError: The table has no such row.
+        """
+        for name in (first, second):
+            if name not in self.gains:
+                raise CallerError(f"there is no row '{name}' here, only: {', '.join(self.gains)}")
+        one, other = self.gains[first], self.gains[second]
+        if one and other:
+            return make_estimate(one.gain.subtract(other.gain), Bootstrap().confidence)
+        return self.gain(first) if one else self.gain(second).negative
+
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator, largest gain first: interval, verdict, gain at each level."""
         import pandas
@@ -128,8 +143,12 @@ class OwnNetworkTable(GainTable):
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table's cells as strings, headings first."""
-        rows = ((name, format_interval(self.gain(name)), str(self.verdicts[name])) for name in self._sort_names())
-        return [("estimator", "gain [95 %]", "verdict"), *rows]
+        rows = [(name, format_interval(self.gain(name)), str(self.verdicts[name])) for name in self._sort_names()]
+        cells: list[tuple[str, ...]] = [("estimator", "gain [95 %]", "verdict"), *rows]
+        if self.networks < FEWEST_PERMUTED:
+            return cells
+        ps = (format_decimals(gain and gain.permutation, 3) for gain in map(self.gains.get, self._sort_names()))
+        return [(*row, p) for row, p in zip(cells, ("permutation p", *ps), strict=True)]
 
     def bars(self) -> dict[str, dict[str, Estimate]]:
         """Return the gains, largest first."""

@@ -137,6 +137,34 @@ def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_pat
     assert (tmp_path / "gains.png").stat().st_size > 5000
 
 
+def test_four_networks_have_a_permutation_test_in_the_table(networks, images):
+    found = rb.own_network_gain([*networks, networks[0]], images, ["grad", "random"], levels=LEVELS)
+    heads, *rows = found.cells()
+    p = found.to_dataframe().set_index("estimator")["p_permutation"]["grad"]
+    assert heads[-1] == "permutation p" and dict((row[0], row[-1]) for row in rows) == {
+        "grad": f"{p:.3f}",
+        "random": "–",
+    }
+    assert "permutation" not in repr(rb.own_network_gain(networks, images, ["random"], levels=LEVELS))
+
+
+def test_two_rows_are_compared_by_a_paired_interval(networks, images):
+    """Two maps that are nearly equal differ by less than either gain varies."""
+
+    def near(model, inputs, targets):
+        return gradient(model, inputs, targets) + 1e-3 * inputs.detach()
+
+    found = rb.own_network_gain(networks, images, {"grad": gradient, "near": near, "random": "random"}, levels=LEVELS)
+    one, two = found.gain("grad"), found.gain("near")
+    paired = found.compare("grad", "near")
+    assert paired.value == pytest.approx(one.value - two.value)
+    assert paired.high - paired.value < 0.5 * min(gain.high - gain.value for gain in (one, two))
+    assert found.compare("grad", "random") == one and found.compare("random", "grad") == one.negative
+    assert found.compare("random", "random") == (0.0, None, None)
+    with pytest.raises(CallerError, match="there is no row 'ig' here, only: grad, near, random"):
+        found.compare("grad", "ig")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
