@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from roarbench.analysis.load_results import propose_runs_list
+from roarbench.datasets import decoded
+from roarbench.errors import StoreError
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suites import SUITES, add_estimators, find_suite
+from roarbench.store import rankings
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.workspace import Workspace
 from tests.helpers import board_store
@@ -168,6 +171,20 @@ def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_aske
     assert (told.code, told.out) == (2, "")
     assert f"{name} runs without the sandbox, with your rights" in " ".join(told.err.split())
     assert "--trust-submission" in told.err
+
+
+@pytest.mark.parametrize("words", [(), ("--check-files",)])
+def test_an_option_has_images_and_rankings_hashed_whole_before_a_run(store, call, monkeypatch, words):
+    asked = []
+
+    def refuse(path, noted, description, remedy, whole):
+        asked.append((path.suffix, whole))
+        raise StoreError("it was altered")
+
+    monkeypatch.setattr(decoded, "refuse_altered", refuse)
+    monkeypatch.setattr(rankings, "refuse_altered", refuse)
+    assert call("run", *SMALL, "--estimators", "truth", "--seeds", "2", "--store", store, *words).code == 2
+    assert {*asked} == {(".bin", bool(words)), (".arrow", bool(words))}
 
 
 @pytest.mark.parametrize("words", [("--data", "nowhere"), ("--submission", "nowhere.py"), ("--submission", __file__)])
