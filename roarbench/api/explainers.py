@@ -79,6 +79,11 @@ class Explainers:
     mean: Tensor  # channel means of the images, (c, 1, 1)
     black: Tensor  # smallest value of each channel, (c, 1, 1)
 
+    @property
+    def need_calling_thread(self) -> bool:
+        """Return whether `call_functions` computes maps, which it may do only while no other thread works."""
+        return bool(self.functions) or any(row.traces_network for row in self.table.values())
+
     def call_functions(self, explained: ExplainedBatch) -> Maps:
         """Compute the maps that may only be made in the calling thread: of the caller's functions and by tracing."""
         traced = {name: row for name, row in self.table.items() if row.traces_network}

@@ -99,7 +99,8 @@ def make_and_score_maps(
 
     names = explainers.names
     scores = {name: MapScores(make_empty_results(), [], []) for name in names}
-    for rows, part in threads.map(work, map(prepare, request.split_into_batches())):
+    batches = map(prepare, request.split_into_batches())
+    for rows, part in threads.map(work, batches, explainers.need_calling_thread):
         for name, whole in scores.items():
             for title, correct in part[name].correct.items():
                 whole.correct[title][:, rows.numpy()] = correct

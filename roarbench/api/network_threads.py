@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -13,6 +14,7 @@ from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.network_copies_for_threads import copy_and_fold, copy_network
 from roarbench.devices import release_freed_cpu_memory
 
+_ITEMS_AHEAD = 8  # per thread, after which all threads wait for the slowest; bounds the memory of prepared batches
 _MOST = 4  # threads, each of which takes memory for the activations of a batch
 
 Item = TypeVar("Item")
@@ -57,22 +59,37 @@ class NetworkThreads(NamedTuple):
             for batches in zip(*self.map(work, split_into_batches(pixels, self.copies[0])), strict=True)
         ]
 
-    def map(self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def map(
+        self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item], take_alone: bool = True
+    ) -> Iterator[Result]:
         """Yield the results of `work(networks, item)` in the order of the items.
 
-        Each item is taken from the iterator in the calling thread while no other thread works, so the iterator may call
-        functions that are not thread-safe. The caller has set `set_exact_modes`, which holds for all threads.
+        The calling thread takes the items from the iterator; with `take_alone`, while no other thread works, so that
+        the iterator may call functions that are not thread-safe. The caller has set `set_exact_modes`, which holds for
+        all threads.
         """
         if len(self.copies) == 1:
             yield from (work(self.copies[0], item) for item in items)
             return
         whole, left = torch.get_num_threads(), iter(items)
         torch_threads = max(1, whole // len(self.copies))
+        free = SimpleQueue[Sequence[nn.Module]]()
+        for networks in self.copies:
+            free.put(networks)
+
+        def work_on_free_copies(item: Item) -> Result:
+            networks = free.get()
+            try:
+                return work(networks, item)
+            finally:
+                free.put(networks)
+
+        count = len(self.copies) * (1 if take_alone else _ITEMS_AHEAD)
         try:
             with ThreadPoolExecutor(len(self.copies), "networks", torch.set_num_threads, (torch_threads,)) as threads:
-                while some := list(islice(left, len(self.copies))):
+                while some := list(islice(left, count)):
                     release_freed_cpu_memory()
-                    yield from list(threads.map(work, self.copies, some))
+                    yield from list(threads.map(work_on_free_copies, some))
         finally:
             torch.set_num_threads(whole)  # threads of other pools begin with the number that was set last
 

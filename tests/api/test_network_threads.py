@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -236,6 +237,30 @@ def test_tables_are_those_of_one_thread_without_copies(networks, threads, small_
         numbers = one.select_dtypes("number").columns
         one, other = (each.set_index(each.columns[0]).sort_index(kind="stable") for each in (one, other))
         np.testing.assert_allclose(one[numbers].astype(float), other[numbers].astype(float), atol=1e-9)
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+@pytest.mark.parametrize("take_alone", [False, True])
+def test_no_copies_are_used_by_two_threads_at_once(networks, threads, take_alone):
+    working, most, taken = [], 0, []
+
+    def work(copies, number):
+        nonlocal most
+        assert id(copies) not in working
+        working.append(id(copies))
+        most = max(most, len(working))
+        time.sleep(0.03 if number % 5 == 0 else 0.002)
+        working.remove(id(copies))
+        return number
+
+    def take():
+        for number in range(21):
+            taken.append(len(working))
+            yield number
+
+    assert list(start(networks).map(work, take(), take_alone)) == list(range(21))
+    assert most == 2
+    assert not take_alone or set(taken) == {0}
 
 
 @pytest.mark.parametrize("kind", [Shared, Before, Functional, UsedTwice, Changed])
