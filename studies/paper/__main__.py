@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from scipy.stats import kendalltau
+
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, read_hooker2019
@@ -26,12 +28,13 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import program, verdict, write
 from studies.paper.figures import draw_fronts, draw_questions
-from studies.paper.published import HIGH, DataSet, cost, front, read_sets, share_done, value_of
+from studies.paper.published import HIGH, OTHER_LEVELS, DataSet, cost, front, read_sets, share_done, value_of
 
 HERE = Path(__file__).parent
 CONFIDENCE, EXPLAINS = 0.95, OwnNetworkVerdict.EXPLAINS
 _UNTRAINED = {"own-network gain": OWN_NETWORK, "MoRF": MORF, "LeRF": LERF}
 _SHOWN = 4  # estimators of each order in the table of the best
+_DIFFERS = 0.3  # below this tau, the order at .9 does not stand for the order at another level
 HOLDS = 0.6  # Kendall's tau from here on says that an order carries over
 
 
@@ -163,6 +166,20 @@ def orders(sets: list[DataSet]) -> str:
     )
 
 
+def levels(sets: list[DataSet]) -> str:
+    """Return whether the order by ROAR at .9 stands for the order at other levels, here and in the paper."""
+    rows = []
+    for level in OTHER_LEVELS:
+        for data, curves in read_hooker2019(Order.MORF).items():
+            tau = kendalltau(*zip(*((curve[level], curve[HIGH]) for curve in curves.values()), strict=True)).statistic
+            rows.append([f"{level:g}", f"{data}, paper", str(len(curves)), f"{tau:+.2f}", MISSING, MISSING])
+        for each in sets:
+            order = _order(each.name, each.roar_samples_at(level), each.samples(ROAR), True, _stands_for)
+            rows += [[f"{level:g}", *order]] if order else []
+    heads = ("level", "data set", "rows", "Kendall's tau with .9 [95 %]", "settled pairs", "verdict")
+    return format_markdown_table(heads, rows)
+
+
 def _order(
     name: str, one: Mapping[str, Sample], other: Mapping[str, Sample], whole: bool, judged: Callable[[Estimate], str]
 ) -> list[str]:
@@ -180,6 +197,13 @@ def _same_question(tau: Estimate) -> str:
 
 def _carries_over(tau: Estimate) -> str:
     return "carries over" if (tau.low or 0.0) > 0 else "does not" if (tau.high or 0.0) < HOLDS else "open"
+
+
+def _stands_for(tau: Estimate) -> str:
+    value, low, high = (bound or 0.0 for bound in (tau.value, tau.low, tau.high))
+    if value >= HOLDS and low > 0:
+        return "stands for it"
+    return "does not" if value < _DIFFERS or high < HOLDS else "open"
 
 
 def replication(sets: list[DataSet]) -> str:
@@ -200,7 +224,7 @@ def _again(found: Replication) -> list[str]:
 
 
 TABLES: dict[str, Callable[[list[DataSet]], str]] = {
-    each.__name__: each for each in (counts, claims, accuracies, estimators, fronts, best, orders, replication)
+    each.__name__: each for each in (counts, claims, accuracies, estimators, fronts, best, orders, levels, replication)
 }
 
 

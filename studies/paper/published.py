@@ -26,6 +26,7 @@ SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")  
 DATA = {"cifar10": "b91c5f97fb9aa3e5623226fe1e81c81b"}  # fingerprints of images that no suite pins
 ALONE = "quick@7"  # whose rows are the first of benchmark-imagenette64
 HIGH = 0.9  # the level that every data set has
+OTHER_LEVELS = (0.1, 0.5)  # of ROAR, compared with it
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +45,8 @@ class DataSet:
         own = {suite.name: suite for suite in read_suites(store.database)}
         suite = own.get(called) or find_suite(called)
         results = collect_results(suite, store, data=data)
-        high = replace(results, kept_levels={(ROAR, Unit.SCALAR): (HIGH,)})
-        return cls(name, results, high, collect_results(replace(suite, replication=REPLICATION), store, data=data))
+        again = collect_results(replace(suite, replication=REPLICATION), store, data=data)
+        return cls(name, results, keep_roar_level(results, HIGH), again)
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol are there; of ROAR those at the high level."""
@@ -74,9 +75,21 @@ class DataSet:
         found = self._evidence.get_draws(protocol, Unit.SCALAR).areas if self.high.list_units(protocol) else {}
         return {name: sample for name, sample in found.items() if not is_check(name)}
 
+    def roar_samples_at(self, level: float) -> dict[str, Sample]:
+        """Return the draws of ROAR gains at one level, of estimators alone."""
+        if level not in self.results.list_levels(ROAR, Unit.SCALAR):
+            return {}
+        found = Evidence.of(keep_roar_level(self.results, level)).get_draws(ROAR, Unit.SCALAR).areas
+        return {name: sample for name, sample in found.items() if not is_check(name)}
+
     @cached_property
     def _evidence(self) -> Evidence:
         return Evidence.of(self.high)
+
+
+def keep_roar_level(results: SuiteResults, level: float) -> SuiteResults:
+    """Return results whose ROAR boards have one level alone."""
+    return replace(results, kept_levels={(ROAR, Unit.SCALAR): (level,)})
 
 
 def is_check(name: str) -> bool:
