@@ -35,7 +35,7 @@ class Figure(NamedTuple):
 
 def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
     """Return the curves of an estimator and of the controls; None if a point of the estimator is missing."""
-    board, gains = table.board, table.board.protocol.by_difference
+    board, gains = table.board, table.board.protocol.has_gain_at_each_level
     rows = [
         row
         for row in board.rows

@@ -124,7 +124,7 @@ def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: i
     """Choose at most this many test images to show; None without images in the store, and for tables."""
     images, protocol = _open_images(results, workspace), find_pictured_protocol(results)
     # tables have no pictures, and the masked images here use the mean
-    if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":
+    if images is None or images.record.tabular or results.suite.find_fill(protocol) != "mean":
         return None
     unit = results.list_units(protocol)[0]
     numbers, rule = choose_images(results, protocol, unit, count)

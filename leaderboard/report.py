@@ -10,7 +10,7 @@ from leaderboard.page_text import make_plain
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
-from roarbench.files import write_if_absent
+from roarbench.files import write_new_file
 from roarbench.plan.suites import make_suite_argument
 from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
 from roarbench.report.table_notes import describe_methods, list_provenance
@@ -51,9 +51,9 @@ def write_report(view: SuiteView, path: Path) -> None:
         raise CallerError(f"cannot write '{path}': a report is .html or .pdf; write {path.stem or 'report'}.html")
     html = render_report(view)
     if path.suffix == ".html":
-        write_if_absent(path, lambda temporary: temporary.write_text(html, "utf-8"))
+        write_new_file(path, lambda temporary: temporary.write_text(html, "utf-8"))
     else:
-        write_if_absent(path, lambda temporary: _print_pdf(html, temporary))
+        write_new_file(path, lambda temporary: _print_pdf(html, temporary))
 
 
 def _print_pdf(html: str, path: Path) -> None:

@@ -228,7 +228,7 @@ class LiveStore:
             StoreError: The database cannot be read.
         """
         with self._lock, self._store.database.hold_connection():
-            state = self._store.read_state()
+            state = self._store.read_store_stamp()
             if state != self.state:
                 order = list_suites_in_order(self._store)
                 needed = self._select_needed(order) if first_page_only else order
@@ -254,7 +254,7 @@ class LiveStore:
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
     def _read_if_changed(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
-        stamp = self._store.make_stamp(suite.dataset, suite.model)
+        stamp = self._store.read_network_stamp(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
         read = read_suite(self._store, suite, self._folder, self._selection)

@@ -40,7 +40,7 @@ def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path)
     return made
 
 
-def write_if_absent(path: Path, write: Callable[[Path], Made]) -> Made:
+def write_new_file(path: Path, write: Callable[[Path], Made]) -> Made:
     """Write a file that does not exist yet; return the result of `write`.
 
     Raises:
@@ -66,11 +66,11 @@ def convert_write_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def lock_file(path: Path, *anew: Path) -> Iterator[None]:
+def lock_file(path: Path, *folders: Path) -> Iterator[None]:
     """Run the block in one process at a time, with a lock file that is created, like its folder, if missing.
 
-    Once the lock is acquired, the folders `anew`, which other processes may have changed, are listed so that new files
-    are seen (`refresh_folders`).
+    Once the lock is acquired, `folders`, which other processes may have changed, are listed so that new files are seen
+    (`refresh_folders`).
 
     Raises:
         StoreError: The folder cannot be written.
@@ -80,7 +80,7 @@ def lock_file(path: Path, *anew: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
-        refresh_folders(*anew)
+        refresh_folders(*folders)
         yield
     finally:
         lock.release()
@@ -106,7 +106,7 @@ def compute_sha256(path: Path) -> str:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def refuse_altered(path: Path, noted: str, description: str, remedy: str, whole: bool = False) -> None:
+def refuse_altered(path: Path, checksum: str, description: str, remedy: str, whole: bool = False) -> None:
     """Raise StoreError if a file does not have the checksum that was recorded when it was written.
 
     A process reads each version of a file once. A large file that this or another process has read completely before
@@ -116,11 +116,11 @@ def refuse_altered(path: Path, noted: str, description: str, remedy: str, whole:
         status = path.stat()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}; {remedy}") from error
-    if not whole and _was_read_whole_before(path, noted):
+    if not whole and _was_read_whole_before(path, checksum):
         return
-    if _compute_checksum_once(path, status.st_size, status.st_mtime_ns, status.st_ino) != noted:
+    if _compute_checksum_once(path, status.st_size, status.st_mtime_ns, status.st_ino) != checksum:
         raise StoreError(f"{description}: {path} was altered: it does not have the recorded checksum; {remedy}")
-    record_whole_read(path, noted)
+    record_whole_read(path, checksum)
 
 
 @cache

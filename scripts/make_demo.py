@@ -39,7 +39,7 @@ def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
         for file in read_index(RESULTS):
             if not suites or file.suite.partition("@")[0] in suites:
                 import_results(store, RESULTS / file.path)
-        with store.database.write() as connection:
+        with store.database.begin_write() as connection:
             connection.execute(delete(schema.imports))
     (partial / DEFAULT_FILE).replace(folder / DEFAULT_FILE)  # closed, so no log of writes is beside it
     shutil.rmtree(partial)

@@ -37,7 +37,7 @@ from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.run_result import RunResult, pack_answers
+from roarbench.store.run_result import RunResult, pack_correctness
 
 SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
 ORIGIN = Provenance("0", {}, {})
@@ -68,7 +68,7 @@ def _result(suite: SuiteSpec, point: Point, generator: np.random.Generator) -> R
     strength = 0.0 if point.cell.estimator == CLEAN else zlib.crc32(point.cell.estimator.encode()) % 50 / 100
     answers = generator.random(IMAGES, dtype=np.float32) < 0.9 - point.cell.t * (0.3 + strength)
     run = build_run(suite, point, "da7a" * 8, None)
-    return RunResult(run, int(answers.sum()), IMAGES, pack_answers(answers), 1.0, ORIGIN, weights=run.reference)
+    return RunResult(run, int(answers.sum()), IMAGES, pack_correctness(answers), 1.0, ORIGIN, weights=run.reference)
 
 
 def in_fresh_process(call: Callable[..., None], *values: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class ScoredImages(RoarDataset):
 
 def explained() -> list[Estimator]:
     """Return the estimators of `quick` that explain a network."""
-    found = {point.cell.ranked_by for point in expand_points(SUITE)}
+    found = {point.cell.ranking_estimator for point in expand_points(SUITE)}
     return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
 
 

@@ -121,7 +121,7 @@ class Evidence:
 
     def get_draws(self, protocol: Protocol, unit: Unit, fill: str = "") -> SampledGains:
         """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
-        key = (protocol, unit, fill or self.suite_results.suite.fill(protocol))
+        key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
         if key not in self._draws:
             self._draws[key] = self._draw(*key)
         return self._draws[key]

@@ -65,7 +65,7 @@ def find_provenance_differences(results: Iterable[RunResult]) -> dict[str, list[
     """Return the provenance settings in which these results differ, with their values."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for result in results:
-        for name, value in result.provenance.computed_with.items():
+        for name, value in result.provenance.rounding_settings.items():
             values[name].add(value)
     return {name: sorted(seen_values) for name, seen_values in values.items() if len(seen_values) > 1}
 

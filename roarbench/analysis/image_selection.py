@@ -59,7 +59,7 @@ def _collect_row_correctness(
     twins = [protocol.make_paired_twin_id(name) for name in names]
     stored, levels = results.find_results(protocol, unit).items(), results.list_levels(protocol, unit)
     own, other = (
-        [made.answers for (name, t), seeds in stored if name in rows and t in levels for made in seeds.values()]
+        [made.correctness for (name, t), seeds in stored if name in rows and t in levels for made in seeds.values()]
         for rows in (names, twins)
     )
     return own, other
@@ -75,7 +75,7 @@ def choose_images(
         return np.empty(0, np.int64), ""
     cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))
     untouched = results.by_estimator.get(CLEAN, ())
-    clean = [made.answers for point, made in untouched if point.cell.retrain == protocol.retrain]
+    clean = [made.correctness for point, made in untouched if point.cell.retrain == protocol.retrain]
     known = np.flatnonzero(np.mean(clean, 0) > 0.5) if clean else np.arange(len(cost))
     order = np.asarray(known[np.argsort(-cost[known], kind="stable")])
     steps = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))

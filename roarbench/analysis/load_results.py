@@ -27,7 +27,7 @@ from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite
 from roarbench.store.archived_rows import find_keys
 from roarbench.store.image_set_sources import ImageNote, hash_source
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.user_suites import list_suites, read_suites
+from roarbench.store.user_suites import list_all_suites, read_suites
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 
@@ -122,7 +122,7 @@ def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Return a suite's results in an open store; raise CallerError as `load_suite_results` does."""
     notes = list_image_notes(results, query.store, suite.dataset)
-    known = [given for *_, given in results.list_versions(suite.dataset, suite.model) if given]
+    known = [given for *_, given in results.list_data_versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_images(suite, query, notes, results) if query.data else None
     collected = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
@@ -149,7 +149,7 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, notes:
 def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore) -> str:
     """Return the fingerprint of the images that `--data` specifies."""
     suite_results = [
-        data for data, limit, _ in results.list_versions(suite.dataset, suite.model) if limit == query.limit
+        data for data, limit, _ in results.list_data_versions(suite.dataset, suite.model) if limit == query.limit
     ]
     mine = [note for note in notes if note.limit == query.limit]
     known = dict.fromkeys([*suite_results, *(note.data for note in mine)])
@@ -203,10 +203,10 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
     suite, stored = suite_results.suite, suite_results.results
     begins = {point: result.run.key for point, result in stored.items() if point.cell.estimator != CLEAN}
     # masks made from an added row's maps of other images have estimator ids of their own
-    added = {point for point in begins if (row := point.cell.ranked_by) and row.id in suite.entered}
+    added = {point for point in begins if (row := point.cell.ranking_estimator) and row.id in suite.entered}
     own = {point: key for point, key in begins.items() if point not in added}
     dataset_and_model = (suite.dataset, suite.model)
-    kin = [other for other in list_suites(results.database) if (other.dataset, other.model) == dataset_and_model]
+    kin = [other for other in list_all_suites(results.database) if (other.dataset, other.model) == dataset_and_model]
     titles = [other.title for other in kin]
     here = titles.index(suite.title) if suite.title in titles else None
 
@@ -254,7 +254,7 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
     """Return the rows without a rank in all suites that use these results, by suite title."""
     cells = [result.run.cell for result in results.read_results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
-    suites = [suite for suite in list_suites(results.database) if (suite.dataset, suite.model) in places]
+    suites = [suite for suite in list_all_suites(results.database) if (suite.dataset, suite.model) in places]
     dropped = {}
     for suite in suites:
         notes = list_image_notes(results, folder, suite.dataset)
@@ -288,7 +288,7 @@ def propose_runs_list(store: ResultsStore, folder: Path) -> Hint | None:
         keys = set(list_keys(set_explained_weights(suite, run.given), run.data, run.limit).values())
         return len(store.find_done_keys(keys)) / len(keys)
 
-    suites = dict.fromkeys((*SUITES.values(), *list_suites(store.database)))  # newest versions first
+    suites = dict.fromkeys((*SUITES.values(), *list_all_suites(store.database)))  # newest versions first
     if not (sharing := [suite for suite in suites if has_run(suite, run)]):
         return None
     suite = max(sharing, key=find_share_done)  # several suites may share the run

@@ -98,7 +98,7 @@ def load_kept_under_own_and_next_map(
     )
     grids = [grid for grid in level_grids if grid]
     own, other = (
-        [grid[(i + step) % len(grid)][i].answers for grid in grids for i in range(len(grid))] for step in (0, 1)
+        [grid[(i + step) % len(grid)][i].correctness for grid in grids for i in range(len(grid))] for step in (0, 1)
     )
     return own, other
 
@@ -130,7 +130,7 @@ def _find_kept_by_row(
         per_network = find_estimator(name).depends_on_network
         grids = [_make_grid(results, stored.get((name, t), {}), per_network) for t in scores.levels]
         if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
-            answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
+            answers = np.array([[[one.correctness[shared] for one in row] for row in grid] for grid in known])
             by_row[name] = KeptPredictions(
                 answers.transpose(1, 2, 0, 3), _are_masks_equal(known, results.masks, shared)
             )
@@ -145,7 +145,7 @@ def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -
     untouched = _make_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
-    shared: NDArray[np.bool_] = np.all([one.answers for row in untouched for one in row], axis=0)
+    shared: NDArray[np.bool_] = np.all([one.correctness for row in untouched for one in row], axis=0)
     return shared
 
 

@@ -116,7 +116,7 @@ def _estimate_difference(drawn: SampledGains, first: str, second: str) -> Estima
 def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
     if protocol.scores_siblings:
         sides = ("kept with another network’s mask alone", "kept with its own mask alone")
-    elif protocol.by_difference:
+    elif protocol.has_gain_at_each_level:
         other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"
         own = "KAR" if protocol.made_of else "its own mask"
         sides = (f"right with {other} alone", f"right with {own} alone")

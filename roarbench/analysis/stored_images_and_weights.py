@@ -28,10 +28,10 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import (
     Kind,
+    describe_findings,
     explain_unverified,
-    find_entered_ids,
+    find_added_estimators,
     read_annotations,
-    read_findings,
     read_submissions,
 )
 from roarbench.store.workspace import Workspace
@@ -70,7 +70,7 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
     results on the same images are of this kind.
     """
-    by_version = store.list_versions(suite.dataset, suite.model)
+    by_version = store.list_data_versions(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
     for data, limit in dict.fromkeys((data, limit) for data, limit, _ in by_version):
         seeds = {given: by_version[key] for key in by_version if key[:2] == (data, limit) and (given := key[2])}
@@ -219,7 +219,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         results,
         doubts=_spread_doubts(explain_unverified(store.database, results.values()), suite.estimators),
         submissions=read_submissions(store.database, {point.cell.estimator for point in results}),
-        findings=read_findings(store.database, suite.estimators),
+        findings=describe_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
         quantus=_load_quantus_scores(suite, store, version.data),
         title_parts=versions.list_title_parts(version),
@@ -304,7 +304,7 @@ def describe_prediction_under_noise(share: float | None) -> str:
 
 def add_stored_submissions(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
     """Add to a suite the stored submissions, and its estimators with other parameters."""
-    return joined(suite, tuple(find_entered_ids(results.database, suite.dataset, suite.model)))
+    return joined(suite, tuple(find_added_estimators(results.database, suite.dataset, suite.model)))
 
 
 def drop_idle_submissions(suite_results: SuiteResults, requested: SuiteSpec, results: ResultsStore) -> SuiteResults:

@@ -189,7 +189,7 @@ class SuiteResults:
         The default fill is that of the protocol's tables. A protocol derived from two others returns the correctness of
         the first, for the rows, levels and seeds that both have.
         """
-        key = (protocol, unit, fill or self.suite.fill(protocol))
+        key = (protocol, unit, fill or self.suite.find_fill(protocol))
         if key not in self._scores:
             self._scores[key] = self._collect_correctness(*key)
         return self._scores[key]
@@ -217,7 +217,7 @@ class SuiteResults:
         references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
         silent = frozenset(name for name in rows if find_estimator(name).is_model_free)
         scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.entered, silent)
-        if not protocol.by_difference:
+        if not protocol.has_gain_at_each_level:
             return scores
         return replace(scores, differences=subtract_paired_answers(scores, own, other, protocol))
 
@@ -254,7 +254,7 @@ class SuiteResults:
     def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
         """Return the results of a protocol by point and seed; the default fill is that of its tables."""
         by_point: defaultdict[tuple[str, float], dict[int, RunResult]] = defaultdict(dict)
-        fill = fill or self.suite.fill(protocol)
+        fill = fill or self.suite.find_fill(protocol)
         curve = (protocol.retrain, protocol.order, unit, fill)
         for point, result in self.results.items():
             cell = point.cell
@@ -315,7 +315,7 @@ class SuiteResults:
         """Return the results of each estimator, including the shared results on untouched images."""
         rows: defaultdict[str, list[RunResult]] = defaultdict(list)
         for part in protocol.made_of or (protocol,):
-            for (name, _), seeds in self.find_results(part, unit, fill or self.suite.fill(protocol)).items():
+            for (name, _), seeds in self.find_results(part, unit, fill or self.suite.find_fill(protocol)).items():
                 rows[name] += seeds.values()
         clean = rows.pop(CLEAN, [])
         return {name: [*clean, *row] for name, row in rows.items()}
@@ -325,7 +325,7 @@ class SuiteResults:
         used = [*self._untouched_results, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
             for part in protocol.made_of or (protocol,):
-                for seeds in self.find_results(part, unit, self.suite.fill(protocol)).values():
+                for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():
                     used += seeds.values()
         return used
 
@@ -391,7 +391,7 @@ def subtract_paired_answers(scores: Correctness, by_own: ByPoint, by_other: ByPo
         mixed |= {name} if against in scores.inconsistent else set()
         own, other = by_own[name, t], by_other.get((against, t), {})
         if seeds := [seed for seed in own if seed in other]:
-            pairs = [(own[seed].answers.astype(np.int8), other[seed].answers) for seed in seeds]
+            pairs = [(own[seed].correctness.astype(np.int8), other[seed].correctness) for seed in seeds]
             correct[name, t] = np.stack([one - two for one, two in pairs])
             explained = tuple(own[seed].run.reference for seed in seeds)
             references |= {(name, t): explained} if (name, t) in scores.references else {}

@@ -37,7 +37,7 @@ from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
 from roarbench.execution.network_trials import tune_learning_rate_and_sides
 from roarbench.files import convert_write_errors, lock_file, write_atomically
-from roarbench.plan.new_suite import BASE, write_recipe_lines
+from roarbench.plan.new_suite import BASE, compose_recipe_lines
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.toml_table import format_toml
@@ -270,7 +270,7 @@ def _write_suite_text(settings: Mapping[str, Any], splits: Mapping[Split, GivenS
             f"size = {size}\nchannels = {channels}",
             *([] if whole else [f"classes = {given.classes}"]),
             f"[network]\nname = 'network.py:{given.function}'",
-            *write_recipe_lines(images),
+            *compose_recipe_lines(images),
             *(["sides = [1.0]"] if full else []),
             *(_make_block(protocol, fills) for protocol in protocols),
             "",

@@ -33,7 +33,7 @@ from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions
 from roarbench.plan.planned_runs import ranks_only_test_images, select_part_of_suite
 from roarbench.plan.suite import SuiteSpec as Plan
-from roarbench.plan.suite_options import select_part
+from roarbench.plan.suite_options import apply_selection_options
 from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
@@ -226,7 +226,7 @@ class _Evaluation(NamedTuple):
 
     def _select_possible_protocols(self, name: str, maps: Maps) -> Plan:
         """Return the plan's protocols for which the given maps suffice."""
-        plan = select_part(self.suite.fitted, protocol=self.protocol)
+        plan = apply_selection_options(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps:
             return plan
         blocks = tuple(block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain))
@@ -245,7 +245,7 @@ class _Evaluation(NamedTuple):
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
         entries = [row for row in ids if find_estimator(row).submitted]
         built_in = [row for row in ids if row not in entries] if ids else None
-        return select_part(plan, built_in, entries, self.seeds, self.protocol)
+        return apply_selection_options(plan, built_in, entries, self.seeds, self.protocol)
 
     def _run(self, part: Plan) -> tuple[str, ...]:
         """Run the missing runs of a part; return its rows, or raise RunError with all failures."""

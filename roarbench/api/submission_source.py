@@ -29,7 +29,7 @@ from typing import Any
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.files import write_if_absent
+from roarbench.files import write_new_file
 from roarbench.submissions.file import Submission, check_source, parse_source
 from roarbench.submissions.launch import list_package_folders
 from roarbench.text import fit_on_one_line
@@ -72,7 +72,7 @@ def write_submission(given: Callable[..., Any], name: str = "", folder: str | Pa
     made = make_submission(name or getattr(given, "__name__", ""), given)
     path = Path(folder) / f"{made.name.replace('-', '_')}.py"
     if not path.exists() or path.read_bytes() != made.source:
-        write_if_absent(path, lambda temporary: temporary.write_bytes(made.source))
+        write_new_file(path, lambda temporary: temporary.write_bytes(made.source))
     return path
 
 

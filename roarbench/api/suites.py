@@ -17,7 +17,7 @@ from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suite_options import (
     add_submissions_and_estimators,
     find_unit,
-    read_estimators,
+    parse_estimators_option,
     set_explained_networks,
     set_fill_and_unit,
 )
@@ -248,7 +248,7 @@ class Suite:
         from roarbench.api.suite_result import SuiteResult
 
         result = SuiteResult.read(add_submissions_and_estimators(self.plan, estimators), self.question)
-        rows = read_estimators(result.stored.suite, estimators)
+        rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 
     @property
@@ -276,13 +276,13 @@ class Suite:
         """
         from roarbench.analysis.load_results import open_to_write
         from roarbench.datasets.file_locations_and_downloads import describe_source
-        from roarbench.store.user_suites import keep_suite
+        from roarbench.store.user_suites import store_suite
 
         print_default_store(self.store, console)
         plan = self.fitted
         results = open_to_write(self.store, self.db, partial(describe_source, plan.dataset_record, self.data))
         if plan.own:
-            keep_suite(results.database, plan)
+            store_suite(results.database, plan)
         for name, why in plan.left_out.items():
             console.print(f"left out: {name}: {why}", soft_wrap=True)
         for warning in self.warnings:

@@ -45,9 +45,9 @@ rankings = typer.Typer(
 @results.command(epilog="Example: `roarbench results check results --before main/results`")
 def check(folder: Folder, before: Before = None) -> None:
     """Check every file and row of a folder: names, hashes, suites, results, duplicates, missing or changed rows."""
-    from roarbench.store.published_folder import check_folder
+    from roarbench.store.published_folder import read_checked_folder
 
-    by_file = check_folder(folder, before)
+    by_file = read_checked_folder(folder, before)
     rows = sum(map(len, by_file.values()))
     err.print(f"{folder}: {format_count(len(by_file), 'file')}, {format_count(rows, 'result')}: all checks passed")
 

@@ -27,7 +27,7 @@ from roarbench.errors import CallerError, EmptyStore, Hint, RunError
 from roarbench.files import convert_write_errors
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec as Plan
-from roarbench.plan.suite_options import add_submissions_and_estimators, select_part
+from roarbench.plan.suite_options import add_submissions_and_estimators, apply_selection_options
 from roarbench.text import wrap_lines
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def run(
 
 def _select_part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
     """Return the requested part of a suite, with submissions."""
-    return select_part(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
+    return apply_selection_options(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
 
 
 def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":

@@ -357,8 +357,8 @@ def _watch_states(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQu
 
     seen, suite_results = "", None
     while True:
-        if suite_results is None or results.read_state() != seen:
-            seen, suite_results = results.read_state(), load_from_open_store(results, suite, query)
+        if suite_results is None or results.read_store_stamp() != seen:
+            seen, suite_results = results.read_store_stamp(), load_from_open_store(results, suite, query)
         status = count_status(suite_results, results)
         left = status["missing"] + status["running"]
         activity = measure_progress(suite_results, results, left, datetime.now(UTC))

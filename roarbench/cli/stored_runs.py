@@ -16,7 +16,7 @@ from roarbench.cli.options import (
 from roarbench.cli.suggested_commands import describe_other_results, propose_command
 from roarbench.cli.terminal import err, print_report
 from roarbench.errors import CallerError
-from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators
+from roarbench.plan.suite_options import add_submissions_and_estimators, parse_estimators_option
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -52,7 +52,7 @@ def _list_chosen_runs(
     suite_results = load_from_open_store(results, plan, loaded.question)
     if not suite_results.data and (other_results := describe_other_results(suite_results, command)):
         raise CallerError(other_results)
-    chosen, rows = read_estimators(suite_results.suite, estimators), list_run_records(suite_results, results)
+    chosen, rows = parse_estimators_option(suite_results.suite, estimators), list_run_records(suite_results, results)
     return suite_results, [row for row in rows if not chosen or row["estimator"] in chosen]
 
 

@@ -11,7 +11,7 @@ from roarbench.enums import Split
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.job_graph import Step, find_needed_rankings, list_scoring_network_steps
 from roarbench.identity import hash_value
-from roarbench.plan.planned_runs import make_tuned_key
+from roarbench.plan.planned_runs import hash_tuned_network
 from roarbench.plan.runs import Run
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.networks import compute_weights_checksum
@@ -70,7 +70,7 @@ def list_made_artifacts(step: Step) -> list[Artifact]:
     if step.kind == "tune":
         common, row = rest
         rankings, name = _read_ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
-        checksum = first.get_stored_network(make_tuned_key(common.key, rankings)).read_checksum()
+        checksum = first.get_stored_network(hash_tuned_network(common.key, rankings)).read_checksum()
         return [Artifact(step.keys[0], name, checksum, common.key, rankings)]
     return [_make_ranking_artifact(first, rest[0])] if step.kind == "seal" else []
 

@@ -15,11 +15,11 @@ from roarbench.plan.planned_runs import (
     RankedSplit,
     SharedInputs,
     expand_points,
+    hash_tuned_network,
     list_ranked_splits,
     list_shared_inputs,
     make_common_network,
     make_reference,
-    make_tuned_key,
 )
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, find_suite
@@ -103,7 +103,7 @@ def find_existing_shared_inputs(
 
     def has(common: CommonNetworkPoint, *ranked_by: str) -> bool:
         key = make_common_network(suite, data, *common).key
-        return StoredNetwork(workspace.networks, make_tuned_key(key, *ranked_by) if ranked_by else key).has()
+        return StoredNetwork(workspace.networks, hash_tuned_network(key, *ranked_by) if ranked_by else key).has()
 
     ranked = {row: checksum for row in needed.rankings if (checksum := find_rankings_checksum(row))}
     return SharedInputs(

@@ -97,7 +97,7 @@ class JobContext:
 
         Even if the run exchanges rankings between images, the result identifies the rankings before the exchange.
         """
-        estimator = run.cell.ranked_by
+        estimator = run.cell.ranking_estimator
         return self.make_ranking_spec(estimator, run.cell.unit, self.find_network_number(run)) if estimator else None
 
     def make_common_network(self, run: Run) -> CommonNetwork:

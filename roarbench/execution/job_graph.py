@@ -24,7 +24,7 @@ from roarbench.execution.shared_scoring_networks import train_common_network, tu
 from roarbench.execution.workload import find_curve
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
-from roarbench.plan.planned_runs import CommonNetwork, Point, list_shared_inputs, make_tuned_key
+from roarbench.plan.planned_runs import CommonNetwork, Point, hash_tuned_network, list_shared_inputs
 from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
@@ -127,7 +127,7 @@ def _make_network_steps(work: JobContext, run: Run, lacking: Lacking) -> Iterato
 
 def _is_tuned(work: JobContext, common: CommonNetwork, row: RankingSpec) -> bool:
     """Return whether a common network is tuned on a row's finished rankings."""
-    return work.get_stored_network(make_tuned_key(common.key, work.rankings.open(row).checksum)).has()
+    return work.get_stored_network(hash_tuned_network(common.key, work.rankings.open(row).checksum)).has()
 
 
 def _hash_key(*parts: object) -> str:
@@ -157,7 +157,7 @@ def _make_rank_steps(work: JobContext, lacking: Lacking, references: References)
 
 
 def _is_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
-    return all(work.rankings.has_file(spec, split, start, stop) for spec in specs)
+    return all(work.rankings.has_exact_part(spec, split, start, stop) for spec in specs)
 
 
 def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:

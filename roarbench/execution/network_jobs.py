@@ -52,7 +52,7 @@ from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.provenance import Provenance, read_provenance
 from roarbench.store.rankings import Rankings
-from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
+from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
 from roarbench.store.submissions_and_annotations import Kind
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, distinct from the seeds of trainings
@@ -129,7 +129,7 @@ def score_run(work: JobContext, run: Run) -> ScoredRuns:
         run=run,
         correct=int(correct.sum()),
         total=len(correct),
-        bits=pack_answers(correct),
+        bits=pack_correctness(correct),
         seconds=time.perf_counter() - start,
         provenance=read_run_provenance(run),
         probability=_pack_target_probabilities(judge, logits) if run.cell.retrain is ScoredNetwork.NONE else None,
@@ -282,7 +282,7 @@ def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...])
                     run=run,
                     correct=int(answers.sum()),
                     total=len(answers),
-                    bits=pack_answers(answers),
+                    bits=pack_correctness(answers),
                     seconds=seconds,
                     provenance=read_run_provenance(run),
                     rankings=rankings.checksum if rankings else "",

@@ -20,7 +20,7 @@ from roarbench.execution.artifact_verification import verify_inputs
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
 from roarbench.store.provenance import read_code_version, read_package_version, read_provenance
-from roarbench.store.quantus_scores import Score, ScoreSpec, put_scores, read_scores
+from roarbench.store.quantus_scores import Score, ScoreSpec, read_scores, store_scores
 from roarbench.store.results import ResultsStore
 from roarbench.text import format_duration
 
@@ -55,7 +55,7 @@ def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Co
         explained = _make_quantus_input(work.explained[0], estimator, mine[0].images)
         values = [np.asarray(score_maps(spec.metric, explained)) for spec in mine]
         scores = [_make_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
-        put_scores(store.database, scores)
+        store_scores(store.database, scores)
         console.print(f"Quantus: {estimator} ({format_duration(time.monotonic() - start)})", soft_wrap=True)
     return finished._replace(suite_results=collect_stored_results(results.suite, store, results.data, results.limit))
 

@@ -46,7 +46,7 @@ def rank_shard(
     with ExitStack() as locks:
         for group in list_job_groups(specs):
             locks.enter_context(store.lock(specs[0].data, group, split, locked))
-        todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
+        todo = [spec for spec in specs if not store.has_ranked_range(spec, split, start, stop)]
         for spec in todo:
             store.refuse_other_device(spec, find_map_device(spec.estimator_record))
         pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)

@@ -29,11 +29,11 @@ from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import (
     Origin,
     ReproductionOutcome,
-    find_entries,
-    note_reproduction,
     read_origins,
+    read_submissions_by_id,
+    store_reproduction,
 )
-from roarbench.store.user_suites import list_suites, refuse_untrusted_network
+from roarbench.store.user_suites import list_all_suites, refuse_untrusted_network
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox
 
@@ -61,14 +61,14 @@ class Reproduction:
         """Return the versions and hardware that differ, as far as both rows record them."""
         old, new = self.stored.provenance, self.again.provenance
         pairs = [("code", old.code_version, new.code_version)]
-        before, now = old.known, new.known
+        before, now = old.known_values, new.known_values
         pairs += [(name, before[name], now[name]) for name in before if name in now]
         return [f"{name} was {then}, is now {here}" for name, then, here in pairs if then != here]
 
     def format_report(self) -> str:
         """Return the report for a terminal."""
         old, new = self.stored, self.again
-        answers = int((old.answers != new.answers).sum())
+        answers = int((old.correctness != new.correctness).sum())
         rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
         lines = [
             f"{self.verdict}: {new.correct} of {new.total} correct, {old.correct} in the stored run",
@@ -122,7 +122,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         _store_submission_source(store, run, fresh)
         again = _rerun(JobContext(fresh, images, suite, weights), run, request.workers, console)
     made = Reproduction(stored, again, _compute_margin(store, suite, stored, again))
-    note_reproduction(store.database, run.key, made.verdict, again.correct)
+    store_reproduction(store.database, run.key, made.verdict, again.correct)
     return made
 
 
@@ -147,9 +147,9 @@ def _find_suite(store: ResultsStore, run: Run, titles_given: Iterable[str]) -> S
 
     A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
     """
-    stored = (given for *_, given in store.list_versions(run.cell.dataset, run.cell.model))
+    stored = (given for *_, given in store.list_data_versions(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*titles_given, *stored)) if given]
-    for suite in sorted(list_suites(store.database), key=lambda suite: suite.given != run.given):
+    for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
         repeated = replace(suite, replication=run.seed // REPLICATION)
         repeated = replace(_set_weights_of_run(repeated, run, titles), maps=run.maps) if run.reference else repeated
         explained = make_reference(repeated, run.data, repeated.find_explained_number(run.cell, run.seed))
@@ -217,8 +217,8 @@ def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace
     if estimator_id.submitted:
         if TRUSTED not in estimator_id.marks:
             check_sandbox()
-        entry = find_entries(store.database)[estimator_id.file]
-        workspace.keep_submission(entry.id, entry.source)
+        entry = read_submissions_by_id(store.database)[estimator_id.file]
+        workspace.save_submission(entry.id, entry.source)
 
 
 def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
@@ -253,5 +253,5 @@ def _compute_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, ag
     )
     other_rankings = stored.rankings != again.rankings
     deviation = (spread.compute_run_deviation(other_rankings, cell.t) if spread else None) or 0.0
-    flips = int((stored.answers != again.answers).sum())
+    flips = int((stored.correctness != again.correctness).sum())
     return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

@@ -43,7 +43,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
-from roarbench.store.image_set_sources import note_images, read_decoded_notes, read_image_notes
+from roarbench.store.image_set_sources import read_decoded_notes, read_image_notes, store_image_notes
 from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
@@ -108,7 +108,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     lacking = count_missing_work(suite_results, workspace)
     refuse_full_disk(lacking, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
-    Checksums(store.database, workspace).check(
+    Checksums(store.database, workspace).record_or_compare(
         list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
     )
 
@@ -160,7 +160,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
     store.refuse_sqlite_in_use_elsewhere()
     store.wait_for_unreachable_server(partial(console.print, soft_wrap=True))
     images = _decode_images(request, workspace, console)
-    note_images(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
+    store_image_notes(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
     return JobContext(workspace, images, request.suite, request.weights)
 
 

@@ -11,7 +11,7 @@ from roarbench.execution.artifact_verification import list_made_artifacts
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_join_step
 from roarbench.job_interface import Engine, JobOutcome
-from roarbench.plan.runs import Run, find_missing
+from roarbench.plan.runs import Run, select_missing_runs
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import PULSE, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
@@ -98,7 +98,7 @@ def run_missing(
     Every step is leased first. Steps that other processes hold are left to them, and are done here if their process
     dies. A failure is stored with its reason, and no process retries it until a user requests that.
     """
-    todo = find_missing(runs, store.find_done_keys([run.key for run in runs]))
+    todo = select_missing_runs(runs, store.find_done_keys([run.key for run in runs]))
     owner = Owner.here()
     with Heartbeat(store, owner) as beats:
         runner = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
@@ -214,12 +214,12 @@ class _Runner:
         else:
             # fails before hours of training if another folder has made the network
             if step.kind in ("reference", "network", "tune"):
-                self._checksums.check(list_made_artifacts(step))
+                self._checksums.record_or_compare(list_made_artifacts(step))
             self._engine.submit(step.job)
 
     def _release(self, step: Step) -> None:
         """Record the output of a finished step without runs, and delete its leases."""
-        self._checksums.note(list_made_artifacts(step))
+        self._checksums.record_new_files(list_made_artifacts(step))
         self._store.release_leases(step.keys, self._owner)
 
     def _leave_to_other_processes(self, step: Step) -> bool:
@@ -317,7 +317,7 @@ class _Runner:
         if step.runs:
             self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)
         else:
-            self._store.failures.stop(step.make_lease_request(self._data), reason, self._owner)
+            self._store.failures.record_failed_step(step.make_lease_request(self._data), reason, self._owner)
         self._remove_running(step)
         self._schedule.record_end(step, reason)
         yield FinishedStep(step, reason)

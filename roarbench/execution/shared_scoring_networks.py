@@ -15,7 +15,7 @@ from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
 from roarbench.execution.device_inputs import get_device_mean, load_pixels, stream_if_too_large
 from roarbench.execution.job_context import JobContext
 from roarbench.identity import make_record
-from roarbench.plan.planned_runs import CommonNetwork, make_tuned_key, make_tuning_recipe
+from roarbench.plan.planned_runs import CommonNetwork, hash_tuned_network, make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
 from roarbench.store.ranking_files import RankingSpec
@@ -62,7 +62,7 @@ def train_common_network(work: JobContext, common: CommonNetwork) -> str:
 def tune_common_network(work: JobContext, common: CommonNetwork, row: RankingSpec) -> None:
     """Tune a common network on the exchanged masks of a row at all levels, unless that is done."""
     rankings, images, masks = work.rankings.open(row), work.images, work.suite.tuned_on
-    store = work.get_stored_network(make_tuned_key(common.key, rankings.checksum))
+    store = work.get_stored_network(hash_tuned_network(common.key, rankings.checksum))
     with store.lock():
         if store.has():
             return
@@ -82,7 +82,7 @@ def load_scoring_network(work: JobContext, run: Run, rankings: Rankings | None) 
     It was tuned on the row's rankings. Untouched images, which have no rankings, are scored by the network before
     tuning.
     """
-    return _load_stored_network(work, make_tuned_key(run.network, rankings.checksum) if rankings else run.network)
+    return _load_stored_network(work, hash_tuned_network(run.network, rankings.checksum) if rankings else run.network)
 
 
 def _list_masks_of_row(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[RankingMask]:

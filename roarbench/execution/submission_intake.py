@@ -15,7 +15,7 @@ from roarbench.execution.progress import Stages
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions_and_annotations import keep_entry, note_findings
+from roarbench.store.submissions_and_annotations import store_findings, store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import STAGES, USUAL, AcceptedSubmission, SubmissionPace, validate_submission
 from roarbench.submissions.file import Submission, read_submission
@@ -56,10 +56,10 @@ def check_and_store_submissions(
         accepted.append(check_submission(submission, console, mode.suite))
         console.print(accepted[-1].format_report(), soft_wrap=True)
     for submission in submissions:
-        keep_entry(store.database, submission)
-        workspace.keep_submission(submission.file_id, submission.source)
+        store_submission(store.database, submission)
+        workspace.save_submission(submission.file_id, submission.source)
     for checked in accepted:
-        note_findings(store.database, checked.submission.id, checked.warnings)
+        store_findings(store.database, checked.submission.id, checked.warnings)
     return _make_entries(submissions, mode, [checked.pace for checked in accepted])
 
 

@@ -44,7 +44,7 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
             'known = "cifar10"'
         )
     if kinds == ["known"]:
-        with section.add_place_to_errors():
+        with section.add_location_to_errors():
             known = find_dataset(section.read_text("known"))
         section.refuse_unread_keys()
         return known
@@ -54,7 +54,7 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
     read = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}[kinds[0]]
     record = read(section, base, record)
     section.refuse_unread_keys()
-    with section.add_place_to_errors():
+    with section.add_location_to_errors():
         return append_hash_to_dataset_name(record.name, add_image_counts(record) if record.own else record)
 
 
@@ -186,7 +186,7 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
             "has crop and resize; leave crop out, because size is the side of the square that is cut out after resizing"
         )
     resize, interpolation = section.read_integer("resize", 8, _MOST), section.read_text("interpolation", "bilinear")
-    with section.add_place_to_errors():
+    with section.add_location_to_errors():
         check_resizing(resize, record.size, interpolation)
     return replace(record, resize=resize, interpolation=interpolation)
 
@@ -196,7 +196,7 @@ def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) 
     for key in ("size", "crop", "resize", "interpolation", "mean", "std", "range"):
         if key in section:
             raise section.make_error(f"has preprocessing and {key}; leave one of them out")
-    with section.add_place_to_errors():
+    with section.add_location_to_errors():
         published = read_published_preprocessing(name)
         check_resizing(published.resize, published.crop, published.interpolation)
     if len(published.mean) != channels or published.crop > _LARGEST:
@@ -213,7 +213,7 @@ def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRec
         return record
     top = section.read_number("range", 1, 255) if "range" in section else None
     mean, std = section.read_numbers("mean"), section.read_numbers("std")
-    with section.add_place_to_errors():
+    with section.add_location_to_errors():
         mean, std = read_moments(mean, std, top, record.channels, "it")
     return replace(record, mean=mean, std=std)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.errors import CallerError
-from roarbench.files import write_if_absent
+from roarbench.files import write_new_file
 from roarbench.plan.read_suite_file import make_suite_name
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES
@@ -24,19 +24,19 @@ _STEPS = 20 * _CHEAP  # epochs times training rows, for larger tables
 
 def write_suite(
     folder: Path,
-    say: Callable[[str], object] = lambda line: None,
+    warn: Callable[[str], object] = lambda line: None,
     network: str = "",
-    tune: Callable[[str, Path], str] = lambda text, path: text,
+    tune_recipe: Callable[[str, Path], str] = lambda text, path: text,
 ) -> Path:
     """Write NAME.toml to the current folder, for the images or the table in `folder`; return its path.
 
     Args:
         folder: A folder with class folders or parquet files, or the file of a table.
-        say: Receives each warning about the data.
+        warn: Receives each warning about the data.
         network: Network in the notation of the file; the default network if empty.
-        tune: Finds a recipe that trains the network: takes the file's text and path, returns the text to write.
+        tune_recipe: Finds a recipe that trains the network: takes the file's text and path, returns the text to write.
     """
-    record = infer_dataset(folder, say)
+    record = infer_dataset(folder, warn)
     name = make_suite_name(record.name)
     name = f"my-{name}" if name in SUITES else name
     path = Path(f"{name}.toml")
@@ -45,28 +45,28 @@ def write_suite(
         raise CallerError(
             f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed; rename the folder"
         )
-    text = write_suite_text(name, record, location)
+    text = compose_suite_text(name, record, location)
     if network:
         text = re.sub(
             r'^name = "(resnet-quick|mlp)"', lambda _: f"name = {format_toml(network)}", text, flags=re.MULTILINE
         )
     if not path.exists():
-        text = tune(text, path)
-    write_if_absent(path, lambda target: target.write_text(text, "utf-8"))
+        text = tune_recipe(text, path)
+    write_new_file(path, lambda target: target.write_text(text, "utf-8"))
     return path
 
 
-def write_suite_text(name: str, record: DatasetRecord, location: str) -> str:
+def compose_suite_text(name: str, record: DatasetRecord, location: str) -> str:
     """Return the text of a suite's file; `location` is the path of the images relative to that file."""
-    text = (_write_table_suite if record.tabular else _write_image_suite)(name, record, location)
+    text = (_compose_table_suite if record.tabular else _compose_image_suite)(name, record, location)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
     return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{why}" for code, mark, why in lines)
 
 
-def _write_image_suite(name: str, record: DatasetRecord, location: str) -> str:
+def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
     asking = _format_ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
-    lines = zip(write_recipe_lines(record.train_images), _RECIPE, strict=True)
+    lines = zip(compose_recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
     depth = (
         f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1" if record.depth else ""
@@ -80,8 +80,8 @@ references = 3  # explained networks; with only one, verdicts hold for this netw
 # tuned_on = "test"  # if the suite has only matched gain: training images then need no maps
 
 [data]
-{_write_location(record, location)}
-{_write_split(record)}
+{_compose_location(record, location)}
+{_compose_split(record)}
 size = {record.size}  # pixels per side: the short side is scaled to it, then the centre is cut out
 channels = {record.channels}  # 3 for colour, 1 for grey{depth}
 
@@ -108,7 +108,7 @@ def _format_ids(*names: str) -> str:
     return ", ".join(map(format_toml, names))
 
 
-def _write_location(record: DatasetRecord, location: str) -> str:
+def _compose_location(record: DatasetRecord, location: str) -> str:
     if record.own == FOLDERS:
         return f"images = {format_toml(location)}  # one folder per class; relative to this file"
     return f"""\
@@ -117,7 +117,7 @@ image_column = {format_toml(record.image_column)}  # the images, as the bytes of
 label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 or as names"""
 
 
-def _write_split(record: DatasetRecord) -> str:
+def _compose_split(record: DatasetRecord) -> str:
     if record.share:
         return f"""\
 test_share = {record.share:g}  # fraction of each class that is drawn for testing, as there is no test split
@@ -138,7 +138,7 @@ _RECIPE = (  # comments of a recipe's lines
 )
 
 
-def write_recipe_lines(images: int) -> tuple[str, ...]:
+def compose_recipe_lines(images: int) -> tuple[str, ...]:
     """Return the lines of a recipe for this many training images."""
     few = images < _FEW
     epochs = min(40, max(int(BASE.epochs), round(_SEEN / images)))
@@ -152,7 +152,7 @@ def write_recipe_lines(images: int) -> tuple[str, ...]:
     )
 
 
-def _write_table_suite(name: str, record: DatasetRecord, location: str) -> str:
+def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
     many = 20 if record.train_images <= _CHEAP else 5
     epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"

@@ -111,7 +111,7 @@ def make_common_network(
 ) -> CommonNetwork:
     """Return the common network that scores a suite's rows for one order, unit, seed and fill."""
     shared = (suite.dataset, data, suite.model, suite.recipe, _list_control_families(suite.controls))
-    return CommonNetwork(*shared, order, unit, seed, _describe_tuning(suite.recipe, suite.tuned_on), fill)
+    return CommonNetwork(*shared, order, unit, seed, _hash_tuning_settings(suite.recipe, suite.tuned_on), fill)
 
 
 @cache
@@ -120,12 +120,12 @@ def _list_control_families(controls: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @cache
-def _describe_tuning(recipe: str, masks: Split) -> str:
+def _hash_tuning_settings(recipe: str, masks: Split) -> str:
     tuning = make_record(make_tuning_recipe(find_recipe(recipe)))
     return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 
-def make_tuned_key(common: str, rankings: str) -> str:
+def hash_tuned_network(common: str, rankings: str) -> str:
     """Return the key of the common network with key `common` after tuning on the rankings with this checksum."""
     return hash_value({"common": common, "rankings": rankings})
 
@@ -228,17 +228,17 @@ def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
 
 
-def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, number: int | None = None) -> tuple[Split, ...]:
+def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, network: int | None = None) -> tuple[Split, ...]:
     """Return the splits whose images a row ranks: training images only if networks are trained on its masks.
 
-    For None or a row outside of the suite, return the splits that any row of the suite ranks. With a number, training
-    images are ranked only if a network is trained with a seed that uses that explained network.
+    For None or a row outside of the suite, return the splits that any row of the suite ranks. With the
+    number of an explained network, training images are ranked only if a network is trained with a seed that uses it.
     """
     row = row if any(row in map(find_owner_of_ranking, block.estimators) for block in suite.blocks) else None
     blocks = [block for block in suite.blocks if row is None or row in map(find_owner_of_ranking, block.estimators)]
     trained = [block for block in blocks if not ranks_only_test_images(suite, block.protocol.retrain)]
-    if number is not None:
-        trained = [block for block in trained if number in set(_find_ranked_networks(suite, block, row))]
+    if network is not None:
+        trained = [block for block in trained if network in set(_find_ranked_networks(suite, block, row))]
     return tuple(Split) if trained else (Split.TEST,)
 
 
@@ -297,7 +297,7 @@ def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInput
         if depends_on_reference(cell):
             references.add(suite.find_scored_number(cell, seed))
         rows = []
-        if row := cell.ranked_by:
+        if row := cell.ranking_estimator:
             number = suite.find_explained_number(cell, seed) if row.depends_on_network else 0
             rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
             rankings.update(rows[-1:] if ranks_only_test_images(suite, cell.retrain) else rows)

@@ -67,7 +67,7 @@ class Protocol:
         return bool(self.against)
 
     @property
-    def by_difference(self) -> bool:
+    def has_gain_at_each_level(self) -> bool:
         """Return whether gains are differences of correctness per image, so that every level has a gain."""
         return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.scores_siblings
 
@@ -84,7 +84,7 @@ class Protocol:
     @property
     def curve_axis(self) -> str:
         """Return the label of a curve's axis: the gain if every level has one, otherwise accuracy."""
-        return self.gain_axis if self.by_difference else ACCURACY
+        return self.gain_axis if self.has_gain_at_each_level else ACCURACY
 
     def make_paired_twin_id(self, estimator: str) -> str:
         """Return the id of the twin whose masks score each image a second time."""

@@ -41,7 +41,7 @@ def parse_suite(text: str, path: Path) -> SuiteSpec:
         raise top.make_error("has a version, which only roarbench's own suites have; leave it out")
     dataset = read_data(top.read_section("data"), path.parent, name)
     made = read_sections(top, dataset, path.parent)
-    with top.add_place_to_errors():
+    with top.add_location_to_errors():
         return set_content_version(made)
 
 

@@ -114,7 +114,7 @@ class RecipeSetting(NamedTuple):
     read: Callable[[Any], object]  # converts a string or number; ValueError or OverflowError for other values
 
 
-def _accept_range(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
+def _make_range_setting(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
     def read(value: Any) -> float:
         if isinstance(value, bool):
             raise ValueError
@@ -126,7 +126,7 @@ def _accept_range(kind: type[float] | type[int], least: float, most: float) -> R
     return RecipeSetting(f"a {'whole ' if kind is int else ''}number from {least:g} to {most:g}", read)
 
 
-def _accept_member(kind: type[StrEnum]) -> RecipeSetting:
+def _make_choice_setting(kind: type[StrEnum]) -> RecipeSetting:
     return RecipeSetting(" or ".join(f"'{choice}'" for choice in kind), kind)
 
 
@@ -143,19 +143,19 @@ def _read_starting_weights(value: Any) -> object:
 
 
 SETTINGS = {  # in the order of titles
-    "epochs": _accept_range(float, 0.01, 10_000),
-    "batch": _accept_range(int, 1, 65_536),
-    "peak": _accept_range(float, 1e-7, 100),
-    "warmup": _accept_range(float, 0, 1000),
-    "decay": _accept_member(Decay),
-    "augmentation": _accept_member(Augmentation),
-    "precision": _accept_member(Precision),
-    "momentum": _accept_range(float, 0, 0.9999),
-    "weight_decay": _accept_range(float, 0, 10),
-    "smoothing": _accept_range(float, 0, 0.9),
-    "sides": _accept_range(float, 0.1, 1),  # one side per part of the training, joined by `+`
-    "micro_batch": _accept_range(int, 0, 65_536),
-    "optimiser": _accept_member(Optimiser),
+    "epochs": _make_range_setting(float, 0.01, 10_000),
+    "batch": _make_range_setting(int, 1, 65_536),
+    "peak": _make_range_setting(float, 1e-7, 100),
+    "warmup": _make_range_setting(float, 0, 1000),
+    "decay": _make_choice_setting(Decay),
+    "augmentation": _make_choice_setting(Augmentation),
+    "precision": _make_choice_setting(Precision),
+    "momentum": _make_range_setting(float, 0, 0.9999),
+    "weight_decay": _make_range_setting(float, 0, 10),
+    "smoothing": _make_range_setting(float, 0, 0.9),
+    "sides": _make_range_setting(float, 0.1, 1),  # one side per part of the training, joined by `+`
+    "micro_batch": _make_range_setting(int, 0, 65_536),
+    "optimiser": _make_choice_setting(Optimiser),
     "start": RecipeSetting(
         "torchvision:NAME/WEIGHTS", _read_starting_weights
     ),  # published weights at the start of training

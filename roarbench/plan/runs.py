@@ -45,7 +45,7 @@ class Cell:
         return None if self.estimator == CLEAN else find_estimator(self.estimator)
 
     @property
-    def ranked_by(self) -> Estimator | None:
+    def ranking_estimator(self) -> Estimator | None:
         """Return the estimator of the stored ranking by which features are removed.
 
         None for untouched images, and for rankings that are not stored.
@@ -161,6 +161,6 @@ def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tu
     return (ScoredNetwork.IMAGES if retrain is ScoredNetwork.EXCHANGED else retrain), "mean"
 
 
-def find_missing(runs: Iterable[Run], done: set[str]) -> list[Run]:
+def select_missing_runs(runs: Iterable[Run], done: set[str]) -> list[Run]:
     """Return the runs whose keys are not in `done`, in order."""
     return [run for run in runs if run.key not in done]

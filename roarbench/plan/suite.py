@@ -61,7 +61,7 @@ class GivenNetwork:
     weights: str = field(default="", compare=False)  # path of the weights on this machine, or their published name
 
     @property
-    def published(self) -> str:
+    def published_name(self) -> str:
         """Return the name of published weights in their library; empty for weights of a file."""
         return self.given.replace("/", "@") if "/" in self.given or self.given.startswith("timm:") else ""
 
@@ -102,7 +102,7 @@ class SuiteSpec:
     # split whose masks tune the common networks on a row; with the test split, training images need no maps
     tuned_on: Split = Split.TRAIN
     # part of the title that names another fill or unit (`set_fill_and_unit`); empty for the suite's own
-    measured: str = field(default="", compare=False)
+    title_suffix: str = field(default="", compare=False)
     # ids of estimators that a store adds to the suite (`add_estimators`)
     entered: frozenset[str] = field(default=frozenset(), compare=False)
     networks: tuple[GivenNetwork, ...] = ()  # references with weights and architectures of their own
@@ -121,8 +121,8 @@ class SuiteSpec:
     def title(self) -> str:
         """Return the name with version, for tables and pages."""
         again = f", replication {self.replication}" if self.replication else ""
-        measured = f", {self.measured}" if self.measured else ""
-        return f"{self.name_in_commands if self.own else f'{self.name} v{self.version}'}{measured}{again}"
+        suffix = f", {self.title_suffix}" if self.title_suffix else ""
+        return f"{self.name_in_commands if self.own else f'{self.name} v{self.version}'}{suffix}{again}"
 
     def list_seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
         """Return the seeds of each cell of a block; one per explained network if the protocol trains no networks.
@@ -157,7 +157,7 @@ class SuiteSpec:
         """
         return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
 
-    def fill(self, protocol: Protocol) -> str:
+    def find_fill(self, protocol: Protocol) -> str:
         """Return the fill of a protocol's tables: that of the protocol's first block, or the mean."""
         return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
 
@@ -169,7 +169,7 @@ class SuiteSpec:
         For a protocol that is computed from other protocols, return the rows and levels that all of them have. The
         default fill is that of the protocol's tables.
         """
-        rows, levels, fill = [], [], fill or self.fill(protocol)
+        rows, levels, fill = [], [], fill or self.find_fill(protocol)
         for part in protocol.made_of or (protocol,):
             cells = (part, unit, fill)
             blocks = [block for block in self.blocks if (block.protocol, block.unit, block.fill) == cells]
@@ -217,7 +217,7 @@ class SuiteSpec:
     @property
     def controls(self) -> tuple[str, ...]:
         """Return the controls that apply to the suite's images."""
-        return list_allowed_controls(self.dataset_record)
+        return list_applicable_controls(self.dataset_record)
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -237,7 +237,7 @@ class SuiteSpec:
         return find_recipe(self.recipe)
 
 
-def list_allowed_controls(record: DatasetRecord) -> tuple[str, ...]:
+def list_applicable_controls(record: DatasetRecord) -> tuple[str, ...]:
     """Return the controls that apply to a data set; for tables only Random."""
     return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).uses_neighbours))
 
@@ -254,7 +254,7 @@ def _explain_inapplicable(estimator: Estimator, record: DatasetRecord) -> str:
     return ""
 
 
-def list_controls(channels: int, tabular: bool = False) -> tuple[str, ...]:
+def list_controls_to_beat(channels: int, tabular: bool = False) -> tuple[str, ...]:
     """Return the controls that a row has to beat; grey images lack those of colour, tables those of edges."""
     if tabular:
         return ("random", "deviation", "linear-classifier")
@@ -271,7 +271,7 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
     record = suite.dataset_record
     names = {name for block in suite.blocks if block.protocol == protocol for name in block.estimators}
     has = {name for name in names if find_estimator(name).is_model_free and not suite.explain_inapplicable(name)}
-    usual = list_controls(record.channels, record.tabular)
+    usual = list_controls_to_beat(record.channels, record.tabular)
     lacking = [name for name in usual if name not in has and not suite.explain_inapplicable(name)]
     if not has or not lacking:
         return ""

@@ -15,7 +15,7 @@ from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import add_estimators, set_explained_weights
 
 
-def select_part(
+def apply_selection_options(
     suite: SuiteSpec,
     estimators: list[str] | None = None,
     entries: Iterable[str] = (),
@@ -32,11 +32,11 @@ def select_part(
         seen = f"--seeds is {seeds}, and the number of explained networks is {len(given)}"
         raise CallerError(f"{seen}; each network needs its own seed, so use --seeds {len(given)} or more")
     suite = add_submissions_and_estimators(suite, estimators, entries)
-    chosen, rows = read_estimators(suite, estimators) or (), None
+    chosen, rows = parse_estimators_option(suite, estimators) or (), None
     if estimators is not None:
         records = suite.estimator_records
         rows = [one.id for one in records if one.is_model_free or one.id in chosen or one.id in suite.entered]
-    return select_part_of_suite(suite, rows, seeds, read_protocol(suite, protocol) if protocol else None)
+    return select_part_of_suite(suite, rows, seeds, parse_protocol_option(suite, protocol) if protocol else None)
 
 
 def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
@@ -59,7 +59,7 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
         return replace(suite, blocks=tuple(blocks))
     without = f"without {', '.join(reasons)}" if reasons else ""
     parts = (f"fill {find_displayed_fill_name(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
-    return replace(suite, blocks=tuple(blocks), measured=", ".join(filter(None, parts)))
+    return replace(suite, blocks=tuple(blocks), title_suffix=", ".join(filter(None, parts)))
 
 
 def find_unit(name: str) -> Unit:
@@ -106,7 +106,7 @@ def _adds_estimator(name: str) -> bool:
     return not estimator_id.submitted and row is not None and ("(" in name or row.addable)
 
 
-def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
+def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
     """Return the ids of `--estimators`, None for all; raise CallerError if the suite lacks one of them."""
     listed = _split_names(estimators)
     if estimators and not listed:
@@ -122,7 +122,7 @@ def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str]
     return chosen or None
 
 
-def read_protocol(suite: SuiteSpec, name: str) -> Protocol:
+def parse_protocol_option(suite: SuiteSpec, name: str) -> Protocol:
     """Return the protocol of `--protocol`; raise CallerError if the suite does not have it."""
     protocol = find_protocol(name)
     has = dict.fromkeys(block.protocol.name for block in suite.blocks)

@@ -102,7 +102,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
 def _read_given_network(values: Mapping[str, Any]) -> GivenNetwork:
     """Read a given network; only published weights get a path, because a file may have moved."""
     made = GivenNetwork(**values)
-    return replace(made, weights=made.published)
+    return replace(made, weights=made.published_name)
 
 
 def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]], blocks: tuple[Block, ...]) -> None:

@@ -26,8 +26,8 @@ from roarbench.plan.suite import (
     CustomSuite,
     GivenNetwork,
     SuiteSpec,
-    list_allowed_controls,
-    list_controls,
+    list_applicable_controls,
+    list_controls_to_beat,
 )
 from roarbench.plan.toml_table import TomlTable
 
@@ -47,16 +47,16 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     unless the file has `add_controls = false`.
     """
     lists = _read_lists(top.read_section("lists"), dataset)
-    usual = list_allowed_controls(dataset) if top.read_flag("add_controls", True) else ()
+    usual = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
     tables = top.read_sections("block", _SETTINGS)
     blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, usual))
-    _check_random(top, blocks)
+    _refuse_missing_random(top, blocks)
     return blocks
 
 
 def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
     """Return the lists of estimators that a block may name: the built-in lists, and those of this file."""
-    lists = {"paper": PAPER, "controls": list_controls(dataset.channels, dataset.tabular)}
+    lists = {"paper": PAPER, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
     for name in section:
         if name in lists or name in ESTIMATORS:
             raise section.make_error(f"{name} is the name of a built-in list or estimator; write another name")
@@ -78,8 +78,8 @@ def _read_block(
     levels, seeds = table.read_sorted_numbers("levels", 0.01, 1.0), table.read_integer("seeds", 1, MOST, 3)
     units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
     table.refuse_unread_keys()
-    with table.add_place_to_errors():
-        ids = (_find_id(name, dataset) for name in _expand_lists(names, lists))
+    with table.add_location_to_errors():
+        ids = (_find_usable_id(name, dataset) for name in _expand_lists(names, lists))
         estimators = tuple(dict.fromkeys((*usual, *ids)))
         fills = tuple(dict.fromkeys(map(find_recorded_fill_name, fills)))
         for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
@@ -90,7 +90,7 @@ def _read_block(
                 yield Block(protocol, estimators, levels, seeds, unit, fill)
 
 
-def _check_random(top: TomlTable, blocks: Iterable[Block]) -> None:
+def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
     """Refuse a protocol without Random, with which its other rows are compared; mask-only needs no Random."""
     judged = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
     with_random = {(block.protocol, block.unit, block.fill) for block in judged if "random" in block.estimators}
@@ -100,7 +100,7 @@ def _check_random(top: TomlTable, blocks: Iterable[Block]) -> None:
             raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
 
 
-def _find_id(name: str, dataset: DatasetRecord) -> str:
+def _find_usable_id(name: str, dataset: DatasetRecord) -> str:
     """Return the id of an estimator that applies to these images."""
     estimator = find_estimator(name)
     if estimator.submitted:
@@ -122,7 +122,7 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     """Read networks with given weights; raise CallerError if one is unknown or two have equal weights."""
     networks: dict[str, GivenNetwork] = {}
     for text in top.read_texts("networks"):
-        with top.add_place_to_errors():
+        with top.add_location_to_errors():
             one = _read_given_network(text, base)
             if one.given in networks:
                 raise CallerError(
@@ -162,7 +162,7 @@ def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
     section.refuse_unread_keys()
     if weights and not name.startswith(_TORCHVISION):
         raise section.make_error(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
-    with section.add_place_to_errors():
+    with section.add_location_to_errors():
         model, source = _find_network_and_source(name, base, "name is")
     return NetworkSection(model, source, f"{name}/{weights}" if weights else "")
 
@@ -197,7 +197,7 @@ def read_published_weights(top: TomlTable) -> tuple[str, ...]:
     """Return the titles of published weights that are explained in place of networks that the suite trains."""
     names = top.read_texts("explains", ())
     for name in names:
-        with top.add_place_to_errors():
+        with top.add_location_to_errors():
             if name not in PUBLISHED:
                 raise UnknownName("reference", name, PUBLISHED)
     if names and "networks" in top:
@@ -218,14 +218,14 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
     given = read_published_weights(top)
     references = len(networks) or len(given) or top.read_integer("references", 1, MOST, 3)
     blocks = read_blocks(top, dataset)
-    with top.add_place_to_errors():
+    with top.add_location_to_errors():
         maps = read_choice(MapNumerics, "maps", top.read_text("maps", MapNumerics.FLOAT32))
         tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
     top.refuse_unread_keys()
     if dataset.tabular:
-        _check_tabular(top, blocks, (recipe, reference_recipe))
-    _check_seeds(top, blocks, references)
-    _check_trained(top, blocks, dataset)
+        _refuse_pixel_settings(top, blocks, (recipe, reference_recipe))
+    _refuse_unsuitable_references(top, blocks, references)
+    _refuse_training_protocols(top, blocks, dataset)
     own = CustomSuite(
         blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source, ",".join(given)
     )
@@ -249,14 +249,14 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
 
 def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
     """Read a recipe: a built-in recipe with the settings of the section."""
-    with section.add_place_to_errors():
+    with section.add_location_to_errors():
         like = find_recipe(section.read_text("like", default.title if default else None))
         table = RECIPES[like.title.partition("(")[0]]
         values = {key: getattr(like, key) for key in SETTINGS if getattr(like, key) != getattr(table, key)}
-        return change_recipe(table, values | section.read_rest() | ({"start": start} if start else {}))
+        return change_recipe(table, values | section.read_unread_values() | ({"start": start} if start else {}))
 
 
-def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:
+def _refuse_pixel_settings(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:
     """Refuse settings that tables cannot have: the pixel unit, fills from neighbours, and augmentation."""
     for block in blocks:
         if block.unit is not Unit.SCALAR:
@@ -272,7 +272,7 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
             raise top.make_error(f'{seen}; write like = "tabular@1" under [recipe]')
 
 
-def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
+def _refuse_unsuitable_references(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
     """Refuse references that no seed uses, and too few or too many references for comparisons."""
     sibling_protocols = [block.protocol.name for block in blocks if block.protocol.scores_siblings]
     if sibling_protocols and not FEWEST_NETWORKS <= references <= SIBLINGS:
@@ -285,7 +285,7 @@ def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> 
         raise top.make_error(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 
 
-def _check_trained(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
+def _refuse_training_protocols(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
     """Refuse protocols that train networks if the networks have given weights, or there are no training images."""
     trains = next((block.protocol.name for block in blocks if block.protocol.trains), "")
     if trains and "networks" in top:

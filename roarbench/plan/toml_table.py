@@ -113,7 +113,7 @@ class TomlTable:
         sections = self._read_value(key, None, expected, _make_list_check(lambda one: isinstance(one, dict)))
         return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(sections, 1)]
 
-    def read_rest(self) -> dict[str, Any]:
+    def read_unread_values(self) -> dict[str, Any]:
         """Return the values not read yet, and mark them as read."""
         left = {key: value for key, value in self._values.items() if key not in self._read_keys}
         self._read_keys |= set(left)
@@ -126,7 +126,7 @@ class TomlTable:
                 raise CallerError(f"{self._where}: {UnknownName('key', key, self._read_keys)}")
 
     @contextmanager
-    def add_place_to_errors(self) -> Iterator[None]:
+    def add_location_to_errors(self) -> Iterator[None]:
         """Add the file and table to CallerErrors in the block."""
         try:
             yield

@@ -14,8 +14,8 @@ from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
     add_file_to_index,
-    check_folder,
     find_suite_of_files,
+    read_checked_folder,
     read_index,
 )
 from roarbench.store.results import ResultsStore, find_default_url
@@ -30,7 +30,7 @@ def write_comment(folder: Path, before: Path | None = None) -> str:
 
     The whole folder is checked. `before` is the folder without the change, whose rows must be unchanged.
     """
-    results_by_file = check_folder(folder, before)
+    results_by_file = read_checked_folder(folder, before)
     known = {file.path for file in read_index(before)} if before else set()
     new = {file: results for file, results in results_by_file.items() if file.path not in known}
     if not new:
@@ -89,7 +89,7 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
         seen = f"the store has no runs of {row} in {stored.suite.title}{unpublished}; its rows: {there}"
         raise CallerError(seen, Hint("; `{}` adds rows", "run", ("--suite", suite)))
     # the files of a suite hold all runs of the suite, including runs shared with other suites
-    files = check_folder(folder).items()
+    files = read_checked_folder(folder).items()
     published = {one.run.key for file, rows in files if file.suite == stored.suite.versioned for one in rows}
     keys = frozenset(result.run.key for _, result in mine) - published
     if not keys:
@@ -111,4 +111,4 @@ def write_published_file(store: ResultsStore, folder: Path, prepared: PreparedPu
     path.parent.mkdir(parents=True, exist_ok=True)
     export_results(store, path, keys=prepared.keys)
     add_file_to_index(folder, prepared.path, len(prepared.keys), about)
-    check_folder(folder)
+    read_checked_folder(folder)

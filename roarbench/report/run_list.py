@@ -13,12 +13,12 @@ from roarbench.identity import make_record
 from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
 from roarbench.plan.runs import Run
 from roarbench.report.status import find_run_states
-from roarbench.store.archived_rows import ArchivedRow, list_estimator_keys, list_submission_ids, read_archived_rows
+from roarbench.store.archived_rows import ArchivedRow, list_keys_of_estimator, list_submission_ids, read_archived_rows
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Failure, RunResult
 from roarbench.store.submissions_and_annotations import read_origins, read_reproductions
-from roarbench.store.user_suites import list_suites
+from roarbench.store.user_suites import list_all_suites
 from roarbench.store.workspace import Workspace
 from roarbench.text import MISSING, list_some
 
@@ -70,7 +70,7 @@ def find_runs(store: ResultsStore, folder: Path, name: str) -> NamedRuns:
     """Find the run with a key, or all runs of an estimator; key and submission id may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _complete_id(store, name)
-        built_in, keys = not find_estimator(name).submitted, list_estimator_keys(store.database, name)
+        built_in, keys = not find_estimator(name).submitted, list_keys_of_estimator(store.database, name)
         if not keys:
             raise CallerError(f"this store has no results of {name}", propose_runs_list(store, folder))
         return NamedRuns(keys, name, built_in)
@@ -107,7 +107,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
         "key": key,
         "run": describe_run(Point(run.cell, run.seed)),
         "state": "done" if result else _describe_unfinished_state(store, key, bool(failed)),
-        "suites": [suite.title for suite in list_suites(store.database) if has_run(suite, run)],
+        "suites": [suite.title for suite in list_all_suites(store.database) if has_run(suite, run)],
         "record": make_record(run),
         "outcome": _make_outcome_record(result) if result else None,
         "origin": read_origins(store.database, [key])[key] if result else None,
@@ -154,7 +154,7 @@ def _make_provenance_record(result: RunResult) -> dict[str, Any]:
 
 def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     """Return the checksums of a run's rankings and explained weights, and the rankings' folders in this store."""
-    paths = RankingsStore(Workspace(folder).rankings).find_finished(result.rankings) if result.rankings else []
+    paths = RankingsStore(Workspace(folder).rankings).find_folders(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,
         "weights": result.weights or None,

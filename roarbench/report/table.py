@@ -241,7 +241,7 @@ class SuiteTable:
     @property
     def fill(self) -> str:
         """Return the name of the fill value."""
-        return self.suite_results.suite.fill(self.board.protocol)
+        return self.suite_results.suite.find_fill(self.board.protocol)
 
     @property
     def _seeds(self) -> str:

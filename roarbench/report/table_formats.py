@@ -172,7 +172,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
             add("vs other image", (_format_verdict(row.other_image) for row in rows), 3.2, left=True)
     for kind in table.twin_kinds:
         add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
-    for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
+    for i, t in enumerate(board.levels if board.protocol.has_gain_at_each_level else ()):
         gains = (
             MISSING if gain is None else format_signed(gain) for gain in (table.list_gains(row)[i] for row in rows)
         )

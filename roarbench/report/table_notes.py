@@ -236,7 +236,7 @@ def list_provenance(results: SuiteResults) -> Iterable[tuple[str, str]]:
     """Yield the provenance of a suite's runs: name and value, with counts where there are several values."""
     counts = defaultdict[str, Counter[str]](Counter)
     for result in results.results.values():
-        known = {"roarbench": fit_on_one_line(result.provenance.code_version, 60), **result.provenance.known}
+        known = {"roarbench": fit_on_one_line(result.provenance.code_version, 60), **result.provenance.known_values}
         for name, value in known.items():
             counts[name][value] += 1
     for name, values in counts.items():

@@ -127,7 +127,7 @@ def _find_highest_grade(table: SuiteTable, row: Row) -> str | None:
 
 def _make_plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
     """Return gains by level, in points; empty if gains are areas between accuracy curves."""
-    if not table.board.protocol.by_difference:
+    if not table.board.protocol.has_gain_at_each_level:
         return {}
     return {"gains": dict(zip(map(str, table.board.levels), table.list_gains(row), strict=True))}
 

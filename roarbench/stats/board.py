@@ -108,13 +108,13 @@ class Board:
 
     def list_gains(self, row: Row) -> tuple[Estimate, ...]:
         """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""
-        if not self.protocol.by_difference:
+        if not self.protocol.has_gain_at_each_level:
             return ()
         return row.differences if self.protocol.order is Order.LERF else tuple(t.negative for t in row.differences)
 
     def make_accuracy_or_gain_curve(self, row: Row) -> dict[float, Estimate]:
         """Return a row's curve from t = 0: accuracies, or gains if one scoring network is shared by all rows."""
-        gains = self.protocol.by_difference
+        gains = self.protocol.has_gain_at_each_level
         points = (Estimate(0.0, 0.0, 0.0), *self.list_gains(row)) if gains else (row.clean, *row.accuracies)
         return dict(zip((0.0, *self.levels), points, strict=True))
 

@@ -47,45 +47,47 @@ class ArchivedCounts(NamedTuple):
     failures: int
 
 
-def list_estimator_keys(database: Database, estimator: str) -> list[str]:
+def list_keys_of_estimator(database: Database, estimator: str) -> list[str]:
     """Return the keys of all results and failures of an estimator and its twins."""
     return sorted(
-        key for key, name in _find_estimators_by_key(database, estimator).items() if _find_parent_row(name) == estimator
+        key
+        for key, name in _map_keys_to_estimators(database, estimator).items()
+        if _find_untwinned_id(name) == estimator
     )
 
 
-def list_submission_ids(database: Database, beginning: str) -> list[str]:
+def list_submission_ids(database: Database, prefix: str) -> list[str]:
     """Return the ids of submissions that begin with this string and have results or failures, without twins."""
-    estimators = set(_find_estimators_by_key(database, beginning).values())
+    estimators = set(_map_keys_to_estimators(database, prefix).values())
     return sorted(
         {
-            _find_parent_row(name)
+            _find_untwinned_id(name)
             for name in estimators
-            if EstimatorId.read(name).submitted and name.startswith(beginning)
+            if EstimatorId.read(name).submitted and name.startswith(prefix)
         }
     )
 
 
-def _find_estimators_by_key(database: Database, beginning: str) -> dict[str, str]:
-    """Return estimators by run key: of results that begin with this string, of failures whose record contains it."""
-    done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True))
-    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
-    with database.read() as connection:
+def _map_keys_to_estimators(database: Database, prefix: str) -> dict[str, str]:
+    """Return estimators by run key, for results and failures of estimators that may begin with this string."""
+    done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(prefix, autoescape=True))
+    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
+    with database.begin_read() as connection:
         estimators = {row.key: row.estimator for row in connection.execute(done)}
         return estimators | {
             row.key: read_run_record(json.loads(row.record)).cell.estimator for row in connection.execute(tried)
         }
 
 
-def _find_parent_row(name: str) -> str:
+def _find_untwinned_id(name: str) -> str:
     return name if name == CLEAN else find_estimator(name).untwinned_id
 
 
-def find_keys(database: Database, beginning: str) -> list[str]:
+def find_keys(database: Database, prefix: str) -> list[str]:
     """Return the keys of results, failures and archived rows that begin with this string."""
-    with database.read() as connection:
+    with database.begin_read() as connection:
         there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
-        keys = [select(table.c.key).where(table.c.key.startswith(beginning, autoescape=True)) for table in there]
+        keys = [select(table.c.key).where(table.c.key.startswith(prefix, autoescape=True)) for table in there]
         return sorted({key for wanted in keys for key in connection.scalars(wanted)})
 
 
@@ -100,7 +102,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
         "who": _name_user_and_host(),
         "code_version": read_code_version(),
     }
-    with database.write() as connection:
+    with database.begin_write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
             raise CallerError(
                 f"{len(busy)} of these runs are in progress; stop the command that works on them, or wait until it ends"
@@ -123,7 +125,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
 
 def read_archived_rows(database: Database, keys: Collection[str]) -> list[ArchivedRow]:
     """Return the archived rows of these runs, oldest first; empty in an older store, which lacks the table."""
-    with database.read() as connection:
+    with database.begin_read() as connection:
         if not inspect(connection).has_table(forgotten.name):
             return []
         archived = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
@@ -135,10 +137,10 @@ def read_archived_rows(database: Database, keys: Collection[str]) -> list[Archiv
 
 def _read_rows(connection: Connection, table: Table, keys: Collection[str]) -> list[dict[str, Any]]:
     rows = select_matching(connection, select(table), table.c.key, keys)
-    return [{name: _make_plain(value) for name, value in row._mapping.items()} for row in rows]
+    return [{name: _convert_to_json(value) for name, value in row._mapping.items()} for row in rows]
 
 
-def _make_plain(value: Any) -> Any:
+def _convert_to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return value.isoformat() if isinstance(value, datetime) else value

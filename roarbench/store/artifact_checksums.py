@@ -43,7 +43,7 @@ class Checksums:
     database: Database
     workspace: Workspace
 
-    def check(self, artifacts: Collection[Artifact], noted: Collection[RecordedChecksum] = ()) -> None:
+    def record_or_compare(self, artifacts: Collection[Artifact], inputs: Collection[RecordedChecksum] = ()) -> None:
         """Record the folder's files that have no checksum in the database yet, unless results contradict them.
 
         Files that are missing in the folder are reserved for it: no other folder may make them while a command works on
@@ -54,9 +54,9 @@ class Checksums:
             StoreError: The folder has other files or lacks recorded ones, another folder is making them, or results
                 record their inputs and none of them matches the folder; nothing is recorded.
         """
-        self._record_checksums(artifacts, made_here=False, noted=noted)
+        self._record_checksums(artifacts, made_here=False, inputs=inputs)
 
-    def note(self, artifacts: Collection[Artifact]) -> None:
+    def record_new_files(self, artifacts: Collection[Artifact]) -> None:
         """Record files just made in the folder, also in place of lost files on which no result depends.
 
         Raises:
@@ -65,7 +65,7 @@ class Checksums:
         self._record_checksums(artifacts, made_here=True)
 
     def _record_checksums(
-        self, artifacts: Collection[Artifact], made_here: bool, noted: Collection[RecordedChecksum] = ()
+        self, artifacts: Collection[Artifact], made_here: bool, inputs: Collection[RecordedChecksum] = ()
     ) -> None:
         made = {artifact.key: artifact for artifact in artifacts}
         here = {"folder": self.workspace.identity, "place": f"{socket.gethostname()}:{self.workspace.root.resolve()}"}
@@ -82,49 +82,49 @@ class Checksums:
             there = {row.key: row for row in select_matching(connection, stored, checksums.c.key, made)}
             for row, artifact in ((there[key], artifact) for key, artifact in made.items() if key in there):
                 own = row.folder == here["folder"]
-                if _may_change(connection, row, artifact, own, made_here):
+                if _may_replace_checksum(connection, row, artifact, own, made_here):
                     mine = update(checksums).where(checksums.c.key == row.key)
                     connection.execute(
                         mine.values(**here, checksum=artifact.checksum, created=read_database_clock(connection))
                     )
                 else:
-                    self._compare(row, artifact, own)
-            self._check_recorded_inputs(connection, noted)
+                    self._refuse_different_checksum(row, artifact, own)
+            self._check_recorded_inputs(connection, inputs)
 
         if made:
-            self.database.change(work)
+            self.database.run_write(work)
 
-    def _compare(self, row: Any, here: Artifact, own: bool) -> None:
+    def _refuse_different_checksum(self, row: Any, here: Artifact, own_folder: bool) -> None:
         """Raise StoreError if the checksums of the folder and the database differ."""
         if not row.checksum:
             raise StoreError(
                 f"{self.database.where} belongs to the store {row.place}, where the {row.what} is being made; "
                 f"use that folder as --store instead of {self.workspace.root}, or use another --db"
             )
-        elsewhere = not (own or self.database.is_file)
+        elsewhere = not (own_folder or self.database.is_file)
         if here.checksum == row.checksum or not (here.checksum or elsewhere):
             return
         seen = f"has a different {here.what} than the one made in {row.place}"
-        self._refuse_folder(seen if here.checksum else f"lacks the {here.what} made in {row.place}")
+        self._raise_wrong_folder(seen if here.checksum else f"lacks the {here.what} made in {row.place}")
 
-    def _check_recorded_inputs(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
+    def _check_recorded_inputs(self, connection: Connection, inputs: Collection[RecordedChecksum]) -> None:
         """Raise StoreError if results record other inputs and no result records those of the folder."""
-        imported = find_stored_keys(connection, imports, {recorded.run for recorded in noted})
-        own = [recorded for recorded in noted if recorded.run not in imported]
+        imported = find_stored_keys(connection, imports, {recorded.run for recorded in inputs})
+        own = [recorded for recorded in inputs if recorded.run not in imported]
         fitting = {(recorded.what, recorded.here) for recorded in own if recorded.checksum == recorded.here}
         for recorded in own:
             if recorded.here and (recorded.what, recorded.here) not in fitting:
-                self._refuse_folder(f"has a different {recorded.what} than the one of the run {recorded.run}")
+                self._raise_wrong_folder(f"has a different {recorded.what} than the one of the run {recorded.run}")
 
-    def _refuse_folder(self, seen: str) -> NoReturn:
+    def _raise_wrong_folder(self, problem: str) -> NoReturn:
         raise StoreError(
-            f"{self.workspace.root} {seen}, on which results in {self.database.where} depend; use that store's "
+            f"{self.workspace.root} {problem}, on which results in {self.database.where} depend; use that store's "
             "folder as --store, copy its references, rankings and networks to this folder, or use a new "
             "--store and --db"
         )
 
 
-def _may_change(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:
+def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:
     """Return whether a folder may replace the recorded checksum with its own."""
     # another folder is making the artifact; its command may not have a lease yet, or may have ended
     if not row.checksum:

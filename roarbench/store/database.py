@@ -2,7 +2,7 @@
 
 Write transactions on a store run one at a time (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock), so data that
 such a transaction has read cannot change before it writes. Frequent operations (leases, results, failures) use
-`change`, which on PostgreSQL locks only the rows that it uses.
+`run_write`, which on PostgreSQL locks only the rows that it uses.
 """
 
 import os
@@ -69,7 +69,7 @@ class Database:
         self._reader = engine.execution_options(manner="reading")
         self._changer = engine.execution_options(manner="changing")
 
-    def change(self, work: Callable[[Connection], T]) -> T:
+    def run_write(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a write transaction, which may overlap others except on SQLite.
 
         While the server is unreachable the call is repeated, so `work` must be idempotent.
@@ -77,7 +77,7 @@ class Database:
         with self._check_file_afterwards():
             return self._retry_while_unreachable(lambda: self._run_in_transaction(self._changer, work))
 
-    def query(self, work: Callable[[Connection], T]) -> T:
+    def run_read(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
         with self._convert_damaged_rows():
             if connection := self._held_connection:
@@ -117,13 +117,13 @@ class Database:
                 return answer
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def begin_write(self) -> Iterator[Connection]:
         """Open a write transaction that excludes other write transactions."""
         with self._check_file_afterwards(), self._open_transaction(self._engine) as connection:
             yield connection
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def begin_read(self) -> Iterator[Connection]:
         """Open a read transaction, which never blocks write transactions."""
         held_connection = self._held_connection
         with (
@@ -226,16 +226,19 @@ def find_stored_keys(connection: Connection, table: Table, keys: Collection[str]
 
 
 def insert_new(
-    connection: Connection, table: Table, rows: Sequence[dict[str, Any]], same: Mapping[str, Any] = MappingProxyType({})
+    connection: Connection,
+    table: Table,
+    rows: Sequence[dict[str, Any]],
+    shared: Mapping[str, Any] = MappingProxyType({}),
 ) -> set[str]:
     """Insert the rows whose keys are new, in order; return these keys.
 
-    `same` holds the columns that are equal in every row; they may be expressions.
+    `shared` has the values of columns that are equal in every row; they may be expressions.
     """
     if not rows:
         return set()
     insert = _INSERT[connection.dialect.name](table)
-    statement = insert.values(same) if same else insert
+    statement = insert.values(shared) if shared else insert
     inserted = connection.execute(statement.on_conflict_do_nothing().returning(*table.primary_key), list(rows))
     return set(inserted.scalars())
 

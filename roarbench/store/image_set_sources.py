@@ -35,25 +35,25 @@ class ImageNote(Keyed):
 def read_image_notes(database: Database) -> list[ImageNote]:
     """Return all notes of a store, oldest first; empty for an older store, which lacks the table."""
     columns = [images.c[field.name] for field in fields(ImageNote)]
-    with database.read() as connection:
+    with database.begin_read() as connection:
         if not inspect(connection).has_table(images.name):
             return []
         rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
         return [ImageNote(**row._mapping) for row in rows]
 
 
-def note_images(database: Database, new: Iterable[ImageNote]) -> None:
+def store_image_notes(database: Database, new: Iterable[ImageNote]) -> None:
     """Store notes; existing notes stay unchanged."""
-    with database.write() as connection:
-        put_notes(connection, new)
+    with database.begin_write() as connection:
+        insert_image_notes(connection, new)
 
 
-def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
+def insert_image_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
     """Store notes within a transaction."""
     insert_new(connection, images, [{"key": note.key, **vars(note)} for note in new])
 
 
-def check_note(note: ImageNote) -> ImageNote:
+def check_imported_note(note: ImageNote) -> ImageNote:
     """Check a note from a file; raise ValueError if a value has the wrong type, or its folder is not a plain name."""
     check_field_values(note)
     if "/" in note.folder:

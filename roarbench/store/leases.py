@@ -102,12 +102,12 @@ def _has_process(pid: int) -> bool:
     return True
 
 
-def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
+def is_alive(owner: Owner, last_heartbeat: datetime, now: datetime) -> bool:
     """Return whether the process that holds a lease is still running.
 
     A process on this host is identified by process id and start time. A process elsewhere is judged by its last
-    heartbeat: `beat` and `now` are times of the same clock. The kernel may hide other users' processes (`hidepid`,
-    proc(5)). Then only the existence of the id is known, not the start time, so the heartbeat is used.
+    heartbeat; both times are of the same clock. The kernel may hide other users' processes (`hidepid`, proc(5)). Then
+    only the existence of the id is known, not the start time, so the heartbeat is used.
     """
     if owner.start and owner.host == _identify_host():
         start = _read_start_time(owner.pid)
@@ -115,12 +115,12 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
             return start == owner.start
         if not _has_process(owner.pid):
             return False
-    return now - beat < SILENCE
+    return now - last_heartbeat < SILENCE
 
 
-def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
-    """Lease the first `most` requests that are neither done, nor stopped, nor held by a living owner."""
-    keys = {key for wish in wanted for key in wish.keys}
+def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner: Owner, limit: int) -> LeaseReply:
+    """Lease the first `limit` requests that are neither done, nor stopped, nor held by a living owner."""
+    keys = {key for request in requests for key in request.keys}
     done = find_stored_keys(connection, results, keys)
     why = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
     rows = list(select_matching(connection, select(leases, *_select_clocks(connection)), leases.c.key, keys))
@@ -128,23 +128,23 @@ def claim_leases(connection: Connection, wanted: Sequence[LeaseRequest], owner: 
     leased = {row.key for row in rows if row.owner in living}
     dead = {row.key: row.number for row in rows if row.owner not in living}
     gone = done | leased | why.keys()
-    free = [wish for wish in wanted if gone.isdisjoint(wish.keys)][:most]
-    numbers = {wish: secrets.randbits(62) for wish in free}
-    fresh = {key: _make_row(wish, owner, number) for wish, number in numbers.items() for key in wish.keys}
+    free = [request for request in requests if gone.isdisjoint(request.keys)][:limit]
+    numbers = {request: secrets.randbits(62) for request in free}
+    fresh = {key: _make_row(request, owner, number) for request, number in numbers.items() for key in request.keys}
     taken = {key for key in sorted(fresh) if key in dead and _take_over(connection, key, dead[key], fresh[key])}
     now = read_database_clock(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
     late = find_stored_keys(connection, results, taken)  # keys that their previous owner has finished meanwhile
     mine = taken - late
-    granted = {wish: number for wish, number in numbers.items() if mine.issuperset(wish.keys)}
-    drop_leases(connection, taken - {key for wish in granted for key in wish.keys}, owner)
+    granted = {request: number for request, number in numbers.items() if mine.issuperset(request.keys)}
+    delete_leases(connection, taken - {key for request in granted for key in request.keys}, owner)
     return LeaseReply(granted, done | late, why, leased | fresh.keys() - taken)
 
 
-def _make_row(wish: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
+def _make_row(request: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
     by = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
-    return {"number": number, **by, "what": wish.what, "data": wish.data}
+    return {"number": number, **by, "what": request.what, "data": request.data}
 
 
 def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
@@ -160,7 +160,7 @@ def renew_leases(connection: Connection, owner: Owner) -> dict[str, int]:
     return {row.key: row.number for row in connection.execute(mine.returning(leases.c.key, leases.c.number))}
 
 
-def drop_leases(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
+def delete_leases(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
     """Delete the leases on these keys: those of one owner, or of all owners."""
     for chunk in split_keys(keys):
         mine = [leases.c.owner == owner.id] if owner else []

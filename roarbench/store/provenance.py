@@ -24,7 +24,7 @@ class Provenance:
     hardware: dict[str, str | int]
 
     @property
-    def known(self) -> dict[str, str]:
+    def known_values(self) -> dict[str, str]:
         """Return the known versions and hardware by name, without characters that markup may interpret.
 
         The device is left out for rows without a precision, because their versions always recorded `cpu`.
@@ -35,9 +35,9 @@ class Provenance:
         return {name: re.sub(r"[^\w .,@+()/-]", "", str(value))[:60] for name, value in values.items()}
 
     @property
-    def computed_with(self) -> dict[str, str]:
+    def rounding_settings(self) -> dict[str, str]:
         """Return the known settings that change a result only by rounding, under their usual names."""
-        known = self.known
+        known = self.known_values
         return {word: known[name] for name, word in _WORDS.items() if name in known}
 
 

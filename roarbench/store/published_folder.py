@@ -54,15 +54,15 @@ class PublishedFile:
         return "@".join(self.path.split("/")[:2])
 
 
-def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile, list[RunResult]]:
+def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dict[PublishedFile, list[RunResult]]:
     """Check a folder with an `index.json`, and return its results by file.
 
-    No row of the earlier folder `before` may be missing or differ.
+    No row of the folder `earlier_folder` may be missing or differ.
 
     Raises:
         StoreError: A check fails; the message has the file and the expectation.
     """
-    results_by_file = {file: _check_file(folder, file) for file in read_index(folder)}
+    results_by_file = {file: _read_checked_file(folder, file) for file in read_index(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
     data: dict[str, str] = {}  # fingerprint of the images, by suite: a board compares rows image by image
     for file, result in ((file, result) for file, results in results_by_file.items() for result in results):
@@ -74,8 +74,8 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
             raise StoreError(f"{file.path} and {other.path} have different results of the run {run.key}")
         if data.setdefault(file.suite, run.data) != run.data:
             raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
-    if before:
-        _check_nothing_lost({key: result for key, (_, result) in seen.items()}, check_folder(before))
+    if earlier_folder:
+        _check_nothing_lost({key: result for key, (_, result) in seen.items()}, read_checked_folder(earlier_folder))
     return results_by_file
 
 
@@ -85,7 +85,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     Raises:
         StoreError: The index cannot be read, a path has another form, or the folder and the index disagree.
     """
-    files = _read_entries(folder / INDEX)
+    files = _read_index_entries(folder / INDEX)
     names = [file.path for file in files]
     for name in names:
         if not _PATH.fullmatch(name) or names.count(name) > 1:
@@ -103,7 +103,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def read_index_json(path: Path, expected: str) -> Any:
+def read_index_json(path: Path, expected_folder: str) -> Any:
     """Read the JSON of an index.
 
     Raises:
@@ -112,13 +112,13 @@ def read_index_json(path: Path, expected: str) -> Any:
     """
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
-        raise StoreError(f"{seen}; name {expected}")
+        raise StoreError(f"{seen}; name {expected_folder}")
     if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
         raise ValueError(f"expected a plain file of at most {_INDEX_BYTES:,} bytes")
     return json.loads(path.read_text("utf-8"))
 
 
-def _read_entries(path: Path) -> tuple[PublishedFile, ...]:
+def _read_index_entries(path: Path) -> tuple[PublishedFile, ...]:
     try:
         values = read_index_json(path, "a folder of published results, such as results")
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
@@ -135,7 +135,7 @@ def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
     """Add a file of the folder to its index."""
     index = folder / INDEX
     files = [
-        *(_read_entries(index) if index.exists() else ()),
+        *(_read_index_entries(index) if index.exists() else ()),
         PublishedFile(path, compute_sha256(folder / path), rows, about),
     ]
     listed = [make_record(file) for file in sorted(files, key=lambda file: file.path)]
@@ -143,7 +143,7 @@ def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
     write_atomically(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
 
 
-def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:
+def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     path = folder / file.path
     if not path.is_file():
         raise StoreError(f"{file.path} is listed in {INDEX} but missing in the folder")
@@ -230,7 +230,7 @@ def fetch_files(source: str) -> Iterator[list[Path]]:
         with TemporaryDirectory() as folder:
             yield [_download(source, Path(folder) / "results.parquet")]
     elif (path := Path(source)).is_dir():
-        yield [path / file.path for file in check_folder(path)]
+        yield [path / file.path for file in read_checked_folder(path)]
     elif path.exists():
         yield [path]
     else:

@@ -41,16 +41,16 @@ class Score:
     created: datetime = field(default_factory=lambda: datetime.now(UTC))  # time in UTC
 
 
-def put_scores(database: Database, new: Iterable[Score]) -> None:
+def store_scores(database: Database, new: Iterable[Score]) -> None:
     """Store scores in one transaction; existing scores stay unchanged."""
-    with database.write() as connection:
+    with database.begin_write() as connection:
         insert_new(connection, scores, [_make_row(score) for score in new])
 
 
 def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | None]:
     """Return the stored scores of these keys."""
     columns = select(scores.c.key, scores.c.value)
-    with database.read() as connection:
+    with database.begin_read() as connection:
         return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}
 
 

@@ -75,16 +75,16 @@ def describe_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
 
 
 def make_ranking_spec(
-    suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, number: int = 0
+    suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, network_number: int = 0
 ) -> RankingSpec:
     """Return the identity under which an estimator's rankings are stored; suites with the same identity share them.
 
     The suite need not contain the estimator. `data` is the fingerprint of the images, `shape` their channels, height
-    and width, and `number` that of the explained network.
+    and width, and `network_number` that of the explained network.
     """
     return RankingSpec(
         data=data,
-        reference=make_reference(suite, data, number).key if estimator.depends_on_network else "",
+        reference=make_reference(suite, data, network_number).key if estimator.depends_on_network else "",
         estimator=estimator.fingerprint,
         name=estimator.id,
         unit=unit,
@@ -92,7 +92,7 @@ def make_ranking_spec(
         shape=shape,
         splits=list_control_splits(suite)
         if estimator.id in suite.controls
-        else list_ranked_splits(suite, estimator, number),
+        else list_ranked_splits(suite, estimator, network_number),
         maps=suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32,
     )
 
@@ -277,7 +277,7 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
     return manifest
 
 
-def find_sibling_rankings(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
+def find_rankings_with_other_levels(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
     """Yield the finished rankings beside a folder that differ from `spec` only in splits and levels."""
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
         # a damaged folder is not a duplicate

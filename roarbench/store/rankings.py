@@ -48,7 +48,7 @@ from roarbench.store.ranking_files import (
     compute_share,
     describe_file,
     describe_spec,
-    find_sibling_rankings,
+    find_rankings_with_other_levels,
     is_covered,
     list_parts,
     load_rankings_checksum,
@@ -95,7 +95,7 @@ class RankingsStore:
         name = f"{spec.name}-{spec.unit}-{hash_value(describe_spec(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
-    def find_finished(self, checksum: str) -> list[Path]:
+    def find_folders(self, checksum: str) -> list[Path]:
         """Return the folders of finished rankings with this checksum."""
         return [
             path.parent
@@ -137,12 +137,12 @@ class RankingsStore:
         """Return whether these rankings are finished."""
         return (self.get_folder(spec) / MANIFEST).exists()
 
-    def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
+    def has_ranked_range(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether the images `start` … `stop - 1` are ranked, in any division into parts; lists folders."""
         refresh_folders(*self._list_folders_down_to_parts(spec))
         return self.has(spec) or is_covered(self.list_ranked_ranges(spec, split), start, stop)
 
-    def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
+    def has_exact_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether these rankings are finished or have exactly this part; does not list folders."""
         return self._make_part_path(spec, split, start, stop).exists() or self.has(spec)
 
@@ -218,7 +218,7 @@ class RankingsStore:
                 files = {str(split): self._join_parts(spec, split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = about | {"files": files, "versions": versions}
-                if before := self._find_equal_rankings(spec, about["weights"]):
+                if before := self._find_checksum_of_duplicate(spec, about["weights"]):
                     manifest["same_as"] = before
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
                 write_atomically(folder / MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
@@ -245,7 +245,7 @@ class RankingsStore:
 
     def list_checksums(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, with any splits and levels."""
-        specs = (spec, *find_sibling_rankings(self.get_folder(spec), spec))
+        specs = (spec, *find_rankings_with_other_levels(self.get_folder(spec), spec))
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
     def verify(self, spec: RankingSpec, whole: bool = True) -> None:
@@ -255,10 +255,10 @@ class RankingsStore:
             path, description = rankings.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
             refuse_altered(path, file["sha256"], description, suggest_remedy(rankings.folder), whole)
 
-    def _find_equal_rankings(self, spec: RankingSpec, weights: str) -> str:
+    def _find_checksum_of_duplicate(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of other finished rankings that remove the same features; empty if there are none."""
         planes = {split: read_planes(self.get_folder(spec) / f"{split}.arrow").planes for split in spec.splits}
-        for sibling in find_sibling_rankings(self.get_folder(spec), spec):
+        for sibling in find_rankings_with_other_levels(self.get_folder(spec), spec):
             with suppress(StoreError):  # a damaged duplicate does not concern these rankings
                 other = self.open(sibling)
                 if other.weights == weights and are_same_rankings(planes, spec.layout, other.splits, other.layout):

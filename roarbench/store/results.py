@@ -29,7 +29,7 @@ from roarbench.store.leases import (
     LeaseRequest,
     Owner,
     claim_leases,
-    drop_leases,
+    delete_leases,
     read_boot_id,
     read_leases,
     release_lease,
@@ -38,7 +38,7 @@ from roarbench.store.leases import (
 from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import Failure, RunResult, make_row, read_result, read_run
 from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results, stopped, tries
-from roarbench.store.submissions_and_annotations import put_annotations
+from roarbench.store.submissions_and_annotations import insert_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import find_default_url as find_default_url
 from roarbench.text import fit_on_one_line
@@ -54,8 +54,8 @@ class Failures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add_all(self, runs: Sequence[Run], reason: str, number: int | None = None) -> None:
-        """Record that runs failed, and delete their leases with this number, if given.
+    def add_all(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
+        """Record that runs failed, and delete their leases with `lease`, if given.
 
         The runs are retried only on request. The record of a failure stays when the run succeeds later.
 
@@ -68,21 +68,21 @@ class Failures:
 
         def work(connection: Connection) -> None:
             for run in runs:
-                if number is not None and not release_lease(connection, run.key, number):
+                if lease is not None and not release_lease(connection, run.key, lease):
                     raise LostLease(f"another process took over the lease on {run.key}")
             connection.execute(insert(failures), rows)
             _insert_stopped_runs(connection, [run.key for run in runs], "", runs[0].data, why)
 
-        self._database.change(work)
+        self._database.run_write(work)
 
-    def stop(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
+    def record_failed_step(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
         """Record that a step without runs failed, and delete its leases; it is retried only on request."""
 
         def work(connection: Connection) -> None:
             _insert_stopped_runs(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
-            drop_leases(connection, step.keys, owner)
+            delete_leases(connection, step.keys, owner)
 
-        self._database.change(work)
+        self._database.run_write(work)
 
     def find_stopped(self, keys: Collection[str]) -> dict[str, str]:
         """Return, by key, why these runs or steps failed, for those that are retried only on request."""
@@ -93,7 +93,7 @@ class Failures:
                 return {row.key: row.reason for row in select_matching(connection, newest, failures.c.key, keys)}
             return {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
 
-        return self._database.query(work)
+        return self._database.run_read(work)
 
     def retry(self, keys: Collection[str], data: str) -> set[str]:
         """Queue failed runs again, and all failed steps on the images with this fingerprint; return the runs' keys."""
@@ -106,7 +106,7 @@ class Failures:
             connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
             return due
 
-        return self._database.change(work)
+        return self._database.run_write(work)
 
     def record_interruption(self, key: str, reason: str) -> int:
         """Record that a machine interrupted a step; return how often the step was interrupted."""
@@ -116,12 +116,12 @@ class Failures:
             connection.execute(insert(tries), row)
             return connection.scalar(select(func.count()).where(tries.c.key == key)) or 0
 
-        return self._database.change(work)
+        return self._database.run_write(work)
 
     def read_history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
         """Return the failures of these keys, oldest first, also of runs that succeeded later."""
         history: dict[str, list[Failure]] = {}
-        with self._database.read() as connection:
+        with self._database.begin_read() as connection:
             for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
                 failure = Failure(read_run(row), row.reason, row.code_version, row.created)
                 history.setdefault(row.key, []).append(failure)
@@ -130,7 +130,7 @@ class Failures:
     def list_failed_data(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
         """Return the data of failed runs, as pairs of fingerprint and images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
-        with self._database.read() as connection:
+        with self._database.begin_read() as connection:
             runs = [read_run(row) for row in connection.execute(records)]
         failed = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
         return list(dict.fromkeys((run.data, run.limit) for run in failed))
@@ -207,9 +207,9 @@ class ResultsStore:
             self.close()
 
     def add_all(
-        self, new: Iterable[RunResult], number: int | None = None, annotations: Mapping[str, Any] = MappingProxyType({})
+        self, new: Iterable[RunResult], lease: int | None = None, annotations: Mapping[str, Any] = MappingProxyType({})
     ) -> set[str]:
-        """Store results in one transaction and delete their leases with this number; return the keys that are new.
+        """Store results in one transaction and delete their leases with `lease`; return the keys that are new.
 
         A run that is already stored keeps its row. The transaction also stores `annotations`.
 
@@ -220,34 +220,34 @@ class ResultsStore:
         ordered = [rows[key] for key in sorted(rows)]
 
         def work(connection: Connection) -> set[str]:
-            lost = [key for key in sorted(rows) if number is not None and not release_lease(connection, key, number)]
+            lost = [key for key in sorted(rows) if lease is not None and not release_lease(connection, key, lease)]
             if lost:
                 if find_stored_keys(connection, results, rows) == rows.keys():
                     # the results are stored, perhaps by an earlier attempt of this call whose reply was lost
                     return set()
                 raise LostLease(f"another process took over the lease on {lost[0]}")
             fresh = insert_new(connection, results, ordered)
-            put_annotations(connection, annotations)
-            drop_leases(connection, rows)
+            insert_annotations(connection, annotations)
+            delete_leases(connection, rows)
             clear_failures(connection, rows)
             return fresh
 
-        return self.database.change(work) if rows else set()
+        return self.database.run_write(work) if rows else set()
 
     def find_done_keys(self, keys: Collection[str]) -> set[str]:
         """Return the keys that have a result."""
-        return self.database.query(lambda connection: find_stored_keys(connection, results, keys))
+        return self.database.run_read(lambda connection: find_stored_keys(connection, results, keys))
 
-    def find_keys(self, beginning: str) -> list[str]:
+    def find_keys(self, prefix: str) -> list[str]:
         """Return the keys of results that begin with this string."""
-        wanted = select(results.c.key).where(results.c.key.startswith(beginning, autoescape=True))
-        with self.database.read() as connection:
+        wanted = select(results.c.key).where(results.c.key.startswith(prefix, autoescape=True))
+        with self.database.begin_read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
     def find_newest_run(self) -> Run | None:
         """Return the run of the newest result; None if the store has no results."""
         newest = select(results.c.key, results.c.record).order_by(results.c.created.desc(), results.c.key).limit(1)
-        with self.database.read() as connection:
+        with self.database.begin_read() as connection:
             row = connection.execute(newest).first()
         return row and read_run(row)
 
@@ -255,11 +255,11 @@ class ResultsStore:
         self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})
     ) -> dict[str, RunResult]:
         """Return the results of these keys; runs in `known` are not parsed again."""
-        with self.database.read() as connection:
+        with self.database.begin_read() as connection:
             rows = select_matching(connection, select(results), results.c.key, keys)
             return {row.key: read_result(row, known) for row in rows}
 
-    def list_versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
+    def list_data_versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return the versions of results on a data set and network, oldest first, with their seeds.
 
         A version consists of the fingerprint of the images, the images per split of a reduced data set, and the given
@@ -269,7 +269,7 @@ class ResultsStore:
         columns_read = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
         columns = select(*columns_read).order_by(results.c.created, results.c.key)
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
-        with self.database.read() as connection:
+        with self.database.begin_read() as connection:
             rows = connection.execute(wanted).all()
         seeds: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
@@ -282,44 +282,46 @@ class ResultsStore:
     def list_datasets_and_networks(self) -> set[tuple[str, str]]:
         """Return the pairs of data set and network that have results."""
         wanted = select(results.c.dataset, results.c.model).distinct()
-        return self.database.query(lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)})
+        return self.database.run_read(
+            lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)}
+        )
 
-    def make_stamp(self, dataset: str, model: str) -> str:
+    def read_network_stamp(self, dataset: str, model: str) -> str:
         """Return a stamp that changes with every result on a data set and network, and with their provenance."""
         columns = select(func.count(), func.max(results.c.created))
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
-        return self._read_stamp([wanted, *map(_select_growth, _VOUCHED)])
+        return self._read_stamp([wanted, *map(_select_count_and_newest, _VOUCHED)])
 
-    def read_state(self) -> str:
+    def read_store_stamp(self) -> str:
         """Return a stamp that changes with every result, failure and change of provenance."""
-        return self._read_stamp([_select_growth(table) for table in (results, failures, *_VOUCHED)])
+        return self._read_stamp([_select_count_and_newest(table) for table in (results, failures, *_VOUCHED)])
 
     def _read_stamp(self, statements: Iterable[Select[int, Any]]) -> str:
-        with self.database.read() as connection:
+        with self.database.begin_read() as connection:
             rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
 
-    def claim_leases(self, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
-        """Lease the first `most` requests that are neither done, nor stopped, nor held by a living owner."""
-        return self.database.change(lambda connection: claim_leases(connection, wanted, owner, most))
+    def claim_leases(self, requests: Sequence[LeaseRequest], owner: Owner, limit: int) -> LeaseReply:
+        """Lease the first `limit` requests that are neither done, nor stopped, nor held by a living owner."""
+        return self.database.run_write(lambda connection: claim_leases(connection, requests, owner, limit))
 
     def renew_leases(self, owner: Owner) -> dict[str, int]:
         """Record an owner's heartbeat for all its leases; return their numbers by key."""
-        return self.database.change(lambda connection: renew_leases(connection, owner))
+        return self.database.run_write(lambda connection: renew_leases(connection, owner))
 
     def release_leases(self, keys: Collection[str], owner: Owner) -> None:
         """Delete an owner's leases on finished runs or steps."""
-        self.database.change(lambda connection: drop_leases(connection, keys, owner))
+        self.database.run_write(lambda connection: delete_leases(connection, keys, owner))
 
     def release_all_leases(self, owner: Owner) -> None:
         """Delete all leases of an owner that ends."""
-        self.database.change(lambda connection: connection.execute(delete(leases).where(leases.c.owner == owner.id)))
+        self.database.run_write(lambda connection: connection.execute(delete(leases).where(leases.c.owner == owner.id)))
 
     def list_leases(self) -> list[Lease]:
         """Return the leases of living owners, oldest first."""
-        return self.database.query(read_leases)
+        return self.database.run_read(read_leases)
 
 
-def _select_growth(table: Table) -> Select[int, Any]:
+def _select_count_and_newest(table: Table) -> Select[int, Any]:
     """Select the number of rows of a table and the time of its last row; rows never change."""
     return select(func.count(), func.max(table.c.created)).select_from(table)

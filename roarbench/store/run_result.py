@@ -24,8 +24,7 @@ class RunResult:
     run: Run
     correct: int  # correctly classified test images
     total: int  # test images
-    # One bit per test image, 1 if correct; the first image is the highest bit of the first byte. `pack_answers` packs
-    # the bits.
+    # One bit per test image, 1 if correct; the first image is the highest bit of the first byte (`pack_correctness`)
     bits: bytes
     seconds: float  # wall time of training and scoring
     provenance: Provenance  # code, libraries and machine
@@ -54,7 +53,7 @@ class RunResult:
             )
 
     @property
-    def answers(self) -> NDArray[np.bool_]:
+    def correctness(self) -> NDArray[np.bool_]:
         """Return the correctness on each test image, bool (total,)."""
         return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).view(np.bool_)
 
@@ -77,9 +76,9 @@ class Failure:
     created: datetime  # time of the failure, UTC
 
 
-def pack_answers(answers: NDArray[np.bool_]) -> bytes:
+def pack_correctness(correctness: NDArray[np.bool_]) -> bytes:
     """Pack bool (n,) into one bit per test image."""
-    return np.packbits(answers).tobytes()
+    return np.packbits(correctness).tobytes()
 
 
 def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:

@@ -255,7 +255,7 @@ def open_database(url: str, read_only: bool) -> Database:
     try:
         _check_version(database, read_only)
         if not read_only:
-            with database.write() as connection:  # fails early if the database is not writable
+            with database.begin_write() as connection:  # fails early if the database is not writable
                 if (version := _read_version(connection, where)) < HEAD:
                     _upgrade_schema(connection, version)
         if lite and not read_only:
@@ -346,7 +346,7 @@ def _begin_transaction(connection: Connection) -> None:
 
 def _check_version(database: Database, read_only: bool) -> None:
     """Refuse a database that is not a store of this version, before anything is written."""
-    with database.read() as connection:
+    with database.begin_read() as connection:
         version = _read_version(connection, database.where)
     if version > HEAD:
         raise StoreError(

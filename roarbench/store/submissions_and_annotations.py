@@ -40,13 +40,13 @@ class ReproductionOutcome(StrEnum):
     DIFFERENT = "different"
 
 
-def keep_entry(database: Database, submission: Submission) -> None:
+def store_submission(database: Database, submission: Submission) -> None:
     """Store a submission's file; raise StoreError if another file has its id."""
-    with database.write() as connection:
-        put_entry(connection, submission)
+    with database.begin_write() as connection:
+        insert_submission(connection, submission)
 
 
-def put_entry(connection: Connection, submission: Submission) -> None:
+def insert_submission(connection: Connection, submission: Submission) -> None:
     """Store a submission within a transaction."""
     known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.file_id))
     if known is None:
@@ -58,10 +58,10 @@ def put_entry(connection: Connection, submission: Submission) -> None:
         )
 
 
-def find_entries(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
+def read_submissions_by_id(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
     """Return submissions by id: all, or those with one of these ids."""
     wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
-    with database.read() as connection:
+    with database.begin_read() as connection:
         if ids is None:
             rows = list(connection.execute(wanted))
         else:
@@ -72,7 +72,7 @@ def find_entries(database: Database, ids: Collection[str] | None = None) -> dict
 def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return the submissions among these estimators by estimator id, with parameters and twins."""
     ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.read(name)).submitted}
-    submissions = find_entries(database, {estimator_id.file for estimator_id in ids.values()}) if ids else {}
+    submissions = read_submissions_by_id(database, {estimator_id.file for estimator_id in ids.values()}) if ids else {}
     return {
         name: submissions[estimator_id.file].set_parameters(estimator_id.listed or "")
         for name, estimator_id in ids.items()
@@ -80,7 +80,7 @@ def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str,
     }
 
 
-def find_entered_ids(database: Database, dataset: str, model: str) -> list[str]:
+def find_added_estimators(database: Database, dataset: str, model: str) -> list[str]:
     """Return the estimators that a store adds to suites on a data set and network, such as submissions.
 
     Estimators with failed runs are included, estimators that only newer versions have are not. A submission that ran
@@ -88,14 +88,14 @@ def find_entered_ids(database: Database, dataset: str, model: str) -> list[str]:
     """
     done = select(results.c.estimator).where(results.c.dataset == dataset, results.c.model == model).distinct()
     failed = select(failures.c.record).distinct()
-    with database.read() as connection:
+    with database.begin_read() as connection:
         estimators = set(connection.scalars(done))
         cells = [read_run_record(json.loads(text)).cell for text in connection.scalars(failed)]
     estimators |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
-    return sorted(filter(_is_entered, estimators))
+    return sorted(filter(_is_added_estimator, estimators))
 
 
-def _is_entered(name: str) -> bool:
+def _is_added_estimator(name: str) -> bool:
     if name == CLEAN:
         return False
     try:
@@ -107,7 +107,7 @@ def _is_entered(name: str) -> bool:
 
 def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
     """Return the origin of each stored row; of several reproductions, the last one counts."""
-    with database.read() as connection:
+    with database.begin_read() as connection:
         columns = select(results.c.key, results.c.estimator, results.c.rankings)
         stored = select_matching(connection, columns, results.c.key, keys)
         return _find_origins(connection, {row.key: (row.estimator, row.rankings) for row in stored})
@@ -116,7 +116,7 @@ def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]
 def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
     """Return the origin of each of these rows, given as estimators and ranking checksums by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
-    shipped = find_annotations(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
+    shipped = select_annotations(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
     imported = find_stored_keys(connection, imports, rows) | {
         key for key, (_, rankings) in rows.items() if rankings in shipped
     }
@@ -128,7 +128,7 @@ def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -
 
 def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
     """Return the rows that another store computed, without those trained here on imported rankings."""
-    with database.read() as connection:
+    with database.begin_read() as connection:
         return find_stored_keys(connection, imports, keys)
 
 
@@ -141,7 +141,7 @@ UNVERIFIED = {  # why a row of this origin is not verified
 def explain_unverified(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
     """Explain, for each estimator with an unverified row, why it is unverified."""
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
-    with database.read() as connection:
+    with database.begin_read() as connection:
         origins = _find_origins(connection, rows)
     return {rows[key][0]: UNVERIFIED[origin] for key, origin in origins.items() if origin in UNVERIFIED}
 
@@ -156,14 +156,14 @@ def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str
     """Return the reproductions of a row as time, verdict and number of correct predictions, oldest first."""
     columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
     wanted = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
-    with database.read() as connection:
+    with database.begin_read() as connection:
         return [(row.created, row.verdict, row.correct) for row in connection.execute(wanted)]
 
 
-def note_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
+def store_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
     """Store the outcome of a reproduction of a row."""
     row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
-    with database.write() as connection:
+    with database.begin_write() as connection:
         connection.execute(insert(reproductions), row)
 
 
@@ -176,26 +176,26 @@ class Kind(StrEnum):
     MASKS = "masks"  # the first two bytes of each test image's mask hash, base 64
 
 
-def note_findings(database: Database, entry: str, findings: Collection[ValidationFinding]) -> None:
+def store_findings(database: Database, entry: str, findings: Collection[ValidationFinding]) -> None:
     """Store the findings of `validate` on a submission; earlier findings are replaced."""
     key = f"{Kind.VALIDATE} {entry}"
-    with database.write() as connection:
+    with database.begin_write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
-        put_annotations(connection, {key: list(findings)})
+        insert_annotations(connection, {key: list(findings)})
 
 
-def put_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
+def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
     """Store annotations by kind and subject within a transaction; existing ones stay unchanged."""
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
 def read_annotations(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
     """Return the annotations of these subjects."""
-    with database.read() as connection:
-        return find_annotations(connection, kind, subjects)
+    with database.begin_read() as connection:
+        return select_annotations(connection, kind, subjects)
 
 
-def find_annotations(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
+def select_annotations(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
     """Return the annotations of these subjects, read within a transaction."""
     if not subjects or not inspect(connection).has_table(remarks.name):
         return {}
@@ -203,7 +203,7 @@ def find_annotations(connection: Connection, kind: Kind, subjects: Collection[st
     return {keys[row.key]: row.value for row in select_matching(connection, select(remarks), remarks.c.key, keys)}
 
 
-def read_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
+def describe_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
     entries = {name: parts.id_without_marks for name in estimators if (parts := EstimatorId.read(name)).submitted}
     annotations = read_annotations(database, Kind.VALIDATE, set(entries.values()))
@@ -229,18 +229,18 @@ def export_annotations(database: Database, exported: Collection[RunResult], stab
     return json.dumps(annotations, sort_keys=True).encode()
 
 
-def check_annotations(text: bytes) -> dict[str, Any]:
+def parse_annotations(text: bytes) -> dict[str, Any]:
     """Read and check the annotations of an export; raise ValueError if one is invalid."""
     checked = {}
     for key, value in dict(json.loads(text)).items():
         kind, _, subject = key.partition(" ")
-        if len(subject) > 400 or not _is_sound(kind, value):
+        if len(subject) > 400 or not _is_valid_annotation(kind, value):
             raise ValueError(f"'{key[:60]}' is not a valid annotation")
         checked[key] = value
     return checked
 
 
-def _is_sound(kind: str, value: Any) -> bool:
+def _is_valid_annotation(kind: str, value: Any) -> bool:
     """Return whether an external value is valid for annotations of this kind."""
     if kind == Kind.KEPT:
         return isinstance(value, float | int) and 0 <= value <= 1

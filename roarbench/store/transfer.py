@@ -23,24 +23,30 @@ from sqlalchemy import Connection, select
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.files import compute_sha256, write_if_absent
+from roarbench.files import compute_sha256, write_new_file
 from roarbench.identity import check_field_values, encode_canonically, make_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.store import schema
 from roarbench.store.database import insert_new, select_matching
-from roarbench.store.image_set_sources import LOCAL, ImageNote, check_note, put_notes, read_image_notes
+from roarbench.store.image_set_sources import (
+    LOCAL,
+    ImageNote,
+    check_imported_note,
+    insert_image_notes,
+    read_image_notes,
+)
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, make_row, read_result
 from roarbench.store.submissions_and_annotations import (
-    check_annotations,
     export_annotations,
-    find_entries,
-    put_annotations,
-    put_entry,
+    insert_annotations,
+    insert_submission,
+    parse_annotations,
+    read_submissions_by_id,
 )
-from roarbench.store.user_suites import put_suites, read_suites
+from roarbench.store.user_suites import insert_suites, read_suites
 from roarbench.submissions.file import Submission, check_source
 from roarbench.text import fit_on_one_line, format_bytes
 
@@ -172,18 +178,18 @@ def export_results(
         CallerError: The file already exists.
         StoreError: The file cannot be written.
     """
-    sources = {name: entry.source for name, entry in find_entries(store.database).items()}
-    with store.database.read() as connection:
+    sources = {name: entry.source for name, entry in read_submissions_by_id(store.database).items()}
+    with store.database.begin_read() as connection:
         rows = connection.execute(select(schema.results).order_by("key"))
         stored = [read_result(row) for row in rows if keys is None or row.key in keys]
     about = {**(COLUMNS.metadata or {}), _ANNOTATIONS: export_annotations(store.database, stored, prediction_stability)}
     data, places = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
-    about |= {_NOTES: _export_notes(note for note in read_image_notes(store.database) if note.data in data)}
+    about |= {_NOTES: _encode_image_notes(note for note in read_image_notes(store.database) if note.data in data)}
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in places]
     if own := [write_suite_record(suite) for suite in suites]:
         about |= {_SUITES: encode_canonically(own).encode()}
-    table = pa.Table.from_pylist([_export_row(result, sources) for result in stored], schema=COLUMNS)
-    write_if_absent(path, lambda temporary: _write_table(table, about, temporary))
+    table = pa.Table.from_pylist([_make_export_row(result, sources) for result in stored], schema=COLUMNS)
+    write_new_file(path, lambda temporary: _write_table(table, about, temporary))
     return len(stored)
 
 
@@ -194,7 +200,7 @@ def _write_table(table: pa.Table, about: Mapping[bytes, bytes], path: Path) -> N
         writer.add_key_value_metadata(about)
 
 
-def _export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:
+def _make_export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:
     row = make_row(result) | {"created": result.created.isoformat()}
     row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
     row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file)
@@ -216,7 +222,7 @@ class Conflict(NamedTuple):
     @property
     def differing_images(self) -> int:
         """Count the test images on which only one of the two results is correct."""
-        return int((self.stored.answers != self.imported.answers).sum())
+        return int((self.stored.correctness != self.imported.correctness).sum())
 
 
 class ImportOutcome(NamedTuple):
@@ -239,20 +245,20 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     notes, suites, annotations = _read_metadata(file.metadata, path)
     submissions: dict[bytes, Submission] = {}
     totals, fresh, known = set[tuple[str, int]](), set[str](), dict[str, RunResult]()
-    rows = _refuse_twice(_import_rows(file, path, submissions), path)
-    with store.database.write() as connection:  # an error in the file undoes all of it
+    rows = _refuse_duplicate_runs(_import_rows(file, path, submissions), path)
+    with store.database.begin_write() as connection:  # an error in the file undoes all of it
         while part := {result.run.key: result for result in islice(rows, _TOGETHER)}:
             new = insert_new(connection, schema.results, [make_row(result) for result in part.values()])
             insert_new(connection, schema.imports, [{"key": key, **origin} for key in sorted(new)])
             known |= {key: result for key, result in part.items() if key not in new}
             totals |= {(result.run.data, result.total) for result in part.values()}
             fresh |= new
-        _check_totals(connection, totals, path)
+        _refuse_other_image_counts(connection, totals, path)
         for submission in submissions.values():
-            put_entry(connection, submission)
-        put_notes(connection, notes)
-        put_suites(connection, suites)
-        put_annotations(connection, annotations)
+            insert_submission(connection, submission)
+        insert_image_notes(connection, notes)
+        insert_suites(connection, suites)
+        insert_annotations(connection, annotations)
     stored = store.read_results(known)
     conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
@@ -265,7 +271,7 @@ def check_exports(paths: Iterable[Path]) -> None:
             pass
 
 
-def _refuse_twice(results: Iterable[RunResult], path: Path) -> Iterator[RunResult]:
+def _refuse_duplicate_runs(results: Iterable[RunResult], path: Path) -> Iterator[RunResult]:
     """Yield the results; raise StoreError for a run that is in the file twice."""
     keys = set[str]()
     for result in results:
@@ -281,10 +287,10 @@ def read_results(path: Path) -> Iterator[RunResult]:
     """Yield the results of a file; raise StoreError if `import_results` would refuse it for any store."""
     file, totals = ExportedFile(path), set[tuple[str, int]]()
     _read_metadata(file.metadata, path)
-    for result in _refuse_twice(_import_rows(file, path, {}), path):
+    for result in _refuse_duplicate_runs(_import_rows(file, path, {}), path):
         totals.add((result.run.data, result.total))
         yield result
-    _refuse_two_totals(totals, set(), path)
+    _refuse_different_image_counts(totals, set(), path)
 
 
 def read_suites_of_file(path: Path) -> list[SuiteSpec]:
@@ -292,17 +298,17 @@ def read_suites_of_file(path: Path) -> list[SuiteSpec]:
     return _read_metadata(ExportedFile(path).metadata, path)[1]
 
 
-def _check_totals(connection: Connection, totals: set[tuple[str, int]], path: Path) -> None:
+def _refuse_other_image_counts(connection: Connection, totals: set[tuple[str, int]], path: Path) -> None:
     """Refuse rows on the same images with different numbers of images: leaderboards compare image by image.
 
     `totals` has the fingerprint and number of images of each row of the file, of which the new ones are stored already.
     """
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
     rows = select_matching(connection, stored, schema.results.c.data, {data for data, _ in totals})
-    _refuse_two_totals(totals, {(row.data, row.total) for row in rows}, path)
+    _refuse_different_image_counts(totals, {(row.data, row.total) for row in rows}, path)
 
 
-def _refuse_two_totals(totals: set[tuple[str, int]], stored: set[tuple[str, int]], path: Path) -> None:
+def _refuse_different_image_counts(totals: set[tuple[str, int]], stored: set[tuple[str, int]], path: Path) -> None:
     for data, total in sorted(totals):
         if other_totals := [other for same, other in stored | totals if same == data and other != total]:
             seen = f"{path} has rows on {total} images of {data[:8]}, but other rows have {min(other_totals)}"
@@ -313,18 +319,18 @@ def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submis
     """Yield the results of a file; add their submissions to `submissions`, by source."""
     for number, row in enumerate(file.read_rows()):
         try:
-            yield _check_row(row, submissions)
+            yield _read_checked_row(row, submissions)
         except _ODD as error:
-            raise _make_error(f"{path}, row {number}", error) from None
+            raise _make_import_error(f"{path}, row {number}", error) from None
 
 
-def _make_error(where: str, error: Exception) -> StoreError:
+def _make_import_error(where: str, error: Exception) -> StoreError:
     """Return an error about a part of a file; errors of Python get an introduction."""
     seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
     return StoreError(f"{where}: {fit_on_one_line(seen, 300)}, so nothing was added; export the results again")
 
 
-def _export_notes(notes: Iterable[ImageNote]) -> bytes:
+def _encode_image_notes(notes: Iterable[ImageNote]) -> bytes:
     """Return the notes on images from folders, without paths; a data set's own images need no note."""
     local = [replace(note, folder=Path(note.folder).name, files="") for note in notes if note.kind == LOCAL]
     return encode_canonically([make_record(note) for note in local]).encode()
@@ -335,16 +341,16 @@ def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[Image
     section = "images"
     try:
         image_notes = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
-        notes = [check_note(note) for note in image_notes if note.kind == LOCAL]
+        notes = [check_imported_note(note) for note in image_notes if note.kind == LOCAL]
         section = "suites"
         suites = [read_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
         section = "entries"
-        return notes, suites, check_annotations(metadata.get(_ANNOTATIONS, b"{}"))
+        return notes, suites, parse_annotations(metadata.get(_ANNOTATIONS, b"{}"))
     except _ODD as error:
-        raise _make_error(f"{path}: its notes on {section} cannot be read", error) from None
+        raise _make_import_error(f"{path}: its notes on {section} cannot be read", error) from None
 
 
-def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> RunResult:
+def _read_checked_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> RunResult:
     """Return a row as a result; raise an error if a checksum does not match or a value has the wrong type."""
     stated, source = row.pop("sha256"), row.get("source") or b""
     if stated != _compute_row_checksum(row):

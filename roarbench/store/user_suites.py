@@ -26,14 +26,14 @@ from roarbench.text import fit_on_one_line
 _SHOWN = 160  # characters shown of a file's beginning
 
 
-def keep_suite(database: Database, suite: SuiteSpec) -> None:
+def store_suite(database: Database, suite: SuiteSpec) -> None:
     """Store a suite from a file with the location of its data; an earlier copy is replaced."""
-    with database.write() as connection:
+    with database.begin_write() as connection:
         connection.execute(delete(suites).where(suites.c.id == suite.name_in_commands))
-        put_suites(connection, [suite])
+        insert_suites(connection, [suite])
 
 
-def put_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
+def insert_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
     """Store suites within a transaction; existing suites stay unchanged."""
     insert_new(connection, suites, [_make_row(suite) for suite in new])
 
@@ -50,7 +50,7 @@ def _make_row(suite: SuiteSpec) -> dict[str, str]:
 def read_suites(database: Database) -> list[SuiteSpec]:
     """Return the stored suites from files, oldest first, without those that this version cannot read."""
     stored_suites = []
-    with database.read() as connection:
+    with database.begin_read() as connection:
         if not inspect(connection).has_table(suites.name):
             return []
         rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
@@ -68,7 +68,7 @@ def _set_dataset_folder(suite: SuiteSpec, folder: str) -> SuiteSpec:
     return replace(suite, own=replace(suite.own, dataset=replace(suite.own.dataset, folder=folder)))
 
 
-def list_suites(database: Database) -> list[SuiteSpec]:
+def list_all_suites(database: Database) -> list[SuiteSpec]:
     """Return all versions of the named suites, then the stored suites from files."""
     return [*VERSIONS.values(), *read_suites(database)]
 

@@ -53,7 +53,7 @@ class Workspace:
                     )
         return path.read_text()
 
-    def keep_submission(self, entry: str, source: bytes) -> None:
+    def save_submission(self, entry: str, source: bytes) -> None:
         """Store a submission's file for all workers; raise StoreError if another file has its id."""
         path = self.submissions / f"{entry}.py"
         if path.exists():

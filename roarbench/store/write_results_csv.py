@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from roarbench.files import write_if_absent
+from roarbench.files import write_new_file
 from roarbench.identity import encode_canonically
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import read_run
@@ -32,13 +32,13 @@ def write_results_csv(store: ResultsStore, path: Path) -> int:
         with temporary.open("w", encoding="utf-8", newline="") as file:
             return write_csv(file, _list_csv_records(store))
 
-    return write_if_absent(path, write)
+    return write_new_file(path, write)
 
 
 def _list_csv_records(store: ResultsStore) -> Iterator[dict[str, Any]]:
     columns = [results.c[name] for name in (*_NAMES, "record")]
     wanted = select(*columns).order_by("key").execution_options(yield_per=_ROWS_AT_ONCE)
-    with store.database.read() as connection:
+    with store.database.begin_read() as connection:
         for rows in connection.execute(wanted).partitions():
             vouched = read_origins(store.database, [row.key for row in rows])
             yield from (_make_csv_record(row, vouched[row.key]) for row in rows)

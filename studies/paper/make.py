@@ -24,7 +24,7 @@ from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions, read_submissions
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_options import select_part
+from roarbench.plan.suite_options import apply_selection_options
 from roarbench.store.workspace import Workspace
 
 SUBMISSIONS = Path(__file__).parents[2] / "submissions"
@@ -75,7 +75,7 @@ def part(suite: SuiteSpec, step: Step, entries: Sequence[str] = ()) -> SuiteSpec
 
     Own-network gain is always in it, done or not: its levels belong to the identity of rankings, which then serve all.
     """
-    chosen = select_part(suite, list(step.estimators) or None, entries)
+    chosen = apply_selection_options(suite, list(step.estimators) or None, entries)
     asked = {PROTOCOLS[name] for name in (*step.protocols, "own-network")}
     blocks = [block for block in chosen.blocks if not step.protocols or block.protocol in asked]
     if step.levels:

@@ -19,7 +19,7 @@ from roarbench.plan.runs import CLEAN, Cell
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts, list_sections
 from roarbench.stats.probability_drop import compute_probability_drop
-from roarbench.store.quantus_scores import Score, put_scores
+from roarbench.store.quantus_scores import Score, store_scores
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
@@ -100,9 +100,9 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
     same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
     assert same == {name for name, _ in exact if not find_estimator(name).uses_shared_pass}
     assert collect_results(SUITE, store, data="da7a").quantus == {}
-    put_scores(store.database, [Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items()])
+    store_scores(store.database, [Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items()])
     elsewhere = list_score_specs(SUITE, "0ther")
-    put_scores(store.database, [Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
+    store_scores(store.database, [Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
     assert collect_results(SUITE, store, data="da7a").quantus == {"grad": VALUES}
 
 

@@ -50,7 +50,7 @@ def judged(suite=SUITE, accuracy=usual):
 def mean(suite_results, **asked):
     """Share of correct answers of all runs whose cell has these values, else those of ROAR by scalars."""
     asked = {"order": Order.MORF, "retrain": ScoredNetwork.IMAGES, "unit": Unit.SCALAR} | asked
-    return np.mean([row.answers for row in runs(suite_results, **asked).values()])
+    return np.mean([row.correctness for row in runs(suite_results, **asked).values()])
 
 
 def gap(suite_results, upper, lower, levels=LEVELS):

@@ -56,7 +56,7 @@ def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, lev
         if name == CLEAN:
             cell = Cell(*place, CLEAN, Order.MORF, protocol.retrain, "mean", Unit.SCALAR, 0.0)
         for seed, row in enumerate(bits):
-            np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].answers)
+            np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].correctness)
 
 
 def test_scores_know_which_reference_each_training_explains_and_are_none_of_what_the_suite_has_not(whole):

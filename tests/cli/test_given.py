@@ -17,7 +17,11 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.pretrained_weight_names import make_weights_title
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suite_options import add_submissions_and_estimators, read_estimators, select_part
+from roarbench.plan.suite_options import (
+    add_submissions_and_estimators,
+    apply_selection_options,
+    parse_estimators_option,
+)
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
 from roarbench.report.estimator_papers_and_settings import make_repeat_command as command_of
@@ -127,7 +131,7 @@ def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key()
     assert add_estimators(joined, [NAME, f"{NAME}~blurred"]) == joined  # as a store names them
     # ids are chosen by the name that rows have
     asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
-    assert read_estimators(add_submissions_and_estimators(suite, asked), asked) == [
+    assert parse_estimators_option(add_submissions_and_estimators(suite, asked), asked) == [
         "random",
         f"{NAME}~blurred",
         "grad",
@@ -141,7 +145,7 @@ def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key()
 )
 @pytest.mark.parametrize("asked", ["gb,var-grad", "sg-grad(noise=0.05)", "gradcam", "centre"])
 def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, protocols, asked):
-    part = select_part(find_suite(suite), [asked])
+    part = apply_selection_options(find_suite(suite), [asked])
     for name in asked.split(","):
         joined = [block.protocol.name for block in part.blocks if name in block.estimators]
         assert joined == protocols, "once each: a block without Random has only checks"
@@ -152,11 +156,11 @@ def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, p
 def test_what_is_no_row_of_a_suite_is_refused():
     """Edges are named by other blocks of quick; columns of a table have no neighbours; only planted images know."""
     quick = find_suite("quick@6")
-    assert select_part(quick, ["sobel-released"]).entered == frozenset()
+    assert apply_selection_options(quick, ["sobel-released"]).entered == frozenset()
     with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
-        select_part(find_suite("digits"), ["sobel"])
+        apply_selection_options(find_suite("digits"), ["sobel"])
     with pytest.raises(CallerError, match="suite 'quick' has no 'truth'; it has: random, "):
-        select_part(quick, ["truth"])
+        apply_selection_options(quick, ["truth"])
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import network_jobs, run_suite
 from roarbench.execution.rates import CORE, assume_rates
-from roarbench.plan.suite_options import read_estimators
+from roarbench.plan.suite_options import parse_estimators_option
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import make_store, results
@@ -260,7 +260,7 @@ def test_help_of_every_command_has_an_example_that_can_be_typed(call):
             assert words[:2] == ["roarbench", name] and example in " ".join(answer.out.split())
             context = command.make_context(name, words[2:])
             if suite := context.params.get("suite"):
-                read_estimators(find_suite(suite), context.params.get("estimators"))
+                parse_estimators_option(find_suite(suite), context.params.get("estimators"))
 
 
 RUN = "roarbench run --suite planted --store none --max-images 8"

@@ -25,7 +25,10 @@ pytestmark = pytest.mark.process
 
 def lessees(store):
     """The numbers of the processes that hold leases, dead or alive."""
-    with ResultsStore.open(find_default_url(store), read_only=True) as results, results.database.read() as connection:
+    with (
+        ResultsStore.open(find_default_url(store), read_only=True) as results,
+        results.database.begin_read() as connection,
+    ):
         return set(connection.scalars(select(leases.c.pid)))
 
 
@@ -92,7 +95,7 @@ def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_a
     files = [log, *(path for path in folder.rglob("*") if path.is_file())]
     assert any(path.suffix == ".jsonl" for path in files)
     assert [path for path in files if b"hush" in path.read_bytes()] == []
-    with ResultsStore.open(url, read_only=True) as store, store.database.read() as connection:
+    with ResultsStore.open(url, read_only=True) as store, store.database.begin_read() as connection:
         assert store.list_leases() == []
         assert store.failures.find_stopped(store.find_keys("")) == {}
         tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"

@@ -16,7 +16,7 @@ from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.datasets.sources import add_image_counts, open_source
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError
-from roarbench.plan.new_suite import write_suite, write_suite_text
+from roarbench.plan.new_suite import compose_suite_text, write_suite
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.toml_table import format_toml
 from tests.helpers.own_photos import TEXT, write_pictures
@@ -193,7 +193,7 @@ def test_hidden_labels_give_way_to_a_labelled_split_or_to_a_draw(tmp_path):
     assert (record.test_split, record.test_images) == ("validation", 2)
     assert "the split 'test' has no rows; 'validation' is used" in said
     write_set(tmp_path / "set", [-1] * 4, "test")
-    text = write_suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
+    text = compose_suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
     (tmp_path / "set.toml").write_text(text)
     with pytest.raises(
         CallerError, match="has the label -1, which usually means withheld labels; name a split with labels"

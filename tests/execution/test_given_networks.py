@@ -36,7 +36,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.store import user_suites
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.submissions_and_annotations import ReproductionOutcome
-from roarbench.store.user_suites import keep_suite, trust_network
+from roarbench.store.user_suites import store_suite, trust_network
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
@@ -116,7 +116,7 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
         results = collect_results(suite, store, None, work.images.fingerprint)
-        numbers = {given: seeds for (*_, given), seeds in store.list_versions(suite.dataset, suite.model).items()}
+        numbers = {given: seeds for (*_, given), seeds in store.list_data_versions(suite.dataset, suite.model).items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
     assert isinstance(work.explained[2].load_trained()[4], nn.Linear)
@@ -130,7 +130,7 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
             with torch.no_grad():
                 said = work.explained[scored].load_trained()(normalise(left, norm)).argmax(1).numpy()
                 asked = work.explained[explained].load_trained()(normalise(pixels, norm)).argmax(1).numpy()
-            np.testing.assert_array_equal(result.answers, said == asked)
+            np.testing.assert_array_equal(result.correctness, said == asked)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ PAIRS = [("none", 0.0, 100), ("grad", 0.3, 2), ("grad", 0.3, 201), ("random", 0.
 
 def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_that_they_need(path, ran):
     suite = drop_inapplicable_estimators(read_suite(path)).suite
-    keep_suite(ran.store.database, suite)
+    store_suite(ran.store.database, suite)
     trust_network(suite)
     rows = ran.run(suite)
     one, two, three = (each.weights for each in suite.networks)

@@ -122,7 +122,7 @@ def test_each_image_is_answered_with_its_own_map(done):
         if run.cell.retrain is ScoredNetwork.COMMON and run.cell.estimator in ROWS:
             expected = answers(work, run)
             np.testing.assert_array_equal(
-                store.read_results([run.key])[run.key].answers, expected, err_msg=str(run.cell)
+                store.read_results([run.key])[run.key].correctness, expected, err_msg=str(run.cell)
             )
 
 
@@ -140,15 +140,17 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
         ) == compute_weights_checksum(common.state_dict())
         tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
         blackened = replace(work, images=replace(work.images, mean=black))
-        for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):
+        for run in (
+            run for run in runs if (run.cell.fill, run.cell.ranking_estimator) == ("zero", find_estimator("grad"))
+        ):
             own = networks.load_scoring_network(work, run, rankings_of(work, run))
             assert compute_weights_checksum(own.state_dict()) == compute_weights_checksum(tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(network_jobs, "load_scoring_network", lambda *_, own=own: own)
                 patch.setattr(Normalisation, "of", lambda _: norm)
-                expected = tiny_suite.score(blackened, mean).answers
-            np.testing.assert_array_equal(store.read_results([run.key])[run.key].answers, expected)
+                expected = tiny_suite.score(blackened, mean).correctness
+            np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, expected)
 
 
 def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done, monkeypatch):
@@ -157,7 +159,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     rankings = rankings_of(work, run)
     model = trained(work, 0, (RankingMask(rankings.get_planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
     monkeypatch.setattr(networks, "load_scoring_network", lambda *_: model)
-    np.testing.assert_array_equal(store.read_results([run.key])[run.key].answers, answers(work, run))
+    np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, answers(work, run))
 
 
 def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):

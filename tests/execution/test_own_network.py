@@ -34,7 +34,7 @@ from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.run_result import pack_answers
+from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
 from tests.helpers.tables import printed
 from tests.helpers.tiny_suite import InlineEngine, make_runs, ranked_by, removed
@@ -124,7 +124,7 @@ def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done
     for point, result in results.results.items():
         if point.cell.estimator == CLEAN and point.cell.retrain is OWN_NETWORK.retrain:
             explained, scored = divmod(point.seed, SIBLINGS)
-            none = pack_answers(np.zeros(result.total, np.bool_))
+            none = pack_correctness(np.zeros(result.total, np.bool_))
             apart.results[point] = result if explained == scored else replace(result, correct=0, bits=none)
     why = f"The 3 networks predict the same class for none of the {tiny_suite.TEST} test images, so own-network gain "
     why += "cannot be computed; use networks with the same classes, or more images."

@@ -120,7 +120,7 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
     removed = find_removed_bits(rankings.get_planes(Split.TEST), cell.t, cell.order, rankings.layout)
     logits = predict(judge.load_trained(), remove_features(work.images, Split.TEST, removed, cell), judge.norm, 64)
     assert found.rankings == rankings.checksum
-    assert (found.answers == (logits.argmax(1).numpy() == work.images.test.labels)).all()
+    assert (found.correctness == (logits.argmax(1).numpy() == work.images.test.labels)).all()
     said = judge.store.load_predictions(Split.TEST).targets
     np.testing.assert_allclose(found.probabilities, logits.softmax(1).numpy()[np.arange(len(said)), said], rtol=1e-5)
 

@@ -99,7 +99,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
 
         def wait(self, timeout):
             if self.done == [runs[0].key] and not told:
-                with store.database.write() as connection:
+                with store.database.begin_write() as connection:
                     connection.execute(update(leases).values(owner=heir.id, number=7))
                 beating[0].beat()
                 return []
@@ -127,7 +127,7 @@ def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypat
             return [self._ended.pop(0)] if self._ended else []
 
     def beat():
-        with store.database.read() as connection:
+        with store.database.begin_read() as connection:
             return connection.execute(select(leases.c.beat)).scalar_one()
 
     events = run_missing(fresh[0], fresh[1][:2], store, Two())
@@ -212,7 +212,7 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
     for suite in (wide, narrow, wide) if retrained_first else (narrow, wide, narrow):
         with completed(tmp_path, suite) as (work, runs, _, store):
             results = store.read_results([run.key for run in runs])
-            Checksums(store.database, work.workspace).check(
+            Checksums(store.database, work.workspace).record_or_compare(
                 list(list_needed_artifacts(work, runs)), list(read_recorded_checksums(work, results.values()))
             )
             for row in rows:

@@ -177,7 +177,7 @@ def test_the_reference_and_every_count(fast, again):
         if run.cell.retrain is not ScoredNetwork.NONE:
             weights = again.trained(again.inputs(run, "train"), run.seed)
         answers = slow.correct_answers(weights, again.inputs(run, "test"), again.labels["test"])
-        assert scored.answers.tolist() == answers, run.cell
+        assert scored.correctness.tolist() == answers, run.cell
         assert (scored.probability is None) == (run.cell.retrain is not ScoredNetwork.NONE), run.cell
         if run.cell.retrain is ScoredNetwork.NONE:  # how sure the reference is of what it says of the whole image
             targets = slow.logits(weights, torch.from_numpy(again.normalised(again.pixels["test"]))).argmax(1)

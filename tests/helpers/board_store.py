@@ -15,7 +15,7 @@ from roarbench.plan.planned_runs import Point, build_run, expand_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
+from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
 from tests.helpers.store_rows import ORIGIN
 
 WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
@@ -42,7 +42,7 @@ def results(suite: SuiteSpec, images: int = 300, limit: int | None = None) -> di
         )
         answers = 0.7 * shared + 0.3 * own.random(images) < true + 0.01 * own.normal()
         chances = pack_probabilities((0.5 + 0.5 * shared) * true) if point.cell.retrain is ScoredNetwork.NONE else None
-        of = (int(answers.sum()), images, pack_answers(answers), 2.5, ORIGIN, chances)
+        of = (int(answers.sum()), images, pack_correctness(answers), 2.5, ORIGIN, chances)
         made[point] = RunResult(build_run(suite, point, data, limit), *of, created=WHEN)
     return made
 

@@ -15,7 +15,7 @@ from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.store.provenance import Provenance
-from roarbench.store.run_result import RunResult, pack_answers
+from roarbench.store.run_result import RunResult, pack_correctness
 
 DATA = PINNED["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000
@@ -58,7 +58,7 @@ def answers(point: Point, accuracy: float) -> np.ndarray:
 def result(suite: SuiteSpec, point: Point, bits: np.ndarray, smoothness: float | None = None) -> RunResult:
     run = build_run(suite, point, DATA, None)
     origin = Provenance("0", {}, {})
-    return RunResult(run, int(bits.sum()), IMAGES, pack_answers(bits), 1.0, origin, smoothness=smoothness)
+    return RunResult(run, int(bits.sum()), IMAGES, pack_correctness(bits), 1.0, origin, smoothness=smoothness)
 
 
 def held(suite: SuiteSpec = SUITE, accuracy: Accuracy = usual) -> SuiteResults:

@@ -11,7 +11,7 @@ from roarbench.plan.runs import Cell, Run
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
+from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
 from roarbench.store.transfer import ImportOutcome, export_results, import_results
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
@@ -25,7 +25,9 @@ def make_run(seed: int = 0, t: float = 0.9, estimator: str = "var-grad", dataset
 def make_result(run: Run, total: int = 1001) -> RunResult:
     answers = np.random.default_rng(run.seed).random(total) < 0.6
     chances = np.random.default_rng(run.seed).random(total, dtype=np.float32)
-    made = RunResult(run, int(answers.sum()), total, pack_answers(answers), 17.25, ORIGIN, pack_probabilities(chances))
+    made = RunResult(
+        run, int(answers.sum()), total, pack_correctness(answers), 17.25, ORIGIN, pack_probabilities(chances)
+    )
     return replace(made, rankings="7a4c", smoothness=1.0 / 3, weights="3e16", loss=0.1 + 0.2)
 
 

@@ -20,7 +20,7 @@ from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_reversed
-from roarbench.store.run_result import pack_answers
+from roarbench.store.run_result import pack_correctness
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
@@ -116,7 +116,7 @@ def test_what_is_missing_or_of_other_weights_has_no_place_and_says_why_and_at_ch
     gone = [row for row in record(replace(quick, results=rows)).rows if not row.place]
     said = "made from a different reference than the other rows; compute the row again in a new --store"
     assert [row.id for row in gone] == ["grad"] and reasons(gone) == {said}
-    guess = {"bits": pack_answers([n < 30 for n in range(300)]), "correct": 30}  # ten classes
+    guess = {"bits": pack_correctness([n < 30 for n in range(300)]), "correct": 30}  # ten classes
     rows = {p: replace(row, **guess) if p.cell.estimator == CLEAN else row for p, row in quick.results.items()}
     shown, gap = record(replace(quick, results=rows)), "at chance, tests the installation only"
     assert shown.headline == "" and gap.split(", ")[1] in shown.title
@@ -184,7 +184,7 @@ def test_a_pair_is_counted_as_by_loops(name):
     def answers(estimator, t):
         """Of all networks, one after the other."""
         made = results.results.items()
-        return [bit for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t) for bit in row.answers]
+        return [bit for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t) for bit in row.correctness]
 
     found = compare_rows(Evidence.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
     assert tuple(level.t for level in found.levels) == LEVELS and found.gain.low is not None
@@ -194,7 +194,7 @@ def test_a_pair_is_counted_as_by_loops(name):
             own = answers(estimator, level.t)
             second = f"{estimator}~{protocol.against}" if protocol.paired else "random"
             removed_first = protocol.order is Order.MORF
-            other = answers(second, level.t) if protocol.by_difference else [removed_first] * len(own)
+            other = answers(second, level.t) if protocol.has_gain_at_each_level else [removed_first] * len(own)
             taken = sum(before and not right for right, before in zip(own, other, strict=True))
             given = sum(right and not before for right, before in zip(own, other, strict=True))
             assert (count.gained, count.against) == ((taken, given) if removed_first else (given, taken))
@@ -207,7 +207,8 @@ def test_a_pair_under_own_network_gain_is_counted_as_by_loops(protocol):
     suite = replace(SUITE, references=3, blocks=(Block(protocol, ("random", "grad", "var-grad"), LEVELS, seeds=1),))
     results = held(suite)
     made = {
-        (at.cell.estimator, at.cell.t, *divmod(at.seed, SIBLINGS)): row.answers for at, row in results.results.items()
+        (at.cell.estimator, at.cell.t, *divmod(at.seed, SIBLINGS)): row.correctness
+        for at, row in results.results.items()
     }
     numbers = range(3)
     agreed = np.all([made[CLEAN, 0.0, i, j] for i in numbers for j in numbers], axis=0)

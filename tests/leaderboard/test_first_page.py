@@ -66,7 +66,7 @@ def age(path, seconds):
 
 def keep(shown, page=PAGE):
     with ResultsStore.open(shown.url, read_only=True) as store:
-        cache_page(shown, sign_files(shown.url), store.read_state(), page)
+        cache_page(shown, sign_files(shown.url), store.read_store_stamp(), page)
 
 
 def start(shown):

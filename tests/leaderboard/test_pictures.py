@@ -28,7 +28,7 @@ from roarbench.execution.device_inputs import make_packed_other_image_masks
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
-from roarbench.store.run_result import pack_answers
+from roarbench.store.run_result import pack_correctness
 from tests.helpers.board_store import results as made_results
 from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, ranked_by, rankings_of, removed
 
@@ -107,7 +107,7 @@ def answered(protocol, right):
     for point, row in found.results.items():
         if point.cell.estimator in right:
             bits = np.isin(np.arange(row.total), right[point.cell.estimator])
-            rows[point] = replace(row, bits=pack_answers(bits), correct=int(bits.sum()))
+            rows[point] = replace(row, bits=pack_correctness(bits), correct=int(bits.sum()))
     return replace(found, results=rows)
 
 
@@ -143,7 +143,7 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
     for point, row in found.results.items():
         own = point.seed // SIBLINGS == point.seed % SIBLINGS
         bits = np.isin(np.arange(row.total), [0, 1] if own else [1, 2])
-        rows[point] = replace(row, bits=pack_answers(bits), correct=2) if point.cell.estimator == "grad" else row
+        rows[point] = replace(row, bits=pack_correctness(bits), correct=2) if point.cell.estimator == "grad" else row
     found = replace(found, results=rows)
     assert find_pictured_protocol(found) is OWN_NETWORK
     assert count_correct_predictions_per_image(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == (

@@ -16,7 +16,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.report.table_formats import render as as_format
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
-from roarbench.store.submissions_and_annotations import keep_entry
+from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.submissions.file import check_source
 from tests.helpers import hostile
 from tests.helpers.board_store import make_store
@@ -132,7 +132,7 @@ def test_hostile_text_stays_text(tmp_path, monkeypatch):
     site, entry = tmp_path / "site", check_source(HOSTILE_FILE.encode())
     suite = add_estimators(hostile.install(monkeypatch.setitem), [entry.id])
     with ResultsStore.open(make_store(tmp_path, suite, images=60)) as store:
-        keep_entry(store.database, entry)
+        store_submission(store.database, entry)
         views = read_views(store, tmp_path)
         run = next(iter(views["hostile-v1"].results.results.values())).run
         store.failures.add_all([run], "<script>window.hurt=1</script>")

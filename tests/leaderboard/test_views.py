@@ -20,9 +20,9 @@ from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES
-from roarbench.store.image_set_sources import LOCAL, ImageNote, hash_source, note_images
+from roarbench.store.image_set_sources import LOCAL, ImageNote, hash_source, store_image_notes
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.submissions_and_annotations import ReproductionOutcome, note_reproduction
+from roarbench.store.submissions_and_annotations import ReproductionOutcome, store_reproduction
 from tests.helpers.board_store import make_store, results, views_of
 from tests.helpers.older_suites import OLDER
 
@@ -64,7 +64,7 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
         store.failures.add_all([failed.run], "the disk is full")
         assert [reason for state, reason in view.run_states.values() if state == "failed"] == ["the disk is full"]
         view = live.read_views()["quick-v1"]
-        note_reproduction(store.database, done.run.key, ReproductionOutcome.EQUAL, done.correct)
+        store_reproduction(store.database, done.run.key, ReproductionOutcome.EQUAL, done.correct)
         assert live.read_views()["quick-v1"] is not view
 
 
@@ -124,7 +124,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     other, weights = "07e4" * 8, "file@0a1b2c3d4e5f"
     made = results(QUICK, 40)
     with ResultsStore.open(find_default_url(tmp_path)) as store:
-        note_images(store.database, [ImageNote(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
+        store_image_notes(store.database, [ImageNote(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
         for suite, data in ((QUICK, own), (QUICK, other), (replace(QUICK, given=weights), own)):
             store.add_all(replace(row, run=build_run(suite, point, data, None)) for point, row in made.items())
         store.add_all(results(PLANTED, 20, limit=40).values())
@@ -222,5 +222,5 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     assert first_page_cache.read_cached_page(shown) is None
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
     with ResultsStore.open(shown.url) as store:
-        first_page_cache.cache_page(shown, "", store.read_state(), kept)
+        first_page_cache.cache_page(shown, "", store.read_store_stamp(), kept)
     assert first_page_cache.read_cached_page(shown) is None

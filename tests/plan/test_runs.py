@@ -20,7 +20,7 @@ from roarbench.plan.planned_runs import (
     select_part_of_suite,
 )
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
-from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_missing, read_run_record
+from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, read_run_record, select_missing_runs
 from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import find_suite, set_explained_weights
 from tests.helpers import tiny_suite
@@ -122,7 +122,7 @@ def test_select_drops_empty_blocks_and_sets_seeds_which_are_no_more_than_the_sui
     seeds = {block.protocol.name: block.seeds for block in select_part_of_suite(SMALL, seeds=4).blocks}
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
     todo = [replace(DEGRADED, seed=seed) for seed in range(4)]
-    assert find_missing(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
+    assert select_missing_runs(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
 
 
 QUICK = OLDER["quick@1"]

@@ -20,9 +20,9 @@ from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
 from roarbench.plan.runs import Cell, Run
-from roarbench.plan.suite_options import select_part
+from roarbench.plan.suite_options import apply_selection_options
 from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file, find_suite
-from roarbench.store.published_folder import check_folder
+from roarbench.store.published_folder import read_checked_folder
 from tests.helpers.older_suites import OLDER
 
 MINE = "mine@1a2b3c4d"
@@ -58,7 +58,7 @@ def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
         assert cell.t == 0 or 0 < count_removed(cell.t, d) < d  # something goes, and something stays
         estimator = cell.estimator_record  # twins of other images, which paired protocols ask for, among them
         assert estimator is None or estimator.id == cell.estimator
-        assert estimator is None or cell.ranked_by or estimator.form == "redrawn"
+        assert estimator is None or cell.ranking_estimator or estimator.form == "redrawn"
 
 
 def test_imagenet_networks_explains_five_published_resnets_without_training_and_without_noisy_ig():
@@ -116,18 +116,24 @@ def test_second_versions_retrain_with_moved_images_by_as_many_references_as_seed
 
 
 def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_protocol_and_fewer_seeds():
-    assert select_part(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
-    assert select_part(MATCHED, ["deviation"]).estimators == CONTROLS
-    assert select_part(MATCHED) == MATCHED
-    assert select_part(MATCHED, [], [MINE]).estimators == (*CONTROLS, MINE, f"{MINE}~untrained")
-    assert {*select_part(MATCHED, None, [MINE]).estimators} == {*MATCHED.estimators, MINE, f"{MINE}~untrained"}
-    added = set(select_part(PAPER, [], [MINE]).estimators) - set(select_part(PAPER, []).estimators)
+    assert apply_selection_options(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
+    assert apply_selection_options(MATCHED, ["deviation"]).estimators == CONTROLS
+    assert apply_selection_options(MATCHED) == MATCHED
+    assert apply_selection_options(MATCHED, [], [MINE]).estimators == (*CONTROLS, MINE, f"{MINE}~untrained")
+    assert {*apply_selection_options(MATCHED, None, [MINE]).estimators} == {
+        *MATCHED.estimators,
+        MINE,
+        f"{MINE}~untrained",
+    }
+    added = set(apply_selection_options(PAPER, [], [MINE]).estimators) - set(
+        apply_selection_options(PAPER, []).estimators
+    )
     assert added == {MINE, *(f"{MINE}~{twin}" for twin in ("blurred", "untrained", "other-target"))}
-    assert set(select_part(PAPER, ["grad"]).estimators) >= {"random", "random-blurred", "sobel", "grad"}
-    part = select_part(PAPER, None, (), 2, "roar")
+    assert set(apply_selection_options(PAPER, ["grad"]).estimators) >= {"random", "random-blurred", "sobel", "grad"}
+    part = apply_selection_options(PAPER, None, (), 2, "roar")
     assert {block.protocol.name for block in part.blocks} == {"roar"} and part.references == 2
     with pytest.raises(CallerError, match="--seeds is 0, .* is 1; .* use --seeds 1 or more"):
-        select_part(MATCHED, seeds=0)
+        apply_selection_options(MATCHED, seeds=0)
 
 
 IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
@@ -236,5 +242,5 @@ def test_a_copy_of_a_suites_file_is_a_users_suite_of_the_same_runs(suite, tmp_pa
 @pytest.mark.slow
 def test_every_published_row_is_a_run_of_its_suites_file():
     """The key of each row is that of a run of its version."""
-    found = check_folder(RESULTS)
+    found = read_checked_folder(RESULTS)
     assert len({file.suite for file in found}) == 9 and all(found.values())

@@ -17,7 +17,7 @@ from roarbench.report.status import count_status, find_run_states, format_progre
 from roarbench.report.suite_and_estimator_lists import list_suite_records
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.run_result import pack_answers
+from roarbench.store.run_result import pack_correctness
 from roarbench.store.transfer import export_results
 from roarbench.text import format_duration
 from tests.helpers.command_line import publish
@@ -107,9 +107,9 @@ def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_p
     for point, row in held(suite).results.items():
         if point.cell.estimator != "grad":
             stores["here"].append(replace(row, weights="a" * 64 if row.run.reference else ""))
-        bits = row.answers
+        bits = row.correctness
         bits[0] ^= point.cell.estimator == CLEAN
-        stores["there"].append(replace(row, bits=pack_answers(bits), correct=int(bits.sum())))
+        stores["there"].append(replace(row, bits=pack_correctness(bits), correct=int(bits.sum())))
     for name, rows in stores.items():
         with ResultsStore.open(find_default_url(tmp_path / name)) as store:
             store.add_all(rows)

@@ -21,8 +21,8 @@ from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.run_result import pack_answers
-from roarbench.store.submissions_and_annotations import keep_entry, note_findings
+from roarbench.store.run_result import pack_correctness
+from roarbench.store.submissions_and_annotations import store_findings, store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import ValidationFinding, check_source
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
@@ -89,8 +89,8 @@ def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from(whole):
     def flipped(retrain):
         point = next(at for at in whole.results if at.cell.retrain is retrain and at.cell.estimator == "grad")
         row = whole.results[point]
-        bits = row.answers ^ (np.arange(row.total) == 7)
-        return whole.results | {point: replace(row, bits=pack_answers(bits), correct=int(bits.sum()))}
+        bits = row.correctness ^ (np.arange(row.total) == 7)
+        return whole.results | {point: replace(row, bits=pack_correctness(bits), correct=int(bits.sum()))}
 
     before = hashes(whole.results)
     assert before == hashes(dict(reversed(whole.results.items()))) and before[0] != before[1]
@@ -140,9 +140,9 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
     ):
         made = held(suite).results
         here.add_all(replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items())
-        keep_entry(here.database, ENTRY)
-        note_findings(here.database, ENTRY.id, [ValidationFinding.CONSTANT])
-        note_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
+        store_submission(here.database, ENTRY)
+        store_findings(here.database, ENTRY.id, [ValidationFinding.CONSTANT])
+        store_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
         export_results(here, tmp_path / "told.parquet", {"var-grad": 0.5})
         import_results(there, tmp_path / "told.parquet")
         assert table_of(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}

@@ -27,30 +27,30 @@ def folders(store, tmp_path):
 
 
 def noted(store):
-    with store.database.read() as connection:
+    with store.database.begin_read() as connection:
         return {row.key: row.checksum for row in connection.execute(select(checksums))}
 
 
 def note_as_imported(store, runs):
     rows = [{"key": run.key, "file": "f", "created": datetime.now(UTC)} for run in runs]
-    store.database.change(lambda connection: connection.execute(insert(imports), rows))
+    store.database.run_write(lambda connection: connection.execute(insert(imports), rows))
 
 
 def test_what_the_first_folder_has_is_noted_and_another_one_is_refused(store, folders):
     first, second = folders
     lacking = RANKING._replace(checksum="")
     for each in folders:
-        each.check([RANKING])
-    first.note([lacking])  # a network file system may show it later
-    for way in (second.check, second.note):
+        each.record_or_compare([RANKING])
+    first.record_new_files([lacking])  # a network file system may show it later
+    for way in (second.record_or_compare, second.record_new_files):
         with pytest.raises(StoreError, match=r"two has a different ranking of grad .* than the one made in .*/one, "):
             way([REFERENCE, RANKING._replace(checksum=OTHER)])
-    first.check([lacking])  # it was lost there
+    first.record_or_compare([lacking])  # it was lost there
     if store.database.is_file:
-        second.check([lacking])
+        second.record_or_compare([lacking])
     else:  # several machines may share it
         with pytest.raises(StoreError, match=r"two lacks the ranking .* made in .*/one, on which "):
-            second.check([lacking])
+            second.record_or_compare([lacking])
     assert noted(store) == {RANKING.key: RANKING.checksum}
 
 
@@ -59,19 +59,19 @@ def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders,
     first, second = folders
     lacking = [made._replace(checksum="") for made in (REFERENCE, RANKING)]
     refused = pytest.raises(StoreError, match=r"belongs to the store .*/one, where the .* use that folder as --store")
-    first.check(lacking)
+    first.record_or_compare(lacking)
     for theirs in (lacking, [lacking[0], RANKING]):
         with refused:
-            second.check(theirs)
-    first.check(lacking)
-    first.note([REFERENCE])
+            second.record_or_compare(theirs)
+    first.record_or_compare(lacking)
+    first.record_new_files([REFERENCE])
     assert noted(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
     monkeypatch.setattr("roarbench.store.artifact_checksums.SILENCE", timedelta())
     store.claim_leases([LeaseRequest(("c" * 32,))], Owner.here(), 1)
     with refused:
-        second.check([RANKING])
-    store.database.change(lambda connection: connection.execute(delete(leases)))
-    second.check([RANKING])  # nobody is at work any more
+        second.record_or_compare([RANKING])
+    store.database.run_write(lambda connection: connection.execute(delete(leases)))
+    second.record_or_compare([RANKING])  # nobody is at work any more
 
 
 def test_what_was_lost_and_made_again_may_differ_until_a_result_of_this_store_rests_on_it(store, folders):
@@ -80,17 +80,17 @@ def test_what_was_lost_and_made_again_may_differ_until_a_result_of_this_store_re
     networks = [Artifact(common, "network", "4", common), Artifact("d" * 32, "tuned", "5", common, rankings="r")]
     made = [REFERENCE, RANKING, *networks]
     again = [each._replace(checksum=OTHER) for each in made]
-    here.note(made)
-    here.note(again)
+    here.record_new_files(made)
+    here.record_new_files(again)
     assert noted(store) == dict.fromkeys((each.key for each in made), OTHER)
     store.add_all([replace(make_result(RUNS[0]), rankings=OTHER)])
-    here.note(made[3:])
+    here.record_new_files(made[3:])
     store.add_all([replace(make_result(RUNS[1]), rankings="r")])
     for each in (*made[:3], again[3]):
         with pytest.raises(StoreError, match=f"a different {each.what[:8]}"):
-            here.note([each])
+            here.record_new_files([each])
     note_as_imported(store, RUNS)
-    here.note([*made[:3], again[3]])
+    here.record_new_files([*made[:3], again[3]])
     assert noted(store) == {each.key: each.checksum for each in (*made[:3], again[3])}
 
 
@@ -98,13 +98,13 @@ def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(s
     here, (run, other) = folders[0], RUNS
     store.add_all(map(make_result, RUNS))
     unlike = RecordedChecksum(other.key, "ranking", "2", "1")
-    here.check([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # one of them fits
-    here.check([RANKING], [unlike._replace(here="")])
+    here.record_or_compare([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # one of them fits
+    here.record_or_compare([RANKING], [unlike._replace(here="")])
     with pytest.raises(StoreError, match=f"has a different ranking than the one of the run {other.key}, on which "):
-        here.check([REFERENCE], [unlike])
+        here.record_or_compare([REFERENCE], [unlike])
     assert noted(store) == {RANKING.key: RANKING.checksum}
     note_as_imported(store, [other])
-    here.check([RANKING], [unlike])
+    here.record_or_compare([RANKING], [unlike])
 
 
 def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, monkeypatch):

@@ -18,9 +18,9 @@ from roarbench.identity import encode_canonically
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.store import schema, transfer
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.submissions_and_annotations import keep_entry
+from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.transfer import export_results, import_results
-from roarbench.store.user_suites import keep_suite, read_suites
+from roarbench.store.user_suites import read_suites, store_suite
 from roarbench.submissions.file import check_source
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import make_result, make_run
@@ -34,8 +34,8 @@ def made(tmp_path_factory):
     """What `export` wrote of three rows of a submission and a suite."""
     folder = tmp_path_factory.mktemp("made")
     with ResultsStore.open(find_default_url(folder)) as store:
-        keep_entry(store.database, ENTRY)
-        keep_suite(store.database, own := read_suite(write_suite(folder)))
+        store_submission(store.database, ENTRY)
+        store_suite(store.database, own := read_suite(write_suite(folder)))
         runs = [make_run(estimator=ENTRY.id, seed=seed) for seed in range(3)]
         runs = [replace(run, cell=replace(run.cell, dataset=own.dataset, model=own.model)) for run in runs]
         store.add_all(map(make_result, runs))
@@ -168,7 +168,7 @@ def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, s
             transfer.check_exports([file])
         assert str(alone.value) == said
         assert words in said and len(said) < 600 and said.isprintable()
-        with store.database.read() as connection:
+        with store.database.begin_read() as connection:
             tables = (schema.results, schema.imports, schema.entries, schema.suites, schema.images)
             assert [connection.scalar(select(func.count()).select_from(table)) for table in tables] == [0] * 5
 
@@ -177,6 +177,6 @@ def test_a_suite_that_is_stored_under_a_path_hides_no_other(second, tmp_path):
     """It may come from a store of an earlier version."""
     own = read_suite(write_suite(tmp_path))
     for each in (own, replace(own, name="../x")):
-        keep_suite(second.database, each)
+        store_suite(second.database, each)
     assert read_suites(second.database) == [own]
     assert export_results(second, tmp_path / "file.parquet") == 0

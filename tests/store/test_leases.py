@@ -42,7 +42,7 @@ def store(store_url, monkeypatch):
 def age(store, owner, age):
     """Pretend that an owner was last heard of so long ago."""
     older = update(leases).where(leases.c.owner == owner.id).values(beat=datetime.now(UTC) - age)
-    store.database.change(lambda connection: connection.execute(older))
+    store.database.run_write(lambda connection: connection.execute(older))
 
 
 def number_of(store, key, owner):
@@ -107,7 +107,7 @@ def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_som
     assert (list(answer.granted), answer.leased) == ([shard], {KEYS[0]})
     leased = [(lease.key, lease.what) for lease in store.list_leases() if lease.owner == two]
     assert leased == [(key, "c") for key in sorted(shard.keys)]
-    store.failures.stop(shard, "x" * 501, two)
+    store.failures.record_failed_step(shard, "x" * 501, two)
     assert {lease.owner for lease in store.list_leases()} == {one}
     assert store.claim_leases([shard], two, 1).stopped == dict.fromkeys(shard.keys, "x" * 499 + "…")
     assert store.failures.retry([], "other images") == set()
@@ -127,7 +127,7 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     assert (lease(store, KEYS[:1], owner), store.list_leases()) == (set(), [])
     monkeypatch.undo()
     (number,) = store.claim_leases([LeaseRequest(KEYS[:1])], owner, 1).granted.values()
-    with store.database.write() as connection:
+    with store.database.begin_write() as connection:
         row = leases_module._make_row(LeaseRequest(KEYS[:1]), ELSEWHERE, 7)
         assert not leases_module._take_over(connection, KEYS[0], number + 1, row)
         assert leases_module._take_over(connection, KEYS[0], number, row)
@@ -174,13 +174,13 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
 def test_nobody_is_silent_while_the_database_is_away(postgres_url):
     with ResultsStore.open(postgres_url) as store:
         lease(store, KEYS, ELSEWHERE)
-        with store.database.read() as connection:
+        with store.database.begin_read() as connection:
             statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
             start = connection.execute(statement).scalar_one().replace(tzinfo=UTC)
             row = connection.execute(select(leases.c.beat, *leases_module._select_clocks(connection)).limit(1)).one()
         assert row.up == start <= row.now
         older = update(leases).values(beat=start - timedelta(hours=1))
-        store.database.change(lambda connection: connection.execute(older))
+        store.database.run_write(lambda connection: connection.execute(older))
         assert lease(store, KEYS, Owner.here()) == (set(KEYS) if row.now - start > SILENCE else set())
 
 

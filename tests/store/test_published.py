@@ -13,10 +13,10 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
 from roarbench.report.row_pull_request import prepare_published_file, write_comment, write_published_file
-from roarbench.store.published_folder import INDEX, add_file_to_index, check_folder, fetch_files
+from roarbench.store.published_folder import INDEX, add_file_to_index, fetch_files, read_checked_folder
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
-from roarbench.store.submissions_and_annotations import Kind, put_annotations
+from roarbench.store.submissions_and_annotations import Kind, insert_annotations
 from roarbench.store.transfer import _compute_row_checksum, export_results, import_results, read_results
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def store(tmp_path_factory):
     with ResultsStore.open(find_default_url(tmp_path_factory.mktemp("store"))) as results:
         for rows in ROWS:
             import_results(results, rows)
-        results.database.change(lambda connection: connection.execute(imports.delete()))
+        results.database.run_write(lambda connection: connection.execute(imports.delete()))
         yield results
 
 
@@ -123,16 +123,16 @@ def test_tampering_is_refused_in_one_line(folder, tamper, said):
 
 
 def test_a_published_row_may_neither_go_nor_change(published, folder):
-    (found,) = check_folder(published, published).values()
+    (found,) = read_checked_folder(published, published).values()
     assert {result.run.cell.estimator for result in found} >= {"random", "sobel~matched", "none"}
     for tamper, said in (
         (rows(lambda lines: lines.pop()), "is missing now"),
         (row(seconds=1.5), "rows must not change"),
     ):
         tamper(folder)
-        check_folder(folder)
+        read_checked_folder(folder)
         with pytest.raises(StoreError, match=said):
-            check_folder(folder, published)
+            read_checked_folder(folder, published)
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_a_row_is_prepared_written_and_told(store, published, folder):
     assert prepared.path == "quick-matched/3/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
     write_published_file(store, folder, prepared, "A. Author")
-    (new,) = (found for file, found in check_folder(folder, published).items() if file.path == prepared.path)
+    (new,) = (found for file, found in read_checked_folder(folder, published).items() if file.path == prepared.path)
     assert {result.run.cell.estimator for result in new} == {
         f"ig(baseline=mean){twin}" for twin in ("", "~matched", "~untrained", "~untrained~matched")
     }
@@ -165,9 +165,9 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
         with pytest.raises(CallerError, match="publish what was run here"):
             prepare_published_file(store, *asked)
         found = store.read_results(store.find_keys("")).values()
-        with store.database.write() as connection:
+        with store.database.begin_write() as connection:
             connection.execute(imports.delete())
-            put_annotations(
+            insert_annotations(
                 connection, {f"{Kind.IMPORTED} {result.rankings}": True for result in found if result.rankings}
             )
         assert prepare_published_file(store, *asked).text.endswith(
@@ -200,7 +200,7 @@ def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_
     (folder / INDEX).unlink()
     add_file_to_index(folder, other, 396, "the project")
     with pytest.raises(StoreError, match="parquet: no suite 'benchmark-imagenet@00000000'"):
-        check_folder(folder)
+        read_checked_folder(folder)
 
 
 def test_the_projects_own_folder_passes(call):

@@ -108,12 +108,16 @@ def test_parts_are_known_however_images_were_divided_until_and_after_they_are_jo
     for start, stop in ((0, 7), (7, 16), (12, 30), (40, 50)):
         write(store, Split.TRAIN, start, stop)
     assert store.list_ranked_ranges(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
-    assert [store.has_part(SPEC, Split.TRAIN, *part) for part in ((3, 30), (3, 31), (29, 41))] == [True, False, False]
-    assert not store.has_part(SPEC, Split.TEST, 0, 16)
+    assert [store.has_ranked_range(SPEC, Split.TRAIN, *part) for part in ((3, 30), (3, 31), (29, 41))] == [
+        True,
+        False,
+        False,
+    ]
+    assert not store.has_ranked_range(SPEC, Split.TEST, 0, 16)
     assert not store.has(SPEC)
     write_all(store)
     store.seal(SPEC, COUNTS)
-    assert store.has(SPEC) and store.has_part(SPEC, Split.TRAIN, 0, 16)
+    assert store.has(SPEC) and store.has_ranked_range(SPEC, Split.TRAIN, 0, 16)
 
 
 def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_path):
@@ -219,7 +223,7 @@ def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed,
 def test_a_part_killed_while_it_is_written_does_not_exist(store, step):
     with pytest.raises(Killed), killed_at(step):
         write(store, Split.TRAIN, 0, 16)
-    assert not store.has_part(SPEC, Split.TRAIN, 0, 16)
+    assert not store.has_ranked_range(SPEC, Split.TRAIN, 0, 16)
 
 
 def test_lock_keeps_others_from_the_same_images(store):
@@ -305,7 +309,7 @@ def test_a_ranking_has_one_checksum_whichever_splits_and_levels_a_suite_asks_for
     checksum = finish(store, first)
     assert finish(store, second) == checksum
     assert store.list_checksums(first) == store.list_checksums(second) == {checksum}
-    assert {*store.find_finished(checksum)} == {store.get_folder(first), store.get_folder(second)}
+    assert {*store.find_folders(checksum)} == {store.get_folder(first), store.get_folder(second)}
     store.verify(second)
 
 

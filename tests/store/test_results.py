@@ -12,7 +12,7 @@ from roarbench.store import provenance as provenance_module
 from roarbench.store import schema
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.run_result import RunResult, pack_answers
+from roarbench.store.run_result import RunResult, pack_correctness
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 
@@ -23,7 +23,7 @@ def test_a_row_by_hand(tmp_path):
     result = RunResult(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
     with ResultsStore.open(find_default_url(tmp_path)) as store:
         store.add_all([result])
-        with store.database.read() as connection:
+        with store.database.begin_read() as connection:
             row = connection.exec_driver_sql("SELECT * FROM results").mappings().one()
     assert row == {
         "key": run.key,
@@ -40,8 +40,8 @@ def test_a_row_by_hand(tmp_path):
         "hardware": '{"cpu": "some", "cores": 2}',
         "created": "2026-01-02 03:04:05.000600",
     }
-    assert result.answers.tolist() == [True, False, True] + [False] * 6 + [True]
-    assert pack_answers(result.answers) == result.bits
+    assert result.correctness.tolist() == [True, False, True] + [False] * 6 + [True]
+    assert pack_correctness(result.correctness) == result.bits
 
 
 def test_an_outcome_that_contradicts_itself_is_refused():
@@ -58,17 +58,17 @@ def test_an_outcome_that_contradicts_itself_is_refused():
 
 def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone(store):
     first, second = (make_result(make_run(seed)) for seed in range(2))
-    states = [store.read_state()]
+    states = [store.read_store_stamp()]
     assert store.add_all([first])
-    states.append(store.read_state())
+    states.append(store.read_store_stamp())
     assert not store.add_all([first])
     assert not store.add_all([replace(make_result(first.run, total=9), seconds=99.0)])
     assert store.read_results(store.find_keys("")) == {first.run.key: first}
-    assert store.read_state() == states[-1]
+    assert store.read_store_stamp() == states[-1]
     store.failures.add_all([second.run], "no")
-    states.append(store.read_state())
+    states.append(store.read_store_stamp())
     store.add_all([second])
-    assert len({*states, store.read_state()}) == 4
+    assert len({*states, store.read_store_stamp()}) == 4
 
 
 def test_many_keys_at_once(store):
@@ -92,7 +92,7 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
         for seed, (column, value) in enumerate(damage.items()):
             run = make_run(seed)
             store.add_all([make_result(run)])
-            with store.database.write() as connection:
+            with store.database.begin_write() as connection:
                 connection.exec_driver_sql(f"UPDATE results SET {column} = ? WHERE key = ?", (value, run.key))
             with pytest.raises(StoreError) as caught:
                 store.read_results([run.key])
@@ -139,10 +139,10 @@ def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
 def test_what_is_not_known_is_not_said_and_what_somebody_else_says_is_no_markup():
     """Rows from before workers were asked say `cpu` whatever the device was."""
     old = Provenance("0", {"torch": "2"}, {"cpu": "EPYC", "cores": 2, "device": "cpu"})
-    assert old.known == {"torch": "2", "cpu": "EPYC", "cores": "2"}
+    assert old.known_values == {"torch": "2", "cpu": "EPYC", "cores": "2"}
     new = Provenance("0", {"torch": "2", "cuda": "12.8"}, {"cpu": "EPYC", "device": "H200", "precision": "bf16"})
-    assert new.computed_with == {"device": "H200", "precision": "bf16", "processor": "EPYC", "CUDA": "12.8"}
+    assert new.rounding_settings == {"device": "H200", "precision": "bf16", "processor": "EPYC", "CUDA": "12.8"}
     hostile = {"cpu": "[red]x[/red] <b>*[a](http://b)*\x1b\n" + "y" * 100, "precision": ["`", 1]}
-    said = Provenance("0", {}, hostile).computed_with
+    said = Provenance("0", {}, hostile).rounding_settings
     assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))
     assert len(said["processor"]) == 60

@@ -126,7 +126,7 @@ def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
         assert len(store.find_keys("")) == 1
         with pytest.raises(StoreError):
             store.add_all([make_result(make_run(1))])
-        with store.database.read() as connection:
+        with store.database.begin_read() as connection:
             size = connection.exec_driver_sql("PRAGMA page_size").scalar()
             page = connection.exec_driver_sql("SELECT rootpage FROM sqlite_master WHERE name = 'results'").scalar()
     assert filled.read_bytes() == before
@@ -154,11 +154,11 @@ def test_the_change_to_wal_waits_for_a_writer(filled):
 def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatch):
     monkeypatch.setattr(schema, "PATIENCE", 0.1)
     url = f"sqlite:///{filled}"
-    with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.write():
-        with pytest.raises(StoreError, match="another process has locked it"), two.database.write():
+    with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.begin_write():
+        with pytest.raises(StoreError, match="another process has locked it"), two.database.begin_write():
             pytest.fail("two write at once")
         with pytest.raises(StoreError, match="another process has locked it"):
-            two.database.change(lambda connection: pytest.fail("two change it at once"))
+            two.database.run_write(lambda connection: pytest.fail("two change it at once"))
         assert two.find_keys("")
 
 

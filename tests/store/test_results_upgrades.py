@@ -22,7 +22,7 @@ LATER = ("images", "forgotten", "watched", "suites", "leases", "tries", "stopped
 
 def tables_of(store):
     """Columns, key and indexes of each table."""
-    with store.database.read() as connection:
+    with store.database.begin_read() as connection:
         seen = inspect(connection)
         return {
             name: (
@@ -35,7 +35,7 @@ def tables_of(store):
 
 
 def run(store, *statements):
-    with store.database.write() as connection:
+    with store.database.begin_write() as connection:
         for statement in statements:
             connection.exec_driver_sql(statement)
 

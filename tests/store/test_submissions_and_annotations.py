@@ -21,23 +21,23 @@ from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions_and_annotations
-from roarbench.store.archived_rows import ArchivedCounts, archive_rows, list_estimator_keys, read_archived_rows
-from roarbench.store.image_set_sources import ImageNote, note_images, read_image_notes
+from roarbench.store.archived_rows import ArchivedCounts, archive_rows, list_keys_of_estimator, read_archived_rows
+from roarbench.store.image_set_sources import ImageNote, read_image_notes, store_image_notes
 from roarbench.store.leases import Owner
-from roarbench.store.run_result import RunResult, make_row, pack_answers
+from roarbench.store.run_result import RunResult, make_row, pack_correctness
 from roarbench.store.submissions_and_annotations import (
     Kind,
     Origin,
     ReproductionOutcome,
-    find_entries,
-    keep_entry,
-    note_findings,
-    note_reproduction,
     read_annotations,
     read_origins,
+    read_submissions_by_id,
+    store_findings,
+    store_reproduction,
+    store_submission,
 )
 from roarbench.store.transfer import export_results, import_results
-from roarbench.store.user_suites import keep_suite, read_suites
+from roarbench.store.user_suites import read_suites, store_suite
 from roarbench.store.write_results_csv import write_results_csv
 from roarbench.submissions.file import check_source
 from tests.helpers.own_photos import write_suite
@@ -54,12 +54,12 @@ def rows(*names):
 
 def test_a_file_is_kept_once_and_for_ever(store):
     for each in (ENTRY, OTHER, ENTRY):
-        keep_entry(store.database, each)
+        store_submission(store.database, each)
     twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
     with pytest.raises(StoreError, match=f"a different file is stored as {ENTRY.id}"):
-        keep_entry(store.database, twin)
-    assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
-    assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
+        store_submission(store.database, twin)
+    assert read_submissions_by_id(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
+    assert read_submissions_by_id(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
     names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
     assert submissions_and_annotations.read_submissions(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
 
@@ -76,9 +76,9 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
     keys = [row.run.key for row in (own, trusted, foreign)]
     found = read_origins(store.database, keys)
     assert [found[key] for key in keys] == [Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED]
-    note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
+    store_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
     for outcome in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.WITHIN, ReproductionOutcome.DIFFERENT):
-        note_reproduction(store.database, foreign.run.key, outcome, 3)
+        store_reproduction(store.database, foreign.run.key, outcome, 3)
         vouched = Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED
         assert read_origins(store.database, keys) == found | {foreign.run.key: vouched}
     archive_rows(store.database, [foreign.run.key], "not ours")
@@ -96,14 +96,14 @@ def test_results_arrive_as_they_left(store, second, tmp_path):
     bare = replace(make_result(make_run(seed=5)), probability=None, smoothness=None, loss=None)
     kept[bare.run.key] = bare
     photos = ImageNote("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
-    keep_entry(store.database, ENTRY)
-    note_images(store.database, [photos, ImageNote("07e4", "planted", None, "generated")])
+    store_submission(store.database, ENTRY)
+    store_image_notes(store.database, [photos, ImageNote("07e4", "planted", None, "generated")])
     store.add_all(kept.values())
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
     assert import_results(second, path) == (set(kept), set(), [])
     assert second.read_results(kept) == kept
-    assert find_entries(second.database) == {ENTRY.id: ENTRY}
+    assert read_submissions_by_id(second.database) == {ENTRY.id: ENTRY}
     assert b"/home/me" not in path.read_bytes()
     assert read_image_notes(second.database) == [replace(photos, folder="photos", files="")]
     assert import_results(second, path) == (set(), set(kept), [])
@@ -115,14 +115,14 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     """Notes on masks once made four fifths of a published file, most of them on rows of other files."""
     noted, other = replace(make_result(make_run(estimator=ENTRY.id)), rankings="1"), make_result(make_run(seed=1))
     mask, unneeded = (b64encode(os.urandom(90_000)).decode() for _ in range(2))
-    keep_entry(store.database, ENTRY)
-    note_findings(store.database, ENTRY.id, ["ignores the class"])
-    note_findings(store.database, OTHER.id, ["ignores the class"])
+    store_submission(store.database, ENTRY)
+    store_findings(store.database, ENTRY.id, ["ignores the class"])
+    store_findings(store.database, OTHER.id, ["ignores the class"])
     annotations = {f"{Kind.MASKS} {noted.run.key}": mask, f"{Kind.MASKS} {other.run.key}": unneeded}
     store.add_all([noted, other], annotations=annotations | {f"{Kind.KEPT} 1": 0.25, f"{Kind.KEPT} 2": 0.5})
     photos = ImageNote(noted.run.data, "planted", None, "local", "photos")
-    note_images(store.database, [photos, replace(photos, data="07e4")])
-    keep_suite(store.database, own := read_suite(write_suite(tmp_path)))
+    store_image_notes(store.database, [photos, replace(photos, data="07e4")])
+    store_suite(store.database, own := read_suite(write_suite(tmp_path)))
     path = tmp_path / "file.parquet"
     assert export_results(store, path, {"7a4c": 0.75}, keys={noted.run.key}) == 1
     assert len(mask) < path.stat().st_size < 1.5 * len(mask)
@@ -150,13 +150,13 @@ def test_notes_on_the_masks_of_very_many_images_arrive(store, second, tmp_path):
 
 def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, tmp_path):
     same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
-    other = replace(changed, bits=pack_answers(changed.answers[::-1]))  # as many correct
+    other = replace(changed, bits=pack_correctness(changed.correctness[::-1]))  # as many correct
     store.add_all([same, other, fresh])
     second.add_all([same, changed])
     new, known, (conflict,) = moved(store, second, tmp_path)
     assert (new, known) == ({fresh.run.key}, {same.run.key})
     assert (conflict.stored, conflict.imported) == (changed, other)
-    assert conflict.differing_images == (changed.answers != other.answers).sum() > 0
+    assert conflict.differing_images == (changed.correctness != other.correctness).sum() > 0
     assert second.read_results([changed.run.key]) == {changed.run.key: changed}
 
 
@@ -173,10 +173,10 @@ def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp
 
 def test_what_differs_is_told():
     stored = make_result(make_run())
-    answers = np.where(np.arange(stored.total) == stored.answers.argmax(), False, stored.answers)
+    answers = np.where(np.arange(stored.total) == stored.correctness.argmax(), False, stored.correctness)
     there = {"cpu": "other", "device": "some card", "precision": "bf16"}
     origin = replace(ORIGIN, versions={**ORIGIN.versions, "torch": "9"}, hardware=there)
-    again = replace(stored, bits=pack_answers(answers), correct=stored.correct - 1, provenance=origin)
+    again = replace(stored, bits=pack_correctness(answers), correct=stored.correct - 1, provenance=origin)
     near, far = (Reproduction(stored, again, margin=share / stored.total) for share in (1, 0.5))
     assert near.version_and_hardware_differences == [
         "torch was 2.13.0, is now 9",
@@ -208,7 +208,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     lease(store, [failed.key], owner)
     store.failures.add_all([failed], "died")
     store.failures.add_all([make_run(seed=1, estimator=TRUSTED)], "died, too")
-    keys = list_estimator_keys(store.database, ENTRY.id)
+    keys = list_keys_of_estimator(store.database, ENTRY.id)
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are in progress"):
         archive_rows(store.database, keys, "in haste")
@@ -221,7 +221,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert archive_rows(store.database, keys, "wrong\nlayer") == ArchivedCounts(2, 1)
     assert store.find_done_keys([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.read_history(keys) == {}
-    assert submissions_and_annotations.find_entered_ids(store.database, "planted", "resnet8") == [
+    assert submissions_and_annotations.find_added_estimators(store.database, "planted", "resnet8") == [
         "grad",
         TRUSTED,
     ]  # any suite takes both

@@ -22,7 +22,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.store.submissions_and_annotations import keep_entry
+from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import SubmissionPace
 from roarbench.submissions.file import Refusal, check_source
@@ -62,7 +62,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     suite = add_estimators(two, [entry.id for entry in entries])
     work = make_work(tmp_path, suite)
     for entry in entries:
-        work.workspace.keep_submission(entry.id, entry.source)
+        work.workspace.save_submission(entry.id, entry.source)
     runs = make_runs(work, suite)
     failures = do(work, runs, store)
     good, late, kills = (entry.id for entry in entries)
@@ -103,7 +103,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     paths, asked = [tmp_path / "good.py", tmp_path / "late.py"], []
     for path, source in zip(paths, (GOOD, LATE), strict=True):
         path.write_bytes(source)
-    keep_entry(store.database, check_source(GOOD))
+    store_submission(store.database, check_source(GOOD))
     paces = iter((SubmissionPace(0.1, 2.0), SubmissionPace(0.3, 1.0)))
 
     def validated(entry, suite, begin):
@@ -143,7 +143,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
     entry, calls = check_source(PER_PIXEL), []
     suite = add_estimators(replace(SMALL, blocks=blocks), [entry.id])
     work, explain = make_work(tmp_path, suite), importance.run_submission
-    work.workspace.keep_submission(entry.id, entry.source)
+    work.workspace.save_submission(entry.id, entry.source)
     monkeypatch.setattr(importance, "run_submission", lambda *task, **how: calls.append(task) or explain(*task, **how))
     assert do(work, make_runs(work, suite), store) == {}
     assert len(calls) == 2  # one of each split
@@ -162,7 +162,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
 
 def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatch):
     work, entry = make_work(tmp_path), check_source(GOOD)
-    work.workspace.keep_submission(entry.id, GOOD)
+    work.workspace.save_submission(entry.id, GOOD)
     network_jobs.train_reference(work.explained[0])
     asked, parts = {}, {}
 
