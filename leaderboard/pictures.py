@@ -187,7 +187,7 @@ class PictureMaker:
 
     def make_masks(self, rankings: Rankings, kind: str) -> Masks:
         """Return the `own` mask, that of the `other` image, or the `matched` one, bool (n, d)."""
-        planes, layout = rankings.get_planes(Split.TEST), rankings.layout
+        planes, layout = rankings.splits[Split.TEST], rankings.layout
         whose = self.others if kind == "other" else self.numbers
         own = _find_removed(planes[whose], self.level, self.protocol.order, layout)
         if kind != "matched":
@@ -202,7 +202,7 @@ class PictureMaker:
 
     def _draw_heat_maps(self, rankings: Rankings) -> Bytes:
         """Return heat maps, uint8 (n, h, w, 3): colours show the fraction of levels at which each pixel is removed."""
-        planes, layout = rankings.get_planes(Split.TEST)[self.numbers], rankings.layout
+        planes, layout = rankings.splits[Split.TEST][self.numbers], rankings.layout
         gone = [_expand_to_image(_find_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)
         places = np.linspace(0, 1, len(_ANCHORS))

@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache, lru_cache
 from types import UnionType
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 _LONGEST, _MOST, _ITEMS = 1000, 2**31 - 1, 1000  # characters of a text; PostgreSQL's largest integer; items in a list
 _CODE = 2**20  # bytes of a Python file
@@ -70,32 +70,20 @@ def check_field_values(item: Any) -> None:
     Raises:
         ValueError: A value does not fit; the message has the field, the value seen and the value expected.
     """
-    for name, wanted in _list_field_types(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
-        _check_value(name, getattr(item, name), wanted)
-
-
-class _Type(NamedTuple):
-    """The type of a field, taken apart once: equal types, such as `int | str` and `str | int`, may differ in order."""
-
-    kind: Any
-    origin: Any  # such as dict; None for a type without parts
-    parts: tuple[Any, ...]  # of the same class
-
-    @classmethod
-    def read(cls, kind: Any) -> "_Type":
-        return cls(kind, get_origin(kind), tuple(map(cls.read, get_args(kind))))
+    for name, kind in _list_field_types(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
+        _check_value(name, getattr(item, name), kind)
 
 
 @cache
-def _list_field_types(record: Any) -> dict[str, _Type]:
+def _list_field_types(record: Any) -> dict[str, Any]:
     hints = get_type_hints(record)
-    return {field.name: _Type.read(hints[field.name]) for field in fields(record)}
+    return {field.name: hints[field.name] for field in fields(record)}
 
 
-def _check_value(name: str, value: Any, wanted: _Type) -> None:
-    kind, origin, parts = wanted
+def _check_value(name: str, value: Any, kind: Any) -> None:
+    origin, parts = get_origin(kind), get_args(kind)
     if isinstance(kind, UnionType):
-        _check_value(name, value, next((part for part in parts if type(value) is part.kind), parts[0]))
+        _check_value(name, value, next((part for part in parts if type(value) is part), parts[0]))
     elif origin in (tuple, dict, frozenset):
         if not isinstance(value, origin) or len(value) > _ITEMS:
             raise _make_value_error(name, value, f"a {origin.__name__} of at most {_ITEMS} items")
@@ -109,7 +97,6 @@ def _check_value(name: str, value: Any, wanted: _Type) -> None:
 
 
 def _describe_expected_unless_valid(name: str, value: Any, kind: Any) -> str:
-    """Describe the values that a field can have; empty if `value` is one of them."""
     if kind is int:
         fits, expected = type(value) is int and 0 <= value <= _MOST, f"a whole number from 0 to {_MOST:,}"
     elif kind is float:

@@ -49,7 +49,7 @@ def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
 
 def make_degraded_inputs(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
     """Return images without the features that a cell removes."""
-    layout, planes = rankings.layout, rankings.get_planes(split)
+    layout, planes = rankings.layout, rankings.splits[split]
     if cell.fill == "mean" and not can_fit_in_memory(images, layout.bytes_per_plane):
         return _stream_images(images, split, _extract_masks(rankings, split, cell), cell.unit)
     return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
@@ -65,7 +65,7 @@ def _extract_masks(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.u
     Every epoch reads this file, which has 24 GB for ImageNet; the bit-planes of five levels have 72 GB. The file is
     deleted with the memory map.
     """
-    planes, layout = rankings.get_planes(split), rankings.layout
+    planes, layout = rankings.splits[split], rankings.layout
     with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
         for start in range(0, len(planes), _AT_ONCE):
             find_removed_bits(planes[start : start + _AT_ONCE], cell.t, cell.order, layout).tofile(file)
@@ -95,7 +95,7 @@ def check_fill_fits(fill: str, size: int) -> None:
 
 def load_masks(images: ImageData, rankings: Rankings, split: Split, cell: Cell) -> Tensor:
     """Return the packed masks of a split, uint8 (n, width), on the GPU if they fit there, otherwise on the CPU."""
-    bits = torch.from_numpy(find_removed_bits(rankings.get_planes(split), cell.t, cell.order, rankings.layout))
+    bits = torch.from_numpy(find_removed_bits(rankings.splits[split], cell.t, cell.order, rankings.layout))
     return bits.to(choose_device()) if can_fit_in_memory(images, rankings.layout.bytes_per_plane) else bits
 
 
@@ -152,7 +152,7 @@ def make_packed_other_image_masks(
     `other_images` are the numbers of the images whose maps the images get, int64 (n,).
     """
     d, made = rankings.layout.features, np.empty_like(removed)
-    planes = rankings.get_planes(Split.TEST)
+    planes = rankings.splits[Split.TEST]
     for start in range(0, len(removed), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(removed)))
         own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)

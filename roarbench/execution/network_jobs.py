@@ -198,7 +198,7 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
         pixels, mean = load_pixels(images, split), get_device_mean(images)
         return stream_if_too_large(RedrawnImages(pixels, cell.t, mean, cell.unit, generator), images, split)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
-        cut = RankingMask(rankings.get_planes(split), rankings.layout, cell.t, cell.order)
+        cut = RankingMask(rankings.splits[split], rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
         return RemovedMaps(rankings.layout.shape, load_masks(images, rankings, split, cell), cell.unit)
@@ -221,7 +221,7 @@ def find_removal_rankings(images: ImageData, run: Run, rankings: Rankings) -> Ra
     # a shared network is already trained and tests are cheap, so each seed has its own pairing
     shared = run.cell.retrain is ScoredNetwork.COMMON
     seed, read = (run.seed, (Split.TEST,)) if shared else (SEED, tuple(rankings.splits))
-    given = {split: rankings.get_planes(split)[_pair_images(images, split, seed)] for split in read}
+    given = {split: rankings.splits[split][_pair_images(images, split, seed)] for split in read}
     return replace(rankings, splits=given)
 
 
@@ -235,7 +235,7 @@ def find_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> N
     """Return the packed masks of the test images, uint8 (n, width); None without rankings."""
     if rankings is None:
         return None
-    planes, cell, layout = rankings.get_planes(Split.TEST), run.cell, rankings.layout
+    planes, cell, layout = rankings.splits[Split.TEST], run.cell, rankings.layout
     removed = find_removed_bits(planes, cell.t, cell.order, layout)
     if _find_twin_kind(run) != MATCHED_IMAGE:
         return removed

@@ -185,7 +185,7 @@ def _read_checked(work: JobContext, folder: Path, specs: Sequence[RankingSpec]) 
                 f"{rankings.folder} has rankings of a different network than the one that is stored with them"
             )
         for split in spec.splits:
-            _check_count(rankings.folder, len(rankings.get_planes(split)), work, split)
+            _check_count(rankings.folder, len(rankings.splits[split]), work, split)
     return checked
 
 

@@ -87,7 +87,7 @@ def load_scoring_network(work: JobContext, run: Run, rankings: Rankings | None) 
 
 def _list_masks_of_row(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[RankingMask]:
     """Return a row's masks on a split at the paper's levels and at 0, which are used equally often."""
-    return [RankingMask(rankings.get_planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
+    return [RankingMask(rankings.splits[masks], rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
 def _load_stored_network(work: JobContext, key: str) -> nn.Module:

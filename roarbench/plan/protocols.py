@@ -36,15 +36,9 @@ class Protocol:
     dot: str  # meaning of a dot on the web page, in sentences; `*` encloses stressed words
     gain: str = "gain over Random"  # name of the gain in a sentence; empty without a gain
     meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # meaning of the gain, in sentences
-    zero: str = "Random"  # a ranking whose gain is 0, in a sentence
     zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; another gain is a reason to doubt the table
     limits: str  # known failures
     use: str  # purpose
-
-    @property
-    def about(self) -> str:
-        """Return the title and method as a sentence without a full stop."""
-        return f"{self.title}: {self.method}"
 
     @property
     def trains(self) -> bool:
@@ -134,7 +128,6 @@ DIFFROAR = Protocol(
     meaning="Gain: accuracy under KAR (the columns of accuracy) minus accuracy under ROAR. KAR removes the least "
     "important features, ROAR as many of the most important ones, and both retrain a network. The gain is 0 for "
     "Random, and for any ranking whose two ends are worth the same.",
-    zero="a ranking whose two ends are worth the same, such as Random's",
     limits="As `roar` and `kar`: masks may reveal the class",
     use="If there are no controls; to compare with Shah et al. 2021",
 )
@@ -152,7 +145,6 @@ MASK_ONLY = Protocol(
     "nothing of the image. There is no gain and no rank; a lower accuracy means that masks reveal the class less.",
     gain="",
     meaning="",
-    zero="",
     limits="There is no gain; a network that also sees the image may ignore the mask",
     use="To check a verdict of `roar` or `kar`",
 )
@@ -201,7 +193,6 @@ OWN_NETWORK = Protocol(
     gain="own-network gain",
     meaning="Gain: predictions that change with the own map, minus with another network's. Both numbers are in percent "
     "of the predictions; a map that is the same for all networks has a gain of 0.",
-    zero="a map that does not depend on the network, such as Random's",
     limits="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms only one "
     "network has a high gain; damaged images are unlike the training images",
     use="To test whether a map explains its network",
@@ -262,7 +253,6 @@ MATCHED = Protocol(
     "network. The matched mask follows the row's map of another image and changes the image as much: it removes as "
     "many features of each stratum of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| "
     f"alone, should have gain 0; but {_ROUGHER}.",
-    zero="a map that ignores the image, such as Random's",
     zeros=("random", "random-blurred", "centre", "deviation"),
     limits="The true map has gain 0 if important features are in the same place in every image, or if importance is a "
     "function of |x - fill|; smooth maps that ignore the image have about one point",

@@ -243,7 +243,6 @@ def list_applicable_controls(record: DatasetRecord) -> tuple[str, ...]:
 
 
 def _explain_inapplicable(estimator: Estimator, record: DatasetRecord) -> str:
-    """Explain why an estimator does not apply to a data set; empty if it applies."""
     if record.tabular and estimator.uses_neighbours:
         return NO_NEIGHBOURS
     if record.test_only and estimator.uses_prediction:

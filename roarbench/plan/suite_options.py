@@ -76,7 +76,6 @@ def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
 
 
 def _explain_impossible_cells(block: Block, suite: SuiteSpec) -> str:
-    """Explain why the cells of a block are impossible; empty if they are possible."""
     tabular = suite.dataset_record.tabular
     if tabular and block.unit is not Unit.SCALAR:
         return f"unit is '{block.unit}', but a table has no pixels; use {Unit.SCALAR}"

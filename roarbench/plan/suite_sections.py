@@ -101,7 +101,6 @@ def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
 
 
 def _find_usable_id(name: str, dataset: DatasetRecord) -> str:
-    """Return the id of an estimator that applies to these images."""
     estimator = find_estimator(name)
     if estimator.submitted:
         raise CallerError(f"estimators has the submission '{name}'; leave it out, and use run --submission FILE")
@@ -168,7 +167,6 @@ def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
 
 
 def _find_network_and_source(name: str, base: Path, subject: str) -> tuple[str, str]:
-    """Return the name of a network, and the source of its file; empty for a built-in one."""
     if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
         return name, ""
     if match := _FILE.fullmatch(name):
@@ -248,7 +246,6 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
 
 
 def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
-    """Read a recipe: a built-in recipe with the settings of the section."""
     with section.add_location_to_errors():
         like = find_recipe(section.read_text("like", default.title if default else None))
         table = RECIPES[like.title.partition("(")[0]]
@@ -257,7 +254,6 @@ def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Reci
 
 
 def _refuse_pixel_settings(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:
-    """Refuse settings that tables cannot have: the pixel unit, fills from neighbours, and augmentation."""
     for block in blocks:
         if block.unit is not Unit.SCALAR:
             raise top.make_error(f"units has '{block.unit}', but a table has no pixels; write units = [\"scalar\"]")
@@ -273,7 +269,6 @@ def _refuse_pixel_settings(top: TomlTable, blocks: tuple[Block, ...], recipes: t
 
 
 def _refuse_unsuitable_references(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
-    """Refuse references that no seed uses, and too few or too many references for comparisons."""
     sibling_protocols = [block.protocol.name for block in blocks if block.protocol.scores_siblings]
     if sibling_protocols and not FEWEST_NETWORKS <= references <= SIBLINGS:
         setting = f"networks lists {references}" if "networks" in top else f"references is {references}"
@@ -286,7 +281,6 @@ def _refuse_unsuitable_references(top: TomlTable, blocks: tuple[Block, ...], ref
 
 
 def _refuse_training_protocols(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
-    """Refuse protocols that train networks if the networks have given weights, or there are no training images."""
     trains = next((block.protocol.name for block in blocks if block.protocol.trains), "")
     if trains and "networks" in top:
         seen = f"networks lists given weights, but {trains} trains networks"

@@ -138,7 +138,6 @@ class TomlTable:
         return CallerError(f"{self._where}: {seen}", hint)
 
     def _refuse_misspelled_key(self, key: str, kind: type) -> None:
-        """Refuse an unread key that is probably a misspelling of this missing one."""
         unread = [
             name for name, value in self._values.items() if name not in self._read_keys and isinstance(value, kind)
         ]

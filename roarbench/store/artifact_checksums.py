@@ -95,7 +95,6 @@ class Checksums:
             self.database.run_write(work)
 
     def _refuse_different_checksum(self, row: Any, here: Artifact, own_folder: bool) -> None:
-        """Raise StoreError if the checksums of the folder and the database differ."""
         if not row.checksum:
             raise StoreError(
                 f"{self.database.where} belongs to the store {row.place}, where the {row.what} is being made; "
@@ -125,7 +124,6 @@ class Checksums:
 
 
 def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:
-    """Return whether a folder may replace the recorded checksum with its own."""
     # another folder is making the artifact; its command may not have a lease yet, or may have ended
     if not row.checksum:
         return own or not (row.now - row.created < SILENCE or read_leases(connection))

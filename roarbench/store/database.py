@@ -87,7 +87,6 @@ class Database:
 
     @contextmanager
     def _open_transaction(self, engine: Engine) -> Iterator[Connection]:
-        """Open a transaction as soon as the server is reachable."""
         with convert_database_errors(self.where), ExitStack() as stack:
             yield self._retry_while_unreachable(lambda: stack.enter_context(engine.begin()))
 
@@ -96,7 +95,6 @@ class Database:
             return work(connection)
 
     def _retry_while_unreachable(self, call: Callable[[], T]) -> T:
-        """Call a function, and repeat the call while the server is unreachable."""
         begun, told = time.monotonic(), False
         while True:
             try:

@@ -181,7 +181,6 @@ def find_suite_of_files(name: str, files: Iterable[Path]) -> SuiteSpec:
 
 
 def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
-    """Explain why a row does not belong to a suite; empty if it does."""
     run, origin = result.run, result.provenance
     texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
     if odd := next((text for text in texts if text.startswith(FORMULA)), ""):

@@ -70,7 +70,7 @@ class Rankings:
 
     folder: Path
     layout: Layout
-    splits: Mapping[Split, NDArray[np.uint8]]  # ranked splits; read-only views of the files
+    splits: Mapping[Split, NDArray[np.uint8]]  # bit-planes by split, uint8 (n, planes, width), read-only
     files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings by file, from the manifest
     seconds: float  # processor time of the maps, all workers together
     weights: str  # checksum of the explained network's weights; empty for controls, or if not recorded
@@ -78,10 +78,6 @@ class Rankings:
     # share of all noisy copies with the image's own predicted class, in [0, 1]; None for maps without noisy copies, or
     # if not recorded
     prediction_stability: float | None = None
-
-    def get_planes(self, split: Split) -> NDArray[np.uint8]:
-        """Return the bit-planes of one split, uint8 (n, planes, width)."""
-        return self.splits[split]
 
 
 @dataclass(frozen=True)
@@ -266,7 +262,6 @@ class RankingsStore:
         return ""
 
     def _list_folders_down_to_parts(self, spec: RankingSpec) -> tuple[Path, ...]:
-        """Return the folders that lead to the parts of a ranking, from the root."""
         folder = self.get_folder(spec)
         return (*reversed(folder.parents[:3]), folder, folder / "parts")
 
@@ -304,7 +299,6 @@ class RankingsStore:
 
 
 def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:
-    """Map the bit-planes of one split, uint8 (n, planes, width), without a copy."""
     size = path.stat().st_size if path.exists() else 0
     if size != file["bytes"]:
         raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {suggest_remedy(path.parent)}")

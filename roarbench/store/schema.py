@@ -373,7 +373,6 @@ def _read_version(connection: Connection, where: str) -> str:
 
 
 def _upgrade_schema(connection: Connection, version: str) -> None:
-    """Upgrade an empty database or an older store to the newest schema."""
     if "" < version < "0008":
         # leases of older versions, all stale: no process works during an upgrade
         connection.exec_driver_sql("DROP TABLE claims")

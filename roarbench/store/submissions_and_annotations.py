@@ -241,7 +241,6 @@ def parse_annotations(text: bytes) -> dict[str, Any]:
 
 
 def _is_valid_annotation(kind: str, value: Any) -> bool:
-    """Return whether an external value is valid for annotations of this kind."""
     if kind == Kind.KEPT:
         return isinstance(value, float | int) and 0 <= value <= 1
     if kind == Kind.MASKS:

@@ -36,7 +36,6 @@ def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
 
 
 def _make_network_key(suite: SuiteSpec) -> str:
-    """Return the settings that determine a network's training speed: its name, its image size and its recipe."""
     return f"{suite.model} at {suite.dataset_record.size} pixels by {suite.recipe}"
 
 

@@ -272,7 +272,6 @@ def check_exports(paths: Iterable[Path]) -> None:
 
 
 def _refuse_duplicate_runs(results: Iterable[RunResult], path: Path) -> Iterator[RunResult]:
-    """Yield the results; raise StoreError for a run that is in the file twice."""
     keys = set[str]()
     for result in results:
         if result.run.key in keys:
@@ -337,7 +336,6 @@ def _encode_image_notes(notes: Iterable[ImageNote]) -> bytes:
 
 
 def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
-    """Return the contents of a file besides its rows: notes on images, suites, and notes on submissions."""
     section = "images"
     try:
         image_notes = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
@@ -351,7 +349,6 @@ def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[Image
 
 
 def _read_checked_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> RunResult:
-    """Return a row as a result; raise an error if a checksum does not match or a value has the wrong type."""
     stated, source = row.pop("sha256"), row.get("source") or b""
     if stated != _compute_row_checksum(row):
         raise ValueError("its checksum does not match its values")

@@ -101,7 +101,6 @@ def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path)
 
 
 def _list_network_sources(suite: SuiteSpec) -> list[str]:
-    """Return the sources of the files that define a suite's networks, each once."""
     sources = [suite.network_source, *(network.source for network in suite.networks)]
     return [source for source in dict.fromkeys(sources) if source]
 

@@ -240,7 +240,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
     monkeypatch.setattr(inputs, "StreamedChangingImages", lambda *given: given)
     layout = Layout((3, 8, 8), Unit.SCALAR, (0.5,))
     planes = encoded(np.random.default_rng(1).random((4, 3, 8, 8)), layout)
-    rankings = SimpleNamespace(layout=layout, get_planes=lambda split: planes)
+    rankings = SimpleNamespace(layout=layout, splits={Split.TRAIN: planes, Split.TEST: planes})
     cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean", order=Order.MORF)
     for memory, sent in ((2 * pixels.nbytes / inputs.SHARE, True), (2 * pixels.nbytes / inputs.SHARE - 1, False)):
         monkeypatch.setattr(inputs, "_measure_memory", lambda memory=memory: memory)

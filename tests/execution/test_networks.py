@@ -66,7 +66,7 @@ def cuts(work, names, number=0, split=Split.TRAIN):
     """What the training images lose by the maps of these rows, in the order in which it is drawn."""
     found = [ranked_by(work, name, number) for name in names]
     return tuple(
-        RankingMask(each.get_planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
+        RankingMask(each.splits[split], each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
     )
 
 
@@ -110,7 +110,7 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
 def answers(work, run):
     """Correct answers of the network that scores a run."""
     rankings = rankings_of(work, run)
-    bits = find_removed_bits(rankings.get_planes(Split.TEST), run.cell.t, Order.MORF, rankings.layout)
+    bits = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, Order.MORF, rankings.layout)
     images = remove_features(work.images, Split.TEST, bits, run.cell)
     model = networks.load_scoring_network(work, run, rankings)
     return predict(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
@@ -157,7 +157,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     work, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
     rankings = rankings_of(work, run)
-    model = trained(work, 0, (RankingMask(rankings.get_planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
+    model = trained(work, 0, (RankingMask(rankings.splits[Split.TRAIN], rankings.layout, 0.9, Order.MORF),))
     monkeypatch.setattr(networks, "load_scoring_network", lambda *_: model)
     np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, answers(work, run))
 

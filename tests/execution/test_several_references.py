@@ -117,7 +117,7 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
     asked = build_run(TWO, Point(cell, seed), work.images.fingerprint, None)
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
     found, judge, rankings = score(work, asked), work.explained[seed], rankings_of(work, asked)
-    removed = find_removed_bits(rankings.get_planes(Split.TEST), cell.t, cell.order, rankings.layout)
+    removed = find_removed_bits(rankings.splits[Split.TEST], cell.t, cell.order, rankings.layout)
     logits = predict(judge.load_trained(), remove_features(work.images, Split.TEST, removed, cell), judge.norm, 64)
     assert found.rankings == rankings.checksum
     assert (found.correctness == (logits.argmax(1).numpy() == work.images.test.labels)).all()

@@ -75,7 +75,7 @@ def ranked_by(work: JobContext, name: str, number: int = 0) -> Rankings:
 
 def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
     """The features of each image that are removed at a level, bool (n, features)."""
-    bits = find_removed_bits(rankings.get_planes(split), t, order, rankings.layout)
+    bits = find_removed_bits(rankings.splits[split], t, order, rankings.layout)
     return np.unpackbits(bits, axis=1, count=rankings.layout.features).astype(bool)
 
 

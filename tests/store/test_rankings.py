@@ -75,7 +75,7 @@ def parts_of(store):
 def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
     rankings = sealed.open(SPEC)
     for split in Split:
-        np.testing.assert_array_equal(rankings.get_planes(split), PLANES[split])
+        np.testing.assert_array_equal(rankings.splits[split], PLANES[split])
     assert (rankings.layout, rankings.seconds, rankings.weights) == (SPEC.layout, 0.25 * 6, "")
     sealed.verify(SPEC)
     with pa.memory_map(str(sealed.get_folder(SPEC) / "train.arrow")) as source:

@@ -75,7 +75,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
 
     def planes(name, seed):  # one of each reference
         (run,) = [run for run in runs if run.cell.estimator == name and run.seed == seed]
-        return rankings_of(work, run).get_planes(Split.TEST)
+        return rankings_of(work, run).splits[Split.TEST]
 
     for seed in (0, 1):
         differ = np.bitwise_count(planes(good, seed) ^ planes("grad", seed)).mean() / 8
@@ -156,7 +156,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
         layout = stored.layout
         flat = arrange_features(expected, layout.shape, layout.unit)
         keys = make_sort_keys(flat, draw_tie_order(batch.ids.numpy(), layout.features))
-        differ = np.bitwise_count(stored.get_planes(Split.TEST) ^ encode(keys, layout)).mean() / 8
+        differ = np.bitwise_count(stored.splits[Split.TEST] ^ encode(keys, layout)).mean() / 8
         assert differ < 0.01  # but for rounding, as above
 
 
