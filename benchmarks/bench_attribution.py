@@ -11,7 +11,7 @@ import argparse
 from functools import partial
 
 import torch
-from clock import DEVICE, GPU, device_name, seconds
+from clock import DEVICE, GPU, describe_device, time_seconds
 
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.device_ranking import rank_to_planes
@@ -39,17 +39,17 @@ def main() -> None:
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
     black = torch.full((3, 1, 1), -2.0)
-    print(f"{device_name()}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
+    print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
     for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER)):
         wanted = [find_estimator(id_) for id_ in ids]
-        took = seconds(partial(compute_importance_maps, wanted, model, batch, black))
+        took = time_seconds(partial(compute_importance_maps, wanted, model, batch, black))
         rate = n * count_passes(wanted).forward / took
         flops = rate * FORWARD_AND_BACK * cost.flops
         print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")
-    noise = seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
+    noise = time_seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     some, ties = torch.rand(8, *SHAPE), draw_tie_order(torch.arange(8).numpy(), layout.features)
-    rank = seconds(partial(rank_to_planes, some.to(DEVICE), ties.__getitem__, layout)) / 8
+    rank = time_seconds(partial(rank_to_planes, some.to(DEVICE), ties.__getitem__, layout)) / 8
     print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms, an image")
     if GPU:
         print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")

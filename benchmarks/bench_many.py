@@ -30,34 +30,34 @@ NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 
 
 @lru_cache(maxsize=1)
-def held(images: int) -> DegradedImages:
+def make_images(images: int) -> DegradedImages:
     """Make random images, half of the features removed, once in each worker."""
     return draw_random_degraded_images((3, 32, 32), images, choose_device())
 
 
-def training(images: int, epochs: float, seed: int, compiling: bool) -> None:
+def train_once(images: int, epochs: float, seed: int, compiling: bool) -> None:
     """Do one training of the suite `cifar10`, on a GPU compiled or not."""
     if compiling:
         os.environ[COMPILING] = "default"
     model = build_network("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(choose_device())
     recipe = replace(find_recipe("cifar10@1"), epochs=epochs, warmup=min(2, epochs / 2))
-    fit(model, held(images), torch.arange(images) % 10, NORM, recipe, seed)
+    fit(model, make_images(images), torch.arange(images) % 10, NORM, recipe, seed)
 
 
-def per_minute(at_once: int, trainings: int, images: int, epochs: float, compiling: bool) -> float:
+def measure_trainings_per_minute(at_once: int, trainings: int, images: int, epochs: float, compiling: bool) -> float:
     """Measure the trainings in a minute, when each worker has done one that warms up."""
     with LocalEngine(at_once, list_gpu_ids()[:1]) as engine:
-        complete(engine, [(images, 1.0, 0, compiling)] * at_once)
+        run_all(engine, [(images, 1.0, 0, compiling)] * at_once)
         start = time.perf_counter()
-        complete(engine, [(images, epochs, seed, compiling) for seed in range(trainings)])
+        run_all(engine, [(images, epochs, seed, compiling) for seed in range(trainings)])
         return 60 * trainings / (time.perf_counter() - start)
 
 
-def complete(engine: LocalEngine, todo: list[tuple[int, float, int, bool]]) -> None:
+def run_all(engine: LocalEngine, todo: list[tuple[int, float, int, bool]]) -> None:
     left, running = list(todo), 0
     while left or running:
         while left and engine.idle:
-            engine.submit(Job(f"training {len(left)}", training, left.pop()))
+            engine.submit(Job(f"training {len(left)}", train_once, left.pop()))
             running += 1
         for outcome in engine.wait(1.0):
             running -= 1
@@ -76,7 +76,9 @@ def main() -> None:
     first = None
     for at_once in arguments.at_once:
         for compiling in (False, True) if list_gpu_ids() else (False,):
-            rate = per_minute(at_once, 2 * max(arguments.at_once), arguments.images, arguments.epochs, compiling)
+            rate = measure_trainings_per_minute(
+                at_once, 2 * max(arguments.at_once), arguments.images, arguments.epochs, compiling
+            )
             first = first or rate
             how = ", compiled" if compiling else ""
             print(f"  {at_once} at once{how}: {rate:.2f} trainings per minute, {rate / first:.2f} times", flush=True)

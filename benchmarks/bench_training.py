@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from clock import DEVICE, GPU, device_name, seconds
+from clock import DEVICE, GPU, describe_device, time_seconds
 from torch import Tensor
 
 from roarbench.compute.augment import augment
@@ -38,7 +38,7 @@ NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 T = 0.5
 
 
-def limits() -> dict[str, float]:
+def measure_device_limits() -> dict[str, float]:
     """Measure what the device can do: bytes read and written by a copy, and products of bfloat16 matrices."""
     data = torch.ones((4 if GPU else 1) * 2**28, dtype=torch.uint8, device=DEVICE)
     target = torch.empty_like(data)
@@ -46,12 +46,12 @@ def limits() -> dict[str, float]:
     generator = torch.Generator().manual_seed(0)  # random matrices, because a GPU multiplies equal numbers faster
     one, other = (torch.randn(side, side, generator=generator).to(DEVICE, torch.bfloat16) for _ in range(2))
     return {
-        "copy, GB/s read and written": 2 * data.nbytes / seconds(lambda: target.copy_(data), 10) / 1e9,
-        "bf16 matrix product, TFLOP/s": 2 * side**3 / seconds(lambda: one @ other, 10) / 1e12,
+        "copy, GB/s read and written": 2 * data.nbytes / time_seconds(lambda: target.copy_(data), 10) / 1e9,
+        "bf16 matrix product, TFLOP/s": 2 * side**3 / time_seconds(lambda: one @ other, 10) / 1e12,
     }
 
 
-def drawn() -> tuple[Tensor, np.ndarray]:
+def draw_random_images() -> tuple[Tensor, np.ndarray]:
     """Draw pixels and bit-planes at random."""
     generator = torch.Generator().manual_seed(0)
     shapes = ((IMAGES, *LAYOUT.shape), (IMAGES, LAYOUT.planes, LAYOUT.bytes_per_plane))
@@ -59,33 +59,33 @@ def drawn() -> tuple[Tensor, np.ndarray]:
     return pixels, planes.numpy()
 
 
-def in_file(path: Path, array: np.ndarray) -> np.ndarray:
+def write_and_map(path: Path, array: np.ndarray) -> np.ndarray:
     """Return the same, memory-mapped."""
     np.save(path, array)
     mapped: np.ndarray = np.load(path, mmap_mode="c")
     return mapped
 
 
-def training_rate(inputs: Inputs) -> float:
+def measure_training_rate(inputs: Inputs) -> float:
     """Measure the images per second of whole training steps."""
     model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).to(DEVICE)
     labels, short = torch.arange(IMAGES) % CLASSES, replace(RECIPE, epochs=STEPS * RECIPE.batch / IMAGES)
-    return STEPS * RECIPE.batch / seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
+    return STEPS * RECIPE.batch / time_seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
 
 
-def share_of_preparing(inputs: Inputs, rate: float) -> dict[str, float]:
+def measure_share_of_preparing(inputs: Inputs, rate: float) -> dict[str, float]:
     """Measure the seconds to degrade one batch, and to augment and normalise it, as shares of a step."""
     generator = torch.Generator().manual_seed(0)
     index = torch.randperm(IMAGES, generator=generator)[: RECIPE.batch]
     images, step = inputs.batch(index), RECIPE.batch / rate
-    augmenting = seconds(lambda: normalise(augment(images, RECIPE.augmentation, generator), NORM), 20)
+    augmenting = time_seconds(lambda: normalise(augment(images, RECIPE.augmentation, generator), NORM), 20)
     return {
-        "degrade, share of a step": seconds(lambda: inputs.batch(index), 20) / step,
+        "degrade, share of a step": time_seconds(lambda: inputs.batch(index), 20) / step,
         "augment and normalise, share of a step": augmenting / step,
     }
 
 
-def peak_memory() -> int:
+def read_peak_memory() -> int:
     """Return the peak memory of the GPU, or of the process, in bytes."""
     return torch.cuda.max_memory_allocated() if GPU else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -93,19 +93,19 @@ def peak_memory() -> int:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
-    found = limits()
-    pixels, planes = drawn()
+    found = measure_device_limits()
+    pixels, planes = draw_random_images()
     bits = torch.from_numpy(find_removed_bits(planes, T, Order.MORF, LAYOUT))
     fill = torch.tensor(NORM.mean)
     held = DegradedImages(pixels.to(DEVICE), bits.to(DEVICE), fill.to(DEVICE), Unit.SCALAR)
-    found["training from memory, images/s"] = rate = training_rate(held)
-    found |= share_of_preparing(held, rate)
+    found["training from memory, images/s"] = rate = measure_training_rate(held)
+    found |= measure_share_of_preparing(held, rate)
     with tempfile.TemporaryDirectory() as folder:
-        mapped, removed = (in_file(Path(folder, f"{part.shape[1]}.npy"), part.numpy()) for part in (pixels, bits))
+        mapped, removed = (write_and_map(Path(folder, f"{part.shape[1]}.npy"), part.numpy()) for part in (pixels, bits))
         streamed = StreamedImages(mapped, removed, fill, Unit.SCALAR, DEVICE)
-        found["training from files, images/s"] = training_rate(streamed)
-    found["peak memory, GB"] = peak_memory() / 1e9
-    print(f"{device_name()}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images a step")
+        found["training from files, images/s"] = measure_training_rate(streamed)
+    found["peak memory, GB"] = read_peak_memory() / 1e9
+    print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images a step")
     for what, value in found.items():
         print(f"  {value:12.4g}  {what}")
 

@@ -10,7 +10,7 @@ DEVICE = choose_device()
 GPU = DEVICE.type == "cuda"
 
 
-def seconds(work: Callable[[], object], rounds: int = 1) -> float:
+def time_seconds(work: Callable[[], object], rounds: int = 1) -> float:
     """Measure the seconds of one round, after one that warms up."""
     work()
     clock = choose_clock(DEVICE)
@@ -20,5 +20,5 @@ def seconds(work: Callable[[], object], rounds: int = 1) -> float:
     return (clock() - start) / rounds
 
 
-def device_name() -> str:
+def describe_device() -> str:
     return torch.cuda.get_device_name() if GPU else "one core"

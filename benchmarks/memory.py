@@ -50,31 +50,31 @@ class Peak(NamedTuple):
     mapped: int
 
 
-def resident() -> Peak:
+def read_resident_memory() -> Peak:
     """Return what this process has in memory now."""
     lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
     held = {words[0]: int(words[1]) * 1024 for words in lines if words[0] in ("RssAnon:", "RssFile:")}
     return Peak(held["RssAnon:"], held["RssFile:"])
 
 
-def peak_of(work: Callable[[], object]) -> Peak:
+def measure_peak(work: Callable[[], object]) -> Peak:
     """Do some work; return the most memory that this process had, looked at before, every 5 ms, and after."""
-    found, over = [resident()], threading.Event()
+    found, over = [read_resident_memory()], threading.Event()
 
     def look() -> None:
         while not over.wait(_LOOK):
-            found.append(resident())
+            found.append(read_resident_memory())
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     work()
     over.set()
     thread.join()
-    found.append(resident())
+    found.append(read_resident_memory())
     return Peak(max(each.own for each in found) - found[0].own, max(each.mapped for each in found))
 
 
-def suite_of(images: int, size: int) -> SuiteSpec:
+def make_suite(images: int, size: int) -> SuiteSpec:
     """Return ROAR and matched gain of one estimator on so many generated images."""
     data = replace(find_dataset("planted"), name="memory", train_images=images, test_images=TEST, size=size)
     blocks = (Block(ROAR, ("random", "grad"), (0.9,), 1), Block(MATCHED, ("random", "grad"), (0.5,), 1))
@@ -91,7 +91,7 @@ def suite_of(images: int, size: int) -> SuiteSpec:
     )
 
 
-def photographs_of(folder: Path, images: int, size: int) -> DatasetRecord:
+def make_photographs_record(folder: Path, images: int, size: int) -> DatasetRecord:
     """Return the record of so many JPEG files, which lie in a folder or will."""
     found = replace(make_user_dataset_record("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
     return replace(found, train_split="train", test_split="test", train_images=images, test_images=TEST)
@@ -109,28 +109,32 @@ def write_photographs(folder: Path, images: int) -> None:
             (folder / split / _CLASSES[number % len(_CLASSES)] / f"{number:06}.jpg").write_bytes(content.getvalue())
 
 
-def stage_of(step: Step) -> str:
+def find_stage(step: Step) -> str:
     """Return the stage that a step belongs to."""
     if step.run is None:
         return step.kind
     return "train" if step.run.cell.retrain is ScoredNetwork.IMAGES else "score"
 
 
-def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
+def measure_stage(folder: Path, images: int, size: int, stage: str) -> Peak:
     """Do a stage whose needs are there; return its peak."""
     torch.set_num_threads(1)
-    suite, workspace = suite_of(images, size), Workspace(folder)
+    suite, workspace = make_suite(images, size), Workspace(folder)
     if stage == "files":
-        return peak_of(lambda: decode_dataset(photographs_of(folder / "photographs", images, size), folder / "files"))
+        return measure_peak(
+            lambda: decode_dataset(make_photographs_record(folder / "photographs", images, size), folder / "files")
+        )
     if stage == "decode":
-        return peak_of(lambda: decode_dataset(suite.dataset_record, workspace.data))
+        return measure_peak(lambda: decode_dataset(suite.dataset_record, workspace.data))
     decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
     work = JobContext(workspace, open_decoded(decoded), suite)
     runs = [build_run(suite, point, work.images.fingerprint, None) for point in expand_points(suite)]
-    return peak_of(partial(do, [step.job for step in build_job_graph(work, runs) if stage_of(step) == stage]))
+    return measure_peak(
+        partial(perform_jobs, [step.job for step in build_job_graph(work, runs) if find_stage(step) == stage])
+    )
 
 
-def do(jobs: list[Job]) -> None:
+def perform_jobs(jobs: list[Job]) -> None:
     """Do jobs one after the other.
 
     Raises:
@@ -142,7 +146,7 @@ def do(jobs: list[Job]) -> None:
             raise error
 
 
-def line(images: int, size: int, stages: Sequence[str]) -> list[str]:
+def measure_table_row(images: int, size: int, stages: Sequence[str]) -> list[str]:
     """Return the peaks of these stages at so many images, in MB, as cells of the table."""
     spawn = multiprocessing.get_context("spawn")
     cells = [f"{images:,}", f"{images * 3 * size**2 / 1e6:.0f}"]
@@ -150,7 +154,7 @@ def line(images: int, size: int, stages: Sequence[str]) -> list[str]:
         write_photographs(Path(folder, "photographs"), images)
         for stage in stages:
             with spawn.Pool(1) as pool:
-                peak = pool.apply(measure, (Path(folder), images, size, stage))
+                peak = pool.apply(measure_stage, (Path(folder), images, size, stage))
             cells.append(f"{peak.own / 1e6:.0f} + {peak.mapped / 1e6:.0f}")
     return cells
 
@@ -163,7 +167,7 @@ def main() -> None:
     stages = "in their order; each but the first two needs those before it"
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help=stages)
     arguments = parser.parse_args()
-    lines = [line(images, arguments.size, arguments.stages) for images in arguments.images]
+    lines = [measure_table_row(images, arguments.size, arguments.stages) for images in arguments.images]
     print(
         format_markdown_table(
             ["training images", "their MB", *(f"{stage}: own + mapped" for stage in arguments.stages)], lines

@@ -23,27 +23,27 @@ ANSWERS = (np.arange(10_000) % 2).astype(np.int8)
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own modules leave resources open
 
 
-def local(folder: Path) -> AbstractContextManager[Any]:
+def start_local_engine(folder: Path) -> AbstractContextManager[Any]:
     return LocalEngine(WORKERS)
 
 
-def ray(folder: Path) -> AbstractContextManager[Any]:
+def start_ray_engine(folder: Path) -> AbstractContextManager[Any]:
     from roarbench.ray_workers import RayEngine, connect_to_ray
 
     connect_to_ray("", WORKERS)
     return RayEngine(WORKERS, folder, follow=False)
 
 
-@pytest.fixture(scope="module", params=[local, ray])
+@pytest.fixture(scope="module", params=[start_local_engine, start_ray_engine])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with request.param(tmp_path_factory.mktemp("store")) as made:
         while made.idle < WORKERS:
             made.wait(1.0)
-        do(made, WORKERS)  # each worker has then imported torch
+        run_jobs(made, WORKERS)  # each worker has then imported torch
         yield made
 
 
-def do(engine: Any, count: int) -> list[JobOutcome]:
+def run_jobs(engine: Any, count: int) -> list[JobOutcome]:
     """Do so many jobs, as the scheduler does: whenever a worker is idle it gets the next one."""
     begun, ended = 0, list[JobOutcome]()
     while len(ended) < count:
@@ -54,7 +54,7 @@ def do(engine: Any, count: int) -> list[JobOutcome]:
     return ended
 
 
-def assert_answered(outcomes: list[JobOutcome], count: int) -> None:
+def assert_returned(outcomes: list[JobOutcome], count: int) -> None:
     """Check that so many jobs ended, each once, without error, and gave what they were given."""
     ended = {each.name: (each.error, np.array_equal(each.value, ANSWERS)) for each in outcomes}
     assert (len(outcomes), ended) == (count, {str(number): (None, True) for number in range(count)})
@@ -62,4 +62,4 @@ def assert_answered(outcomes: list[JobOutcome], count: int) -> None:
 
 @pytest.mark.parametrize(("count", "rounds", "warming"), [(1, 200, 10), (200, 3, 1)])
 def test_jobs(benchmark: Any, engine: Any, count: int, rounds: int, warming: int) -> None:
-    assert_answered(benchmark.pedantic(do, (engine, count), rounds=rounds, warmup_rounds=warming), count)
+    assert_returned(benchmark.pedantic(run_jobs, (engine, count), rounds=rounds, warmup_rounds=warming), count)

@@ -19,7 +19,7 @@ ROWS = 10_000
 SHIPPED = Path(__file__).parents[1] / "results" / "quick" / "7" / "roarbench.parquet"
 
 
-def command(*words: str) -> str:
+def run_command(*words: str) -> str:
     """Run a command in a process of its own; what it prints."""
     return subprocess.run([PROGRAM, *words], check=True, capture_output=True, text=True).stdout
 
@@ -28,7 +28,7 @@ def command(*words: str) -> str:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store that holds the rows of `quick` and as many others as make 10,000."""
     folder = tmp_path_factory.mktemp("rows")
-    command("import", str(SHIPPED), "--store", str(folder))
+    run_command("import", str(SHIPPED), "--store", str(folder))
     with ResultsStore.open(find_default_url(folder)) as results:
         results.add_all(make_result(make_run(seed), 4000) for seed in range(ROWS - len(results.find_keys(""))))
         assert len(results.find_keys("")) == ROWS
@@ -42,9 +42,9 @@ def test_python_alone(benchmark: Any) -> None:
 
 @pytest.mark.parametrize(("word", "shown"), (("--help", "leaderboard"), ("suites", "quick"), ("estimators", "grad")))
 def test_a_command(benchmark: Any, word: str, shown: str) -> None:
-    assert shown in benchmark.pedantic(command, (word,), rounds=5, warmup_rounds=1)
+    assert shown in benchmark.pedantic(run_command, (word,), rounds=5, warmup_rounds=1)
 
 
 def test_a_table(benchmark: Any, store: Path) -> None:
     words = ("table", "--suite", "quick", "--protocol", "roar", "--store", str(store))
-    assert "var-grad" in benchmark.pedantic(command, words, rounds=5, warmup_rounds=1)
+    assert "var-grad" in benchmark.pedantic(run_command, words, rounds=5, warmup_rounds=1)

@@ -26,11 +26,11 @@ class Advice(NamedTuple):
     near: list[AdvisedRow]
 
 
-def advise(board: PairedBoard) -> Advice | None:
+def recommend_rows(board: PairedBoard) -> Advice | None:
     """Return the rows to choose between; None if no row with a known cost explains its network."""
     roar, own = (question.answers for question in board.questions[:2])
     there = [(row, own[row.id].gain) for row in board.rows if row.passes and row.id in own]
-    there = [(row, gain) for row, gain in there if own[row.id].kind == BEATS and gain.value is not None]
+    there = [(row, gain) for row, gain in there if own[row.id].colour_class == BEATS and gain.value is not None]
     front, rest, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
     for row, gain in sorted(there, key=lambda pair: (pair[0].passes, -(pair[1].value or 0.0))):
         answer = roar.get(row.id)

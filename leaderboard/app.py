@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.first_page_cache import ASKED, Page, ShownStore, read_cached_page, seen
+from leaderboard.first_page_cache import SELECTION_VARIABLE, Page, ShownStore, read_cached_page, seen
 
 TEMPLATES = Path(__file__).parent / "templates"
 LOOK = 3.0  # seconds between checks for new results
@@ -24,7 +24,7 @@ def main() -> None:
 @st.fragment(run_every=LOOK)
 def show_page() -> None:
     """Show the current state of the store; templates escape external text."""
-    shown, query = ShownStore(*json.loads(os.environ[ASKED])), st.query_params.to_dict()
+    shown, query = ShownStore(*json.loads(os.environ[SELECTION_VARIABLE])), st.query_params.to_dict()
     page = (None if query else read_cached_page(shown)) or render_fresh_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")
     st.html(page.html)

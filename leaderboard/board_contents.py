@@ -61,7 +61,7 @@ class BoardRow:
     started: bool = True  # the row has a result under the protocol
 
     @property
-    def kind(self) -> str:
+    def colour_class(self) -> str:
         """Return the row's colour class; `BEATS` means that the row beats every control or explains its network."""
         if self.network:
             return choose_colour_class(self.network)
@@ -72,9 +72,9 @@ class BoardRow:
         return BEATS if self.beating.verdict else BELOW if self.beating.loses_to_a_control else OPEN
 
     @property
-    def words(self) -> str:
+    def verdict_text(self) -> str:
         """Return the verdict as text."""
-        return (NETWORK_KINDS if self.network else KINDS)[self.kind]
+        return (NETWORK_KINDS if self.network else KINDS)[self.colour_class]
 
     @property
     def by_construction(self) -> bool:
@@ -90,7 +90,7 @@ class Axis(NamedTuple):
     ticks: tuple[float, ...]
     log: bool = False
 
-    def at(self, value: float) -> float:
+    def to_percent(self, value: float) -> float:
         """Return the position of a value, in percent of the width, within [0, 100]."""
         low, high, here = (log10(x) if self.log else x for x in (self.low, self.high, value))
         return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
@@ -136,17 +136,20 @@ class BoardContents:
     gained: bool  # rows have gains and ranks; boards of mask-only networks have accuracies
 
     @property
-    def tab(self) -> str:
+    def tab_label(self) -> str:
         """Return the board's short name: its protocol, and its levels if some are left out."""
         return f"{self.protocol.tab} {self.level_words}".rstrip()
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return the colour classes with their texts under this protocol."""
-        words, there = NETWORK_KINDS if self.protocol.scores_siblings else KINDS, {row.kind for row in self.rows}
+        words, there = (
+            NETWORK_KINDS if self.protocol.scores_siblings else KINDS,
+            {row.colour_class for row in self.rows},
+        )
         return [(kind, meaning) for kind, meaning in words.items() if kind in there]
 
     @property
-    def by_id(self) -> Mapping[str, BoardRow]:
+    def rows_by_id(self) -> Mapping[str, BoardRow]:
         """Return the rows by id."""
         return {row.id: row for row in self.rows}

@@ -10,11 +10,11 @@ from threading import Thread
 
 from leaderboard.first_page_cache import (
     ALL,
-    ASKED,
+    SELECTION_VARIABLE,
     Selection,
     ShownStore,
     find_cache_file,
-    make_shown,
+    make_shown_store,
     read_cached_page,
     seen,
 )
@@ -34,11 +34,11 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
     """
     _require_package("streamlit")
     _check_port(port)
-    shown = make_shown(url, store, *selection)
+    shown = make_shown_store(url, store, *selection)
     if any(selection):
         from leaderboard.views import find_live_store
 
-        _refuse_none(find_live_store(shown).read_views(), selection)
+        _refuse_empty_selection(find_live_store(shown).read_views(), selection)
     run_app(shown, port)
 
 
@@ -58,8 +58,8 @@ def run_app(shown: ShownStore, port: int) -> None:
     if cached and read_cached_page(shown) is None:
         cached = False
         _try_store(shown)
-    Thread(target=_keep_ready, args=[shown, cached], daemon=True).start()
-    os.environ[ASKED] = json.dumps(shown)
+    Thread(target=_compute_pages_in_advance, args=[shown, cached], daemon=True).start()
+    os.environ[SELECTION_VARIABLE] = json.dumps(shown)
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
@@ -70,13 +70,13 @@ def _try_store(shown: ShownStore) -> None:
     ResultsStore.open(shown.url, read_only=True).close()
 
 
-def _keep_ready(shown: ShownStore, cached: bool) -> None:
+def _compute_pages_in_advance(shown: ShownStore, cached: bool) -> None:
     """Compute pages in advance, without delaying a first visitor who can see a cached page."""
     if cached:
         seen.wait(_PATIENCE)
     from leaderboard.views import find_live_store
 
-    find_live_store(shown).keep_ready()
+    find_live_store(shown).compute_pages_in_advance()
 
 
 def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:
@@ -93,11 +93,11 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
 
     with ResultsStore.open(url, read_only=True) as results:
         views = read_views(results, store, selection)
-        _refuse_none(views, selection)
+        _refuse_empty_selection(views, selection)
         return export_site(views, folder)
 
 
-def _refuse_none(boards: Sized, selection: Selection) -> None:
+def _refuse_empty_selection(boards: Sized, selection: Selection) -> None:
     if any(selection) and not boards:
         options = zip(("--data", "--reference"), selection, strict=True)
         options_given = " and ".join(f"{option} {value}" for option, value in options if value)

@@ -46,8 +46,8 @@ class Answer(NamedTuple):
     """The answer to a question about a row: its gain, colour class and verdict."""
 
     gain: Estimate
-    kind: str
-    words: str
+    colour_class: str
+    verdict_text: str
     by_construction: bool = False  # the gain is exactly 0
 
 
@@ -80,7 +80,7 @@ class Question:
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return the colours with their meanings."""
-        there = {answer.kind for answer in self.answers.values()}
+        there = {answer.colour_class for answer in self.answers.values()}
         return [(kind, words) for kind, words in self.kinds.items() if kind in there]
 
 
@@ -108,7 +108,7 @@ class PairedBoard:
     rows: tuple[NamedRow, ...]
 
     @property
-    def answered(self) -> list[Question]:
+    def answered_questions(self) -> list[Question]:
         """Return the questions with answers, which have columns."""
         return [question for question in self.questions if question.answers]
 
@@ -117,7 +117,7 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
     results = both.roar.suite_results
     questions = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
-    listed = dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())])
+    listed = dict.fromkeys([*both.names, *(evidence.rows_by_id if evidence else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
     gains = capitalize(" and ".join(question.gain_with_levels for question in questions if question.answers))
     features = prod(results.suite.dataset_record.shape)
@@ -174,7 +174,7 @@ def _select_started(table: SuiteTable) -> list[Row]:
 
 def _make_matched_gain_question(board: BoardContents) -> Question:
     answers = {
-        row.id: Answer(row.value, row.kind, "control" if row.control else row.words)
+        row.id: Answer(row.value, row.colour_class, "control" if row.control else row.verdict_text)
         for row in board.rows
         if row.started
     }

@@ -71,14 +71,14 @@ def draw_preview_card(board: BoardContents, heading: str) -> bytes:
         draw.text(position, text.translate(_LACKING), colour, ImageFont.load_default(size))
 
     def across(value: float) -> int:
-        return round(_LEFT + (_RIGHT - _LEFT) * board.axis.at(value) / 100)
+        return round(_LEFT + (_RIGHT - _LEFT) * board.axis.to_percent(value) / 100)
 
     write((60, 40), "roarbench", _DIM, 34)
     for at, line in enumerate(wrap(heading, 46)[:3]):
         write((60, 94 + 58 * at), line, _INK, 48)
     draw.line((across(0), _TOP, across(0), _TOP + _STEP * _ROWS), _GREY, 2)
     for at, row in enumerate(board.rows[:_ROWS]):
-        y, colour = _TOP + _STEP * at + _STEP // 2, _COLOURS.get(row.kind, _GREY)
+        y, colour = _TOP + _STEP * at + _STEP // 2, _COLOURS.get(row.colour_class, _GREY)
         write((60, y - 14), row.name[:26], _DIM if row.control else _INK, 24)
         value, low, high = row.value
         if low is not None and high is not None:

@@ -14,7 +14,7 @@ from roarbench.files import write_atomically
 from roarbench.identity import hash_value
 from roarbench.store.provenance import read_code_version
 
-ASKED = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
+SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
 # set after this process has built the first board of every suite; set after a visitor's first page
 judged, seen = Event(), Event()
 SETTLED = 2.0  # seconds, the coarsest times of a file system (FAT)
@@ -41,7 +41,7 @@ class Page(NamedTuple):
     files: dict[str, str] = {}
 
 
-def make_shown(url: str, store: Path, data: str = "", reference: str = "") -> ShownStore:
+def make_shown_store(url: str, store: Path, data: str = "", reference: str = "") -> ShownStore:
     """Make the record of what an app shows, with absolute paths."""
     head, mark, path = url.partition(_SQLITE)
     anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
@@ -67,7 +67,7 @@ def read_cached_page(shown: ShownStore) -> Page | None:
     if cached.get("code") != read_code_version():
         return None
     page = Page(**cached["page"])
-    if cached["files"] and cached["files"] == sign_files(shown.url):
+    if cached["files"] and cached["files"] == fingerprint_files(shown.url):
         return page
     from roarbench.store.results import ResultsStore
 
@@ -78,7 +78,7 @@ def read_cached_page(shown: ShownStore) -> Page | None:
 def cache_page(shown: ShownStore, files: str, state: str, page: Page) -> None:
     """Cache the page of a store in this state, if the user's cache can be written and the code has a version.
 
-    `files` are the database's files from before the state was read, as `sign_files` returns them.
+    `files` are the database's files from before the state was read, as `fingerprint_files` returns them.
     """
     code, path = read_code_version(), find_cache_file(shown)
     if code.endswith("+dirty"):
@@ -97,7 +97,7 @@ def find_cache_file(shown: ShownStore) -> Path:
     return user_cache_path("roarbench") / "board" / f"{hash_value(list(shown))}.json"
 
 
-def sign_files(url: str) -> str:
+def fingerprint_files(url: str) -> str:
     """Return the size and time of an SQLite database's files, which every later write changes.
 
     Empty for another database, and for `SETTLED` seconds after a write: a second write at the same moment would leave

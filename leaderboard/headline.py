@@ -27,8 +27,11 @@ def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
         return ""
     if not all(row.beating for row in estimators):
         return ""
-    winners = [row for row in estimators if row.kind == BEATS]
-    count, controls = _count_winners(len(winners), len(estimators), len(own) < len(rows)), len(own) - len(estimators)
+    winners = [row for row in estimators if row.colour_class == BEATS]
+    count, controls = (
+        _describe_number_of_winners(len(winners), len(estimators), len(own) < len(rows)),
+        len(own) - len(estimators),
+    )
     told = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
     never = f"use{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
     every = f"all {controls} controls that {never or 'do not use the network'}"
@@ -102,22 +105,22 @@ def _does_beat_random(row: Row) -> bool:
     return RANDOM in row.against and row.against[RANDOM].verdict is Verdict.BETTER
 
 
-def _count_winners(winners: int, of: int, joined: bool) -> str:
-    whose = f"the suite’s {of}" if joined else str(of)
-    if of == 1:
+def _describe_number_of_winners(winners: int, estimators: int, joined: bool) -> str:
+    whose = f"the suite’s {estimators}" if joined else str(estimators)
+    if estimators == 1:
         return f"The {'suite’s ' * joined}one estimator {'beats' if winners else 'does not beat'}"
     if not winners:
         return f"None of {whose} estimators beats"
-    of_all = f"All {of}" if winners == of and not joined else f"{winners} of {whose}"
+    of_all = f"All {estimators}" if winners == estimators and not joined else f"{winners} of {whose}"
     return f"{of_all} estimators beat{'s' * (winners == 1)}"
 
 
 def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> str:
     """Describe which added rows beat these controls; empty if none does."""
-    winners = [row for row in rows if row.kind == BEATS]
+    winners = [row for row in rows if row.colour_class == BEATS]
     if not winners:
         return ""
-    named_winners = _list_names(winners) if len(winners) <= 3 else str(len(winners))
+    named_winners = _join_names(winners) if len(winners) <= 3 else str(len(winners))
     beats = f"beat{'s' * (len(winners) == 1)} {controls}"
     if len(rows) == 1:
         return (
@@ -126,7 +129,7 @@ def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> s
     return f"Of {len(rows)} rows added to the suite, each judged alone, {named_winners} {beats}."
 
 
-def _list_names(rows: Sequence[BoardRow]) -> str:
+def _join_names(rows: Sequence[BoardRow]) -> str:
     *first_names, last = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
     return f"{', '.join(first_names)} and {last}" if first_names else last
 
@@ -140,4 +143,4 @@ def _describe_roar_best(estimators: Sequence[BoardRow], winners: Sequence[BoardR
         return ""
     if len(first) > 3:
         return f"None of ROAR’s best {len(first)} is among them."
-    return f"ROAR’s best, {_list_names(first)}, {'is' if len(first) == 1 else 'are'} not among them."
+    return f"ROAR’s best, {_join_names(first)}, {'is' if len(first) == 1 else 'are'} not among them."

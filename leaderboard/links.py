@@ -47,21 +47,23 @@ class Site:
         self._names = {address: make_file_name(address) for address in known} | dict.fromkeys(known[:1], "index.html")
 
     @property
-    def first(self) -> Address:
+    def first_address(self) -> Address:
         """Return the address of the first page; without suites, that of a board."""
         return self.known[0] if self.views and self.known else make_address()
 
-    def at(self, page: Address) -> str:
+    def get_link(self, address: Address) -> str:
         """Return the link to a page; empty if there is none."""
         if not self.live:
-            return self._names.get(page, "")
-        return "?" + urlencode([("page", page.page), *([("suite", page.suite)] if page.suite else []), *page.choices])
+            return self._names.get(address, "")
+        return "?" + urlencode(
+            [("page", address.page), *([("suite", address.suite)] if address.suite else []), *address.choices]
+        )
 
-    def to(self, page: str, suite: str = "", **choices: str) -> str:
+    def get_page_link(self, page: str, suite: str = "", **choices: str) -> str:
         """Return the link to a page by its parts."""
-        return self.at(make_address(page, suite, **choices))
+        return self.get_link(make_address(page, suite, **choices))
 
-    def file(self, name: str, content: bytes) -> str:
+    def add_file(self, name: str, content: bytes) -> str:
         """Add a file that a page shows or offers; return its address, empty if a button replaces it."""
         kind = guess_type(name)[0] or ""
         if self.live and kind.startswith("image/"):
@@ -69,13 +71,13 @@ class Site:
         self.files[name] = content
         return "" if self.live else name
 
-    def view(self, at: Address) -> SuiteView:
+    def find_view(self, address: Address) -> SuiteView:
         """Return the suite of an address; the first one by default.
 
         Raises:
             PageNotFound: There is no such suite, or none at all.
         """
-        name = at.suite or next(iter(self.views), "")
+        name = address.suite or next(iter(self.views), "")
         if name not in self.views:
             raise PageNotFound(f"There is no suite {name!r} here." if name else "No results yet.")
         return self.views[name]
@@ -86,9 +88,9 @@ def make_data_uri(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def make_file_name(of: Address) -> str:
+def make_file_name(address: Address) -> str:
     """Return a safe file name, distinct for each address."""
-    plain = "-".join(filter(None, [of.page, of.suite, *(value for _, value in of.choices)]))
+    plain = "-".join(filter(None, [address.page, address.suite, *(value for _, value in address.choices)]))
     harmless = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in plain)[:60]
-    mark = "" if harmless == plain else f"-{sha256(repr(of).encode()).hexdigest()[:8]}"
+    mark = "" if harmless == plain else f"-{sha256(repr(address).encode()).hexdigest()[:8]}"
     return f"{harmless}{mark}.html"

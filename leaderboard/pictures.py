@@ -189,7 +189,7 @@ class PictureMaker:
         """Return the `own` mask, that of the `other` image, or the `matched` one, bool (n, d)."""
         planes, layout = rankings.splits[Split.TEST], rankings.layout
         whose = self.others if kind == "other" else self.numbers
-        own = _find_removed(planes[whose], self.level, self.protocol.order, layout)
+        own = _find_removed_features(planes[whose], self.level, self.protocol.order, layout)
         if kind != "matched":
             return own
         codes, ties = (
@@ -203,7 +203,7 @@ class PictureMaker:
     def _draw_heat_maps(self, rankings: Rankings) -> Bytes:
         """Return heat maps, uint8 (n, h, w, 3): colours show the fraction of levels at which each pixel is removed."""
         planes, layout = rankings.splits[Split.TEST][self.numbers], rankings.layout
-        gone = [_expand_to_image(_find_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
+        gone = [_expand_to_image(_find_removed_features(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)
         places = np.linspace(0, 1, len(_ANCHORS))
         colours = [np.interp(values, places, _ANCHORS[:, channel]) for channel in range(3)]
@@ -216,7 +216,7 @@ class PictureMaker:
         return np.broadcast_to(colour, (*colour.shape[:3], 3))
 
 
-def _find_removed(planes: Bytes, t: float, order: Order, layout: Layout) -> Masks:
+def _find_removed_features(planes: Bytes, t: float, order: Order, layout: Layout) -> Masks:
     packed = find_removed_bits(planes, t, order, layout)
     return np.unpackbits(packed, axis=1, count=layout.features).view(bool)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.first_page_cache import Page, ShownStore, cache_page, sign_files
+from leaderboard.first_page_cache import Page, ShownStore, cache_page, fingerprint_files
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.page import board, compare, estimator, images, submit_and_cite, suites, trust
 from leaderboard.page_text import REPOSITORY, format_day, make_plain
@@ -35,29 +35,35 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
 }
 
 
-def render_page(site: Site, at: Address) -> Page:
+def render_page(site: Site, address: Address) -> Page:
     """Render a page.
 
     Raises:
         PageNotFound: The store has no results for this page.
     """
-    if at.page not in PAGES:
-        raise PageNotFound(f"There is no page {make_plain(at.page, 40)!r} here.")
+    if address.page not in PAGES:
+        raise PageNotFound(f"There is no page {make_plain(address.page, 40)!r} here.")
     there = {address.page for address in site.known}
-    nav = [(name, label, _make_link(name, site, at)) for name, (label, _) in PAGES.items() if label and name in there]
-    suite = at.suite or next(iter(site.views), "")
-    fields = PAGES[at.page][1](site, at)
-    return _render_template(at.page, site, nav=nav, cite=site.to("cite", suite) if suite else "", **fields)
+    nav = [
+        (name, label, _make_link(name, site, address)) for name, (label, _) in PAGES.items() if label and name in there
+    ]
+    suite = address.suite or next(iter(site.views), "")
+    fields = PAGES[address.page][1](site, address)
+    return _render_template(
+        address.page, site, nav=nav, cite=site.get_page_link("cite", suite) if suite else "", **fields
+    )
 
 
 def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
     """Return the app's page of a query, or an explanation if the store lacks its results; cache the first page."""
-    files = sign_files(shown.url)  # before the store is read: later writes change it
+    files = fingerprint_files(shown.url)  # before the store is read: later writes change it
     try:
         live = find_live_store(shown)
         views = live.read_views(first_page_only=not query)
         site = Site(views, list_addresses(views), live=True)
-        page = render_page(site, make_address(**query) if query else site.first if live.state else make_address())
+        page = render_page(
+            site, make_address(**query) if query else site.first_address if live.state else make_address()
+        )
     except (PageNotFound, StoreError) as error:
         return render_message(str(error), Site({}, live=True))
     page = page._replace(files={name: content.decode() for name, content in site.files.items()})
@@ -77,16 +83,18 @@ def cache_first_page(shown: ShownStore) -> None:
 
 def render_message(text: str, site: Site) -> Page:
     """Render a page that explains what is missing, with advice."""
-    return _render_template("message", site, text=make_plain(text), nav=[("board", "Board", site.to("board"))])
+    return _render_template(
+        "message", site, text=make_plain(text), nav=[("board", "Board", site.get_page_link("board"))]
+    )
 
 
 def _render_template(page: str, site: Site, **fields: Any) -> Page:
     shared = {
         "page": page,
         "live": site.live,
-        "home": site.at(site.first),
-        "to": site.to,
-        "keep": lambda file, text: site.file(file, str(text).encode()),
+        "home": site.get_link(site.first_address),
+        "to": site.get_page_link,
+        "keep": lambda file, text: site.add_file(file, str(text).encode()),
         "version": read_code_version(),
         "date": format_day(datetime.now(UTC)),
     }
@@ -140,7 +148,7 @@ def export_site(views: Views, folder: Path) -> int:
             (folder / "index.html").write_text(render_message("No results yet.", site).html, encoding="utf-8")
         for at in site.known:
             html = render_page(site, at).html
-            for name in {site.at(at), make_file_name(at)}:  # the first page has two file names
+            for name in {site.get_link(at), make_file_name(at)}:  # the first page has two file names
                 (folder / name).write_text(html, encoding="utf-8")
         files = site.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
         for name, content in files.items():
@@ -153,7 +161,7 @@ def export_site(views: Views, folder: Path) -> int:
 def _make_link(page: str, site: Site, at: Address) -> str:
     """Return the link to a page, for the current suite if the page depends on one."""
     addresses = [address for address in site.known if address.page == page]
-    return site.at(next((address for address in addresses if address == Address(page, at.suite)), addresses[0]))
+    return site.get_link(next((address for address in addresses if address == Address(page, at.suite)), addresses[0]))
 
 
 @cache

@@ -27,7 +27,7 @@ def render_report(view: SuiteView) -> str:
     profiles = [describe_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (load_templates().get_template("report.html")).render(
         title=make_plain(view.title),
-        headline=view.paired.headline if view.paired else view.board.headline,
+        headline=view.paired_board.headline if view.paired_board else view.board.headline,
         to=lambda *page, **choices: "",
         boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
         figure=make_figure,

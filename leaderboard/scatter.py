@@ -82,11 +82,11 @@ def _make_axis(gains: Iterable[Estimate]) -> Axis:
 
 
 def _compute_x(axis: Axis, value: float) -> float:
-    return round(_WIDTH * axis.at(value) / 100, 1)
+    return round(_WIDTH * axis.to_percent(value) / 100, 1)
 
 
 def _compute_y(axis: Axis, value: float) -> float:
-    return round(_HEIGHT * (1 - axis.at(value) / 100), 1)
+    return round(_HEIGHT * (1 - axis.to_percent(value) / 100), 1)
 
 
 def _place_labels(points: Sequence[RowWithBothGains], across: Axis, down: Axis) -> list[Dot]:

@@ -89,7 +89,7 @@ class SuiteView:
         there = {name for board in boards for name in results.list_rows_and_levels(*board)[0]}
         return tuple(name for name in results.suite.ranked_estimators if name in there)
 
-    def get_tab(self, protocol: Protocol) -> str:
+    def get_tab_label(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that it compares."""
         return f"{protocol.tab} {self.describe_levels(protocol)}".rstrip()
 
@@ -122,19 +122,19 @@ class SuiteView:
         return TwoQuestions(self.table(ROAR), self.table(OWN_NETWORK))
 
     @property
-    def paired(self) -> PairedBoard | None:
+    def paired_board(self) -> PairedBoard | None:
         """Return the board of ROAR and own-network gain, with matched gain if the suite has it; else None."""
         both = self.combined_table
         if both is None:
             return None
         evidence = self.get_board(MATCHED) if MATCHED in self.protocols else None
-        if evidence and {CONTROL, UNJUDGED} == {row.kind for row in evidence.rows}:
+        if evidence and {CONTROL, UNJUDGED} == {row.colour_class for row in evidence.rows}:
             evidence = None  # a control was not run, so no row has a verdict
         return self.get_or_compute("paired", lambda: make_paired_board(both, evidence))
 
     def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
         """Return a board of the suite; by default its first unit and all levels."""
-        roar = self.roar  # outside the lock, because other suites may have to compute their tables
+        roar = self.roar_table  # outside the lock, because other suites may have to compute their tables
 
         def make() -> BoardContents:
             seconds = self.pictures.seconds if self.pictures else {}
@@ -173,16 +173,16 @@ class SuiteView:
         ]
 
     @property
-    def siblings(self) -> list["SuiteView"]:
+    def suites_on_same_images(self) -> list["SuiteView"]:
         """Return the other suites on the same images and network."""
         like = (self.results.data, self.results.suite.model, self.results.limit)
         other_views = (view for view in self.beside().values() if view is not self)
         return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]
 
     @property
-    def roar(self) -> SuiteTable | None:
+    def roar_table(self) -> SuiteTable | None:
         """Return a ROAR table with ranks: the suite's own, or that of another suite on the same images and network."""
-        tables = (view.table(ROAR) for view in (self, *self.siblings) if ROAR in view.protocols)
+        tables = (view.table(ROAR) for view in (self, *self.suites_on_same_images) if ROAR in view.protocols)
         return next((table for table in tables if any(row.place for row in table.rows)), None)
 
     @property
@@ -231,14 +231,14 @@ class LiveStore:
             state = self._store.read_store_stamp()
             if state != self.state:
                 order = list_suites_in_order(self._store)
-                needed = self._select_needed(order) if first_page_only else order
+                needed = self._select_suites_of_first_page(order) if first_page_only else order
                 self._read = {suite: self._read_if_changed(suite) for suite in needed}
                 read = [view for _, views in self._read.values() for view in views]
                 self._views = {view.slug: view for view in sorted(read, key=lambda view: make_sort_key(view.results))}
                 self.state = state if len(needed) == len(order) else ""
             return self._views
 
-    def _select_needed(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
+    def _select_suites_of_first_page(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
         """Return the first suite, those read before, and those that its page needs.
 
         A suite without ROAR shows the ranks of suites on its data set and network.
@@ -260,12 +260,12 @@ class LiveStore:
         read = read_suite(self._store, suite, self._folder, self._selection)
         return stamp, [SuiteView(results, self._folder, lambda: self._views, self._store) for results in read]
 
-    def keep_ready(self) -> None:
+    def compute_pages_in_advance(self) -> None:
         """Compute pages in advance, forever: the first boards, then those of every suite after a visit or a pause."""
         while True:
             with suppress(StoreError):  # visitors see the error on their page
                 for view in self.read_views(first_page_only=True).values():
-                    view.paired or view.board  # noqa: B018
+                    view.paired_board or view.board  # noqa: B018
                     seen.wait(_PAUSE)
                 for suite in list_suites_in_order(self._store):
                     # one suite per lock, so a visitor waits for one suite at most
@@ -273,7 +273,7 @@ class LiveStore:
                         self._read[suite] = self._read_if_changed(suite)
                     sleep(_BREATH)
                 for view in self.read_views().values():
-                    view.paired or view.board  # noqa: B018
+                    view.paired_board or view.board  # noqa: B018
                     sleep(_BREATH)
                 judged.set()
                 for view in self.read_views().values():

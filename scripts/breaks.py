@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from release import listed_files
+from release import list_tracked_files
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTS = ROOT / "tests" / "breaks"
@@ -75,19 +75,19 @@ def wrong_with(one: Break, root: Path = ROOT) -> str:
         ast.parse(source.replace(one.text, one.into))
     except SyntaxError as error:
         return f"{one.file} would be no Python: {error}"
-    missing = [test for test in one.tests if not _exists(test, root)]
+    missing = [test for test in one.tests if not _does_test_exist(test, root)]
     return f"no test {', '.join(missing)}" if missing or not one.tests else ""
 
 
-def _exists(test: str, root: Path) -> bool:
+def _does_test_exist(test: str, root: Path) -> bool:
     file, *names = test.partition("[")[0].split("::")
     path = root / file
     return path.exists() and (not names or f"def {names[-1]}(" in path.read_text())
 
 
-def copied(to: Path) -> None:
+def copy_working_tree(to: Path) -> None:
     """Copy the working tree: what git tracks, and what it does not ignore."""
-    for name in listed_files(ROOT, "--cached", "--others", "--exclude-standard"):
+    for name in list_tracked_files(ROOT, "--cached", "--others", "--exclude-standard"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, to / name)
 
@@ -99,7 +99,7 @@ def run_tests(copy: Path, words: Sequence[str], most: float) -> tuple[int | None
         Its exit code, None where it took more than so many seconds; and what it printed.
     """
     out = copy / ".breaks-output"
-    child = multiprocessing.get_context("fork").Process(target=_be_pytest, args=(copy, words, out))
+    child = multiprocessing.get_context("fork").Process(target=_run_pytest_and_exit, args=(copy, words, out))
     child.start()
     child.join(most)
     if child.pid and child.is_alive():
@@ -109,7 +109,7 @@ def run_tests(copy: Path, words: Sequence[str], most: float) -> tuple[int | None
     return child.exitcode, out.read_text(errors="replace")
 
 
-def _be_pytest(copy: Path, tests: Sequence[str], out: Path) -> None:
+def _run_pytest_and_exit(copy: Path, tests: Sequence[str], out: Path) -> None:
     """Run tests as the child of a fork, which ends with pytest's exit code; never returns."""
     os.setsid()
     file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -129,7 +129,7 @@ def _be_pytest(copy: Path, tests: Sequence[str], out: Path) -> None:
     os._exit(code)  # does not wait for remaining threads
 
 
-def tried(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _MOST) -> tuple[bool, str]:
+def try_break(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _MOST) -> tuple[bool, str]:
     """Make a fault in the copy, look for it, and mend it; return whether it is found, and by what.
 
     Args:
@@ -150,22 +150,22 @@ def tried(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _M
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     if code is None:
         return one.hangs, said
-    by = _failed(said)
+    by = _list_failed_tests(said)
     return code in (1, 2), by[0] if by else said.strip().splitlines()[-3:][0]
 
 
-def _failed(said: str) -> list[str]:
+def _list_failed_tests(said: str) -> list[str]:
     """Return the node ids, or files, that pytest says failed."""
     lines = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     return [line.partition(" ")[2].partition(" - ")[0] for line in lines]
 
 
-def _failing(chosen: Sequence[Break], copy: Path) -> list[str]:
+def _list_tests_that_fail_without_breaks(chosen: Sequence[Break], copy: Path) -> list[str]:
     """Return the tests of these faults that fail without any, and say so."""
     tests = sorted({test for one in chosen for test in one.tests})
     whole = [test for test in tests if not any(test.startswith(f"{other}::") for other in tests)]
     code, said = run_tests(copy, whole, 60.0 * len(tests))
-    found = _failed(said)
+    found = _list_failed_tests(said)
     if code not in (0, 1) or (code and not found):
         raise SystemExit(said[-2000:])
     for test in found:
@@ -189,21 +189,21 @@ def main() -> None:
         importlib.import_module(library)
     with tempfile.TemporaryDirectory(prefix="roarbench-breaks-") as folder:
         copy = Path(folder)
-        copied(copy)
-        sys.exit(0 if _all_found(chosen, copy) else 1)
+        copy_working_tree(copy)
+        sys.exit(0 if _try_all(chosen, copy) else 1)
 
 
-def _all_found(chosen: Sequence[Break], copy: Path) -> bool:
+def _try_all(chosen: Sequence[Break], copy: Path) -> bool:
     """Try these faults, say a line for each, and return whether all are found."""
     begin, found = time.monotonic(), 0
     applying = [one for one in chosen if not wrong_with(one, copy)]
     for one in (one for one in chosen if one not in applying):
         print(f"does not apply {one.room}/{one.name}: {wrong_with(one, copy)}", flush=True)
-    failing = _failing(applying, copy) if applying else []
+    failing = _list_tests_that_fail_without_breaks(applying, copy) if applying else []
     sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"  # keeps the bytecode of the sound copy
     for one in applying:
         now = time.monotonic()
-        there, by = tried(one, copy, failing)
+        there, by = try_break(one, copy, failing)
         found += there
         said = f"{'found    ' if there else 'NOT FOUND'} {time.monotonic() - now:5.1f} s"
         print(f"{said} {one.room}/{one.name}: {by}", flush=True)

@@ -22,18 +22,18 @@ _COLOURS = {"image": "#0b6e4f", "cell": "#7a28d0"}
 _LETTER = 6.4  # average width of a small letter, pixels
 
 
-def rooms() -> dict[str, str]:
+def read_packages() -> dict[str, str]:
     """Return what each room is for, by its full name, in the order of the page."""
     return dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
 
 
-def way(of: str) -> list[tuple[str, str]]:
+def read_path_steps(of: str) -> list[tuple[str, str]]:
     """Return the steps of one image or one cell, as the page lists them: the module, and what happens there."""
     section = PAGE.read_text().partition(f"## The path of one {of}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)
 
 
-def layers() -> list[list[str]]:
+def read_layers() -> list[list[str]]:
     """Return the full names of the rooms of each layer, top first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (own,) = (contract["layers"] for contract in contracts if contract.get("containers") == ["roarbench"])
@@ -41,65 +41,69 @@ def layers() -> list[list[str]]:
     return [inner[0], ["leaderboard"], ["toy"], *inner[1:]]
 
 
-def draw() -> str:
+def draw_svg() -> str:
     """Return the picture as SVG."""
     width = 2 * _MARGIN + _BOXES + 2 * _PANEL
-    height = _TOP + len(layers()) * (_LINE + _GAP) + _MARGIN
+    height = _TOP + len(read_layers()) * (_LINE + _GAP) + _MARGIN
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="DejaVu Sans, sans-serif" role="img">',
         "<title>Layers of the source, with the path of one image and of one cell through them</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
-    for number, layer in enumerate(layers()):
-        lines += _layer(layer, _TOP + number * (_LINE + _GAP), width)
+    for number, layer in enumerate(read_layers()):
+        lines += _draw_layer(layer, _TOP + number * (_LINE + _GAP), width)
     for number, of in enumerate(_COLOURS):
-        lines += _way(of, _MARGIN + _BOXES + number * _PANEL)
+        lines += _draw_path(of, _MARGIN + _BOXES + number * _PANEL)
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _layer(layer: list[str], top: int, width: int) -> list[str]:
+def _draw_layer(layer: list[str], top: int, width: int) -> list[str]:
     """Return a band over the whole width, with the boxes of its rooms on the left."""
     band = f'<rect x="{_MARGIN}" y="{top}" width="{width - 2 * _MARGIN}" height="{_LINE}" rx="5" fill="{_BAND}"/>'
     each = (_BOXES - 4 - _GAP * (len(layer) - 1)) / len(layer)
     return [
         band,
-        *(line for place, room in enumerate(layer) for line in _room(room, _MARGIN + place * (each + _GAP), top, each)),
+        *(
+            line
+            for place, room in enumerate(layer)
+            for line in _draw_package(room, _MARGIN + place * (each + _GAP), top, each)
+        ),
     ]
 
 
-def _room(room: str, left: float, top: int, width: float) -> list[str]:
-    name, words = room.removeprefix("roarbench."), wrap(rooms()[room], int((width - 16) / _LETTER))
+def _draw_package(room: str, left: float, top: int, width: float) -> list[str]:
+    name, words = room.removeprefix("roarbench."), wrap(read_packages()[room], int((width - 16) / _LETTER))
     frame = f'x="{left:.0f}" y="{top}" width="{width:.0f}" height="{_LINE}" rx="5" fill="{_ROOM}" stroke="#9aa3b2"'
     first = top + (19 if len(words) < 2 else 16)
     return [
         f"<rect {frame}/>",
-        _text(left + 8, first, name, 13, 'font-weight="bold"'),
-        *(_text(left + 8, first + 15 + 13 * line, each, 11) for line, each in enumerate(words)),
+        _draw_text(left + 8, first, name, 13, 'font-weight="bold"'),
+        *(_draw_text(left + 8, first + 15 + 13 * line, each, 11) for line, each in enumerate(words)),
     ]
 
 
-def _way(of: str, left: int) -> list[str]:
+def _draw_path(of: str, left: int) -> list[str]:
     """Return one way: a numbered dot for each step in the layer of its module, from left to right, joined by a line."""
-    levels = {room: number for number, layer in enumerate(layers()) for room in layer}
+    levels = {room: number for number, layer in enumerate(read_layers()) for room in layer}
     colour, points, dots = _COLOURS[of], [], []
-    for number, (module, words) in enumerate(way(of)):
+    for number, (module, words) in enumerate(read_path_steps(of)):
         x, level = left + 22 + number * _STEP, levels[".".join(module.split(".")[:2])]
         y = _TOP + level * (_LINE + _GAP) + _LINE // 2
         points.append(f"{x},{y}")
         said = f"<title>{escape(f'{module}: {words}')}</title>"
         dots += [
             f'<circle cx="{x}" cy="{y}" r="11" fill="{colour}">{said}</circle>',
-            _text(x, y + 4, str(number + 1), 11, 'font-weight="bold" fill="#ffffff" text-anchor="middle"'),
+            _draw_text(x, y + 4, str(number + 1), 11, 'font-weight="bold" fill="#ffffff" text-anchor="middle"'),
         ]
     return [
-        _text(left + 11, 22, f"the path of one {of}", 13, f'font-weight="bold" fill="{colour}"'),
+        _draw_text(left + 11, 22, f"the path of one {of}", 13, f'font-weight="bold" fill="{colour}"'),
         f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2" stroke-opacity="0.5"/>',
         *dots,
     ]
 
 
-def _text(x: float, y: float, words: str, size: int, style: str = f'fill="{_FAINT}"') -> str:
+def _draw_text(x: float, y: float, words: str, size: int, style: str = f'fill="{_FAINT}"') -> str:
     return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" {style}>{escape(words)}</text>'
 
 
@@ -108,7 +112,7 @@ def main() -> None:
     description = (__doc__ or "").split("\n")[0]
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("-o", "--output", type=Path, default=OUT, help="where to write it (default: %(default)s)")
-    parser.parse_args().output.write_text(draw())
+    parser.parse_args().output.write_text(draw_svg())
 
 
 if __name__ == "__main__":

@@ -73,24 +73,24 @@ _WAIT_EVERY = 50  # steps between synchronisations of a timed training with the 
 COMPARED = ("cifar10", WHOLE)  # suites for the comparison of training modes
 
 
-def seconds(work: Callable[[], object], rounds: int) -> float:
+def time_one_round(work: Callable[[], object], rounds: int) -> float:
     """Measure the seconds of one round, after one that warms up."""
     work()
-    wait()
+    wait_for_gpu()
     start = time.perf_counter()
     for _ in range(rounds):
         work()
-    wait()
+    wait_for_gpu()
     return (time.perf_counter() - start) / rounds
 
 
-def wait() -> None:
+def wait_for_gpu() -> None:
     """Wait until the GPU has done all launched work."""
     if GPU:
         torch.cuda.synchronize()
 
 
-def examine() -> str:
+def list_machine_faults() -> str:
     """Examine the machine as `roarbench doctor` does; return its lines that begin with !."""
     faults = [each for each in examine_machine(find_store()) if not each.good]
     return "; ".join(f"! {each.what}: {each.found} ({each.advice})" for each in faults) or "no line that begins with !"
@@ -101,7 +101,7 @@ def find_store() -> Path:
     return Path(os.environ.get("ROARBENCH_STORE", "."))
 
 
-def convolve() -> str:
+def time_convolution() -> str:
     """Time a convolution forward and back in bfloat16, channels last."""
     count, side = (256, 56) if GPU else (2, 14)
     layer = nn.Conv2d(64, 64, 3, padding=1, device=DEVICE)
@@ -114,19 +114,19 @@ def convolve() -> str:
             layer(images).sum().backward()
 
     with let_cudnn_choose_kernels():
-        rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / seconds(both_ways, 20)
+        rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / time_one_round(both_ways, 20)
     return f"{rate / 1e12:.3g} TFLOP/s"
 
 
-def copy_pinned() -> str:
+def time_pinned_copy() -> str:
     """Time a copy from pinned memory to the device."""
     data = torch.ones(2**30 if GPU else 2**24, dtype=torch.uint8, pin_memory=GPU)
-    return f"{data.nbytes / seconds(lambda: data.to(DEVICE, non_blocking=True, copy=True), 5) / 1e9:.3g} GB/s"
+    return f"{data.nbytes / time_one_round(lambda: data.to(DEVICE, non_blocking=True, copy=True), 5) / 1e9:.3g} GB/s"
 
 
-def read_randomly() -> str:
+def time_random_reads() -> str:
     """Time reading images of 224 pixels in no order from a file that is not in memory, as ImageNet's trainings do."""
-    with mapped_pixels(224, 10_000 if GPU else 200) as (pixels, forget):
+    with map_random_pixels(224, 10_000 if GPU else 200) as (pixels, forget):
         forget()
         images = StreamedImages(pixels, None, FILL, Unit.SCALAR, torch.device("cpu"))
         index, start = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(0)), time.perf_counter()
@@ -135,36 +135,36 @@ def read_randomly() -> str:
         return f"{len(pixels) / (time.perf_counter() - start):,.0f} images/s"
 
 
-def train_from_files() -> str:
+def time_training_from_files() -> str:
     """Time steps of ImageNet's recipe on made-up pixels: from a file in memory, and from one that is not."""
     size, found = LARGE, []
-    with mapped_pixels(size.side, size.images) as (pixels, forget):
+    with map_random_pixels(size.side, size.images) as (pixels, forget):
         width = -(-3 * size.side**2 // 8)
         removed = np.random.default_rng(1).integers(256, size=(size.images, width), dtype=np.uint8)
         images = StreamedImages(pixels, removed, FILL, Unit.SCALAR, DEVICE)
         for name, before_step in (("in memory", lambda: None), ("not in memory", forget)):
-            begun = training(size, images)
-            rate, done = images_a_second(begun, seconds_at_most=120, before_step=before_step)
+            begun = begin_timed_training(size, images)
+            rate, done = measure_images_per_second(begun, seconds_at_most=120, before_step=before_step)
             found.append(f"{rate:,.0f} images/s {name} ({done} of {begun.steps} steps)")
             print(found[-1], file=sys.stderr, flush=True)  # keeps this result if the next measurement exceeds its time
     return ", ".join(found)
 
 
-def train_whole() -> str:
+def time_whole_training() -> str:
     """Do one training of a suite's size and recipe on made-up images, as many of its epochs as fit."""
     suite = find_suite(WHOLE)
     record, recipe = suite.dataset_record, suite.recipe_record
     size = Size(suite.model, suite.recipe, record.size, record.classes, record.train_images, 0) if GPU else TINY
     recipe = recipe if GPU else find_recipe(TINY.recipe)
     inputs = draw_random_degraded_images((3, size.side, size.side), size.images, DEVICE)
-    begun = begin(size, inputs, recipe)
+    begun = begin_training(size, inputs, recipe)
     start = time.perf_counter()
     with let_cudnn_choose_kernels():
         while not begun.step or (begun.step < begun.steps and time.perf_counter() - start < WHOLE_SECONDS):
             begun.advance()
             if begun.step % _WAIT_EVERY == 0:
-                wait()
-        wait()
+                wait_for_gpu()
+        wait_for_gpu()
     taken, share = time.perf_counter() - start, begun.step / begun.steps
     rate, loss = begun.step * begun._batch / taken, begun.losses[-1].item()
     whole = "" if share == 1 else f"; a whole training would take {format_duration(taken / share)}"
@@ -172,7 +172,7 @@ def train_whole() -> str:
     return f"{epochs} in {format_duration(taken)}, {rate:,.0f} images/s, loss {loss:.2f}{whole}"
 
 
-def compare_modes() -> str:
+def compare_training_modes() -> str:
     """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
     store, found = find_store(), []
     for name in COMPARED:
@@ -181,36 +181,38 @@ def compare_modes() -> str:
     return "; ".join(found)
 
 
-def training(size: Size, inputs: Inputs) -> Training:
+def begin_timed_training(size: Size, inputs: Inputs) -> Training:
     """Begin a training of at most so many steps, all at full size."""
     recipe = find_recipe(size.recipe)
     short = replace(recipe, sides=(1.0,), batch=min(recipe.batch, len(inputs)))
-    return begin(size, inputs, replace(short, epochs=size.steps * short.batch / len(inputs), warmup=0.0))
+    return begin_training(size, inputs, replace(short, epochs=size.steps * short.batch / len(inputs), warmup=0.0))
 
 
-def begin(size: Size, inputs: Inputs, recipe: Recipe) -> Training:
+def begin_training(size: Size, inputs: Inputs, recipe: Recipe) -> Training:
     """Begin a training by a recipe; the labels are as random as the images."""
     model = build_network(size.network, size.classes, 3, size.side, torch.Generator().manual_seed(0)).to(DEVICE)
     return Training(model, inputs, torch.arange(len(inputs)) % size.classes, NORM, recipe, 0)
 
 
-def images_a_second(begun: Training, seconds_at_most: float, before_step: Callable[[], None]) -> tuple[float, int]:
+def measure_images_per_second(
+    begun: Training, seconds_at_most: float, before_step: Callable[[], None]
+) -> tuple[float, int]:
     """Train to the end or for so many seconds; return images a second in the second half of the steps, and how many."""
     taken: list[float] = []
     with let_cudnn_choose_kernels():
         while begun.step < begun.steps and (sum(taken) < seconds_at_most or len(taken) < 2):
             before_step()
-            wait()
+            wait_for_gpu()
             start = time.perf_counter()
             begun.advance()
-            wait()
+            wait_for_gpu()
             taken.append(time.perf_counter() - start)
     timed = taken[len(taken) // 2 :]
     return len(timed) * begun._batch / sum(timed), len(taken)
 
 
 @contextmanager
-def mapped_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[[], None]]]:
+def map_random_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[[], None]]]:
     """Write random pixels and map them; yield them with what drops their file from the system's memory."""
     with tempfile.NamedTemporaryFile(dir=find_store(), prefix=".first-gpu-") as file:
         generator = np.random.default_rng(0)
@@ -230,11 +232,13 @@ def mapped_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[
 
 NETWORKS = ("--protocol", "own-network", "--estimators", "grad,sgsq-grad,input-x-grad,gradcam")
 STEPS = (
-    Step("doctor", 50, examine, "no line that begins with !", "do what the brackets say"),
-    Step("convolution", 40, convolve, "no published rate", "nvidia-smi: another process, a low clock?"),
-    Step("pinned copy", 40, copy_pinned, "20 to 55 GB/s by PCIe 4 or 5", "nvidia-smi topo: the slot, the NUMA node"),
+    Step("doctor", 50, list_machine_faults, "no line that begins with !", "do what the brackets say"),
+    Step("convolution", 40, time_convolution, "no published rate", "nvidia-smi: another process, a low clock?"),
     Step(
-        *("random reads", 90, read_randomly),
+        "pinned copy", 40, time_pinned_copy, "20 to 55 GB/s by PCIe 4 or 5", "nvidia-smi topo: the slot, the NUMA node"
+    ),
+    Step(
+        *("random reads", 90, time_random_reads),
         "3,300 images/s keep an H100 busy with ResNet-50",
         "a local NVMe disk for --store; enough memory for the images, see docs/gpu.md",
     ),
@@ -255,19 +259,19 @@ STEPS = (
         "ImageNet is gated: hf auth login, or --data; pip install timm",
     ),
     Step(
-        *(WHOLE, WHOLE_SECONDS + 40, train_whole),
+        *(WHOLE, WHOLE_SECONDS + 40, time_whole_training),
         "77 % of a training (plan: 495 s) in 380 s",
         "nvidia-smi dmon while it runs: is the GPU busy? --compile, if `modes` below says that it pays",
     ),
     Step(
-        *("training", 300, train_from_files),
+        *("training", 300, time_training_from_files),
         "in memory 3,200 to 4,000 images/s on an H100 (an A100 with AMP trains 2,470 to 2,600: NVIDIA "
         "DeepLearningExamples, timm issue 1491; 2,870 at 160 to 192 pixels: FFCV); from disk no more than "
         "`random reads`",
         "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory",
     ),
     Step(
-        *("modes", 180, compare_modes),
+        *("modes", 180, compare_training_modes),
         "not known; `run` compiles if `doctor --suite` measured at least a tenth more images/s",
         "roarbench doctor --suite NAME --store DIR for your suite; report what it found",
     ),
@@ -280,7 +284,7 @@ def run_step(step: Step) -> str:
     return step.work()
 
 
-def try_step(step: Step, store: Path) -> tuple[str, float]:
+def run_step_in_process(step: Step, store: Path) -> tuple[str, float]:
     """Run a step in a process of its own; return what it found, or how it ended, and its seconds."""
     if callable(step.work):
         words = [sys.executable, __file__, "--step", step.name, "--out", str(store)]
@@ -297,10 +301,10 @@ def try_step(step: Step, store: Path) -> tuple[str, float]:
         code, out, err = done.returncode, done.stdout, done.stderr
     took, (printed, told) = time.monotonic() - start, (part.decode(errors="replace") for part in (out, err))
     (store / f"{step.name}.txt").write_text(printed + told)
-    return describe_end(step, code, printed, told), took
+    return describe_step_end(step, code, printed, told), took
 
 
-def describe_end(step: Step, code: int | None, printed: str, told: str) -> str:
+def describe_step_end(step: Step, code: int | None, printed: str, told: str) -> str:
     """Return what a step found, from its exit code, None where it was stopped, and from what it printed."""
     planned = [f"plan: {line.strip()}" for line in told.splitlines() if line.startswith("  time about")][:1]
     if code is None:
@@ -338,7 +342,7 @@ def main() -> None:
         sys.exit("no GPU here, expected one that torch sees; `roarbench doctor` says why")
     found: list[tuple[Step, str, float]] = []
     for step in STEPS:
-        found.append((step, *try_step(step, arguments.out)))
+        found.append((step, *run_step_in_process(step, arguments.out)))
         print(f"{step.name}: {found[-1][1]} (expected: {step.expected})", flush=True)
         write_report(found, arguments.out / "report.md")
     sys.exit(any(said.startswith(("failed", "not done")) for _, said, _ in found))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import delete
 
-from leaderboard.first_page_cache import SETTLED, make_shown
+from leaderboard.first_page_cache import SETTLED, make_shown_store
 from leaderboard.pictures import find_pictures_file, save_pictures
 from leaderboard.render import cache_first_page
 from leaderboard.views import read_views
@@ -66,4 +66,4 @@ if __name__ == "__main__":
     else:
         write_demo(arguments.folder)
         time.sleep(SETTLED)  # else the cached page would be checked by opening the store
-        cache_first_page(make_shown(find_default_url(arguments.folder), arguments.folder))
+        cache_first_page(make_shown_store(find_default_url(arguments.folder), arguments.folder))

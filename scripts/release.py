@@ -38,40 +38,40 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("dist"), help="where sdist, wheel and the tag's text are kept")
     out = parser.parse_args().out.resolve()
     try:
-        version = same_version(ROOT)
+        version = read_common_version(ROOT)
         print(f"version {version} in pyproject.toml, CITATION.cff and CHANGELOG.md", flush=True)
-        files = listed_files(ROOT)
+        files = list_tracked_files(ROOT)
         with tempfile.TemporaryDirectory(prefix="roarbench-release-") as folder:
-            wheel = build(ROOT, files, Path(folder), out)
+            wheel = build_packages(ROOT, files, Path(folder), out)
             print(f"built: {wheel}", flush=True)
             check_contents(wheel, files)
-            for python in at_hand():
-                programs = install(python, wheel, Path(folder, Path(python).name))
+            for python in find_installed_pythons():
+                programs = install_wheel(python, wheel, Path(folder, Path(python).name))
                 check_installed(programs, version, Path(folder))
                 print(f"{Path(python).name}: installed; the toy's figure and the published rows are there", flush=True)
         text = out / f"v{version}.txt"
-        text.write_text(tag_text(ROOT, version, [wheel, out / f"roarbench-{version}.tar.gz"]), "utf-8")
+        text.write_text(write_tag_text(ROOT, version, [wheel, out / f"roarbench-{version}.tar.gz"]), "utf-8")
         check_committed(ROOT)
     except ReleaseError as error:
         sys.exit(f"release: {error}")
     print(f"next: git tag --annotate v{version} --file {text}")
 
 
-def same_version(root: Path) -> str:
+def read_common_version(root: Path) -> str:
     """Return the version that pyproject.toml, CITATION.cff and the newest heading of CHANGELOG.md agree on."""
     version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     for name, pattern in (("CITATION.cff", r"(?m)^version: (\S+)$"), ("CHANGELOG.md", r"(?m)^## (\S+) - \S+$")):
-        if (seen := _found(root / name, pattern)) != version:
+        if (seen := _find_match(root / name, pattern)) != version:
             raise ReleaseError(f"{name} has version {seen}, pyproject.toml {version}; write the same in both")
     return version
 
 
-def _found(path: Path, pattern: str) -> str:
+def _find_match(path: Path, pattern: str) -> str:
     found = re.search(pattern, path.read_text("utf-8"))
     return found[1] if found else "none"
 
 
-def tag_text(root: Path, version: str, files: Iterable[Path]) -> str:
+def write_tag_text(root: Path, version: str, files: Iterable[Path]) -> str:
     """Return the text of a release's tag: its day, its part of the changelog, the SHA-256 of what was built.
 
     Raises:
@@ -83,7 +83,7 @@ def tag_text(root: Path, version: str, files: Iterable[Path]) -> str:
         raise ReleaseError(
             f"CHANGELOG.md says '{version} - Unreleased'; write the day, in CITATION.cff as date-released"
         )
-    if (seen := _found(root / "CITATION.cff", r"(?m)^date-released: (\S+)$")) != day:
+    if (seen := _find_match(root / "CITATION.cff", r"(?m)^date-released: (\S+)$")) != day:
         raise ReleaseError(f"CITATION.cff has date-released {seen}, CHANGELOG.md {day}; write the same in both")
     plain = re.sub(r"(?m)^#+ ", "", changes.partition("\n")[2])  # git treats lines with a leading # as comments
     sums = "\n".join(f"{sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files)
@@ -97,7 +97,7 @@ def check_committed(root: Path) -> None:
         raise ReleaseError(f"{changed[0].strip()} is not committed; commit what belongs to the release")
 
 
-def at_hand() -> list[str]:
+def find_installed_pythons() -> list[str]:
     """Return the Pythons that are installed here, and print which of those that the package is for are not."""
     found = {name: path for name in PYTHONS if (path := shutil.which(name)) and _runs(path)}
     if missing := [name for name in PYTHONS if name not in found]:
@@ -112,13 +112,13 @@ def _runs(python: str) -> bool:
     return subprocess.run([python, "--version"], capture_output=True).returncode == 0
 
 
-def listed_files(root: Path, *words: str) -> list[str]:
+def list_tracked_files(root: Path, *words: str) -> list[str]:
     """Return the paths of the files that `git ls-files` lists, relative to the root: those that git tracks."""
     listed = subprocess.run(["git", "ls-files", "-z", *words], cwd=root, check=True, capture_output=True, text=True)
     return [name for name in listed.stdout.split("\0") if (root / name).is_file()]
 
 
-def build(root: Path, files: Iterable[str], folder: Path, out: Path) -> Path:
+def build_packages(root: Path, files: Iterable[str], folder: Path, out: Path) -> Path:
     """Build an sdist from these files of the root and a wheel from the sdist; return the wheel's path.
 
     Args:
@@ -152,7 +152,7 @@ def check_contents(wheel: Path, files: Iterable[str]) -> None:
             raise ReleaseError(f"the wheel {words} {', '.join(sorted(names))}; see package-data in pyproject.toml")
 
 
-def install(python: str, wheel: Path, environment: Path) -> Path:
+def install_wheel(python: str, wheel: Path, environment: Path) -> Path:
     """Make a virtual environment with the wheel and what it needs; return the folder of its programs."""
     run_program([python, "-m", "venv", str(environment)], ROOT)
     pip = [str(environment / "bin" / "pip"), "install", "--quiet", "-c", "constraints.txt"]

@@ -45,7 +45,7 @@ FLAGS = (
 
 
 @contextmanager
-def browser(*extra: str) -> Iterator[webdriver.Chrome]:
+def start_browser(*extra: str) -> Iterator[webdriver.Chrome]:
     """Start a fresh Chromium that talks to nobody but the page."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = webdriver.ChromeOptions()
@@ -61,28 +61,28 @@ def browser(*extra: str) -> Iterator[webdriver.Chrome]:
 
 
 @contextmanager
-def server(command: Sequence[str], cache: Path | None = None) -> Iterator[str]:
+def run_server(command: Sequence[str], cache: Path | None = None) -> Iterator[str]:
     """Run a command that serves the app, on a free port of this machine; yield its address."""
-    port, own = free_port(), {"XDG_CACHE_HOME": str(cache)} if cache else {}
+    port, own = find_free_port(), {"XDG_CACHE_HOME": str(cache)} if cache else {}
     process = subprocess.Popen(
         [*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT, env=os.environ | own
     )
     try:
-        until_up(port)
+        wait_for_app(port)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def until_up(port: int) -> None:
+def wait_for_app(port: int) -> None:
     """Wait until the app answers.
 
     Raises:
@@ -97,31 +97,31 @@ def until_up(port: int) -> None:
     raise TimeoutError(f"no app on port {port} after a minute")
 
 
-def shoot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: bool = False) -> None:
+def save_screenshot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: bool = False) -> None:
     """Save one page as a picture, as tall as it is."""
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
     size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     driver.get(address)
-    settle(driver)
+    wait_until_drawn(driver)
     height = driver.execute_script(
         "const e = document.querySelector('[data-testid=stMain]') || document.documentElement; return e.scrollHeight"
     )
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "height": min(TALLEST, max(400, height))})
-    settle(driver)
+    wait_until_drawn(driver)
     driver.execute_async_script(_PICTURES)
     picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-    path.write_bytes(min((_webp(picture, lossless=True), _webp(picture, quality=60)), key=len))
+    path.write_bytes(min((_encode_webp(picture, lossless=True), _encode_webp(picture, quality=60)), key=len))
 
 
-def _webp(picture: Image.Image, **options: Any) -> bytes:
+def _encode_webp(picture: Image.Image, **options: Any) -> bytes:
     file = io.BytesIO()
     picture.save(file, "WEBP", **options)
     return file.getvalue()
 
 
-def settle(driver: webdriver.Chrome) -> None:
+def wait_until_drawn(driver: webdriver.Chrome) -> None:
     """Wait until the page stands: at once for a static one, for the app when its script has ended and all is drawn."""
     if driver.current_url.startswith("http"):
         WebDriverWait(driver, 60).until(lambda d: d.execute_script(_STANDS))
@@ -142,7 +142,7 @@ return all("h1").length > 0
 """
 
 
-def static_pages(site: Path) -> list[Path]:
+def list_static_pages(site: Path) -> list[Path]:
     """List the pages of a site; one estimator's page stands for all of them."""
     pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith("method-")]
     return [*pages, *sorted(site.glob("method-*.html"))[:1]]
@@ -151,19 +151,23 @@ def static_pages(site: Path) -> list[Path]:
 def main(store: Path, folder: Path) -> None:
     """Export the store, start the app, and take every page at every width."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as exported, browser() as driver:
+    with tempfile.TemporaryDirectory() as exported, start_browser() as driver:
         command = [*CLI, "leaderboard", "--store", str(store), "--export", exported]
         subprocess.run(command, check=True)
-        for page in static_pages(Path(exported)):
+        for page in list_static_pages(Path(exported)):
             for width in WIDTHS:
-                shoot(driver, page.as_uri(), width, folder / f"static-{page.stem}-{width}.webp")
-        shoot(driver, (Path(exported) / "index.html").as_uri(), 1280, folder / "static-index-1280-dark.webp", dark=True)
-        with server([*CLI, "leaderboard", "--store", str(store)]) as address:
+                save_screenshot(driver, page.as_uri(), width, folder / f"static-{page.stem}-{width}.webp")
+        save_screenshot(
+            driver, (Path(exported) / "index.html").as_uri(), 1280, folder / "static-index-1280-dark.webp", dark=True
+        )
+        with run_server([*CLI, "leaderboard", "--store", str(store)]) as address:
             for name in PAGES:
                 for width in WIDTHS:
                     asked = "&estimator=grad" * (name == "method")
-                    shoot(driver, f"{address}/?page={name}{asked}", width, folder / f"app-{name}-{width}.webp")
-            shoot(driver, f"{address}/?page=board", 1280, folder / "app-board-1280-dark.webp", dark=True)
+                    save_screenshot(
+                        driver, f"{address}/?page={name}{asked}", width, folder / f"app-{name}-{width}.webp"
+                    )
+            save_screenshot(driver, f"{address}/?page=board", 1280, folder / "app-board-1280-dark.webp", dark=True)
 
 
 if __name__ == "__main__":

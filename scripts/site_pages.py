@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import typer
-from release import listed_files
+from release import list_tracked_files
 
 import roarbench
 from roarbench.cli.main import app
@@ -33,42 +33,42 @@ def main() -> int:
     """Stage the pages and build the site; the exit code of Zensical."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
-    stage(PAGES)
+    stage_pages(PAGES)
     command = [str(Path(sys.executable).with_name("zensical")), "build", "--strict"]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}).returncode
 
 
-def stage(folder: Path) -> None:
+def stage_pages(folder: Path) -> None:
     """Write all pages of the site into a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
-    for path in sources():
+    for path in list_pages_and_linked_files():
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".ipynb":
-            copy.with_suffix(".md").write_text(notebook(path), "utf-8")
+            copy.with_suffix(".md").write_text(convert_notebook(path), "utf-8")
         elif path.suffix == ".md":
             copy.write_text(_NOTEBOOK.sub("](\\1.md)", path.read_text("utf-8")), "utf-8")
         else:
             shutil.copyfile(path, copy)
     pages = {
-        "reference/commands.md": commands(),
-        "reference/python.md": python(),
-        "docs/decisions/README.md": index("docs/decisions", "Decisions"),
-        "studies/README.md": index("studies", "Studies"),
+        "reference/commands.md": make_commands_page(),
+        "reference/python.md": make_python_page(),
+        "docs/decisions/README.md": make_index_page("docs/decisions", "Decisions"),
+        "studies/README.md": make_index_page("studies", "Studies"),
     }
     for name, text in pages.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
 
 
-def sources() -> list[Path]:
+def list_pages_and_linked_files() -> list[Path]:
     """Return the pages, and the files that they link to."""
-    pages = [ROOT / name for name in listed_files(ROOT, "*.md") if not name.startswith("tests/")]
+    pages = [ROOT / name for name in list_tracked_files(ROOT, "*.md") if not name.startswith("tests/")]
     linked = ((page.parent / target).resolve() for page in pages for target in _LINK.findall(page.read_text("utf-8")))
     return sorted({*pages, *(path for path in linked if path.is_file() and path.is_relative_to(ROOT))})
 
 
-def notebook(path: Path) -> str:
+def convert_notebook(path: Path) -> str:
     """Return a notebook as Markdown: its cells, each with what it showed when it was last executed."""
     parts = []
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
@@ -84,7 +84,7 @@ def notebook(path: Path) -> str:
     return "\n\n".join([*parts, ""])
 
 
-def index(folder: str, title: str) -> str:
+def make_index_page(folder: str, title: str) -> str:
     """Return a page that lists the pages of a folder by their titles."""
     found = sorted(path for path in (ROOT / folder).rglob("*.md") if path.parent != ROOT / folder or title != "Studies")
     lines = (
@@ -94,19 +94,19 @@ def index(folder: str, title: str) -> str:
     return "\n".join([f"# {title}\n", *lines, ""])
 
 
-def commands() -> str:
+def make_commands_page() -> str:
     """Return a page of all commands with their options."""
     group = typer.main.get_command(app)
     parts = ["# Commands\n\nMade from the program. Exit codes: 0 done, 1 a run failed, 2 the caller's mistake.\n"]
     for name, command in group.commands.items():  # type: ignore[attr-defined]
         options = ((param.opts, param) for param in command.params if getattr(param, "help", None))
-        rows = [f"| `{', '.join(names)}` | {cell(param.help)} |" for names, param in options]
+        rows = [f"| `{', '.join(names)}` | {format_table_cell(param.help)} |" for names, param in options]
         table = ["| option | |", "|---|---|", *rows, ""] if rows else []
         parts += [f"## {name}\n", f"{command.help}\n", *table, f"{command.epilog}\n"]
     return "\n".join(parts)
 
 
-def python() -> str:
+def make_python_page() -> str:
     """Return a page of the public names of `roarbench`, from their docstrings."""
     parts = ["# Python\n", f"{inspect.getdoc(roarbench)}\n"]
     for name in roarbench.__all__:
@@ -115,7 +115,7 @@ def python() -> str:
     return "\n".join(parts)
 
 
-def cell(text: str) -> str:
+def format_table_cell(text: str) -> str:
     """Return text that fits into a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")
 

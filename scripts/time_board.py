@@ -43,7 +43,7 @@ SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
 ORIGIN = Provenance("0", {}, {})
 
 
-def install(estimators: int) -> list[SuiteSpec]:
+def install_made_up_suites(estimators: int) -> list[SuiteSpec]:
     """Put made-up estimators and suites into this process's tables."""
     names = [f"made-{number:03}" for number in range(estimators - 2)]
     ESTIMATORS.update({name: Estimator(name, f"base-{name[-1]}", "base", "made up for a timing") for name in names})
@@ -56,28 +56,28 @@ def install(estimators: int) -> list[SuiteSpec]:
     return suites
 
 
-def fill(folder: Path, suites: list[SuiteSpec]) -> None:
+def fill_store(folder: Path, suites: list[SuiteSpec]) -> None:
     """Write noise for every run."""
     generator = np.random.default_rng(0)
     with ResultsStore.open(find_default_url(folder)) as store:
         for suite in suites:
-            store.add_all(_result(suite, point, generator) for point in expand_points(suite))
+            store.add_all(_make_result(suite, point, generator) for point in expand_points(suite))
 
 
-def _result(suite: SuiteSpec, point: Point, generator: np.random.Generator) -> RunResult:
+def _make_result(suite: SuiteSpec, point: Point, generator: np.random.Generator) -> RunResult:
     strength = 0.0 if point.cell.estimator == CLEAN else zlib.crc32(point.cell.estimator.encode()) % 50 / 100
     answers = generator.random(IMAGES, dtype=np.float32) < 0.9 - point.cell.t * (0.3 + strength)
     run = build_run(suite, point, "da7a" * 8, None)
     return RunResult(run, int(answers.sum()), IMAGES, pack_correctness(answers), 1.0, ORIGIN, weights=run.reference)
 
 
-def in_fresh_process(call: Callable[..., None], *values: Any) -> dict[str, Any]:
+def measure_in_fresh_process(call: Callable[..., None], *values: Any) -> dict[str, Any]:
     """Return processor seconds and peak memory of a call in a process that has imported nothing else."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_measured, call, values).result()
+        return pool.submit(_measure_call, call, values).result()
 
 
-def _measured(call: Callable[..., None], values: Sequence[Any]) -> dict[str, Any]:
+def _measure_call(call: Callable[..., None], values: Sequence[Any]) -> dict[str, Any]:
     start = time.process_time()
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         call(*values)
@@ -85,66 +85,70 @@ def _measured(call: Callable[..., None], values: Sequence[Any]) -> dict[str, Any
     return {"processor_seconds": time.process_time() - start, "peak_mib": int(peak.split()[1]) // 1024}
 
 
-def command(estimators: int, *words: str) -> None:
+def run_command(estimators: int, *words: str) -> None:
     """Do one command of the command line in this process."""
     from roarbench.cli.main import main
 
-    install(estimators)
+    install_made_up_suites(estimators)
     sys.argv = ["roarbench", *words]
     with suppress(SystemExit):
         main()
 
 
-def first_view(estimators: int, folder: Path) -> None:
+def show_first_page(estimators: int, folder: Path) -> None:
     """Show the app's first page as a visitor of a fresh server gets it."""
     from streamlit.testing.v1 import AppTest
 
-    install(estimators)
-    os.environ[first_page_cache.ASKED] = json.dumps((find_default_url(folder), str(folder)))
+    install_made_up_suites(estimators)
+    os.environ[first_page_cache.SELECTION_VARIABLE] = json.dumps((find_default_url(folder), str(folder)))
     shown = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=600).run()
     assert not shown.exception, shown.exception
     assert any("<tbody" in getattr(part, "value", "") for part in shown.get("html"))
 
 
-def serve(estimators: int, folder: Path, port: int, cache: str) -> None:
+def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
     """Serve the app, which has kept no page."""
     from leaderboard.cli import run_app
 
-    install(estimators)
+    install_made_up_suites(estimators)
     os.environ["XDG_CACHE_HOME"] = cache
     run_app(first_page_cache.ShownStore(find_default_url(folder), str(folder)), port)
 
 
-def visits(estimators: int, folder: Path, site: Path, suite: str) -> dict[str, Any]:
+def time_visits(estimators: int, folder: Path, site: Path, suite: str) -> dict[str, Any]:
     """Measure by the clock what a visitor waits for: static pages, a search there, and an app that runs for 6 s."""
-    from screenshots import browser, free_port, until_up
+    from screenshots import find_free_port, start_browser, wait_for_app
 
-    with browser() as driver, tempfile.TemporaryDirectory() as cache:
-        static, found = visit_site(driver, site, suite)
-        server = get_context("spawn").Process(target=serve, args=(estimators, folder, port := free_port(), cache))
+    with start_browser() as driver, tempfile.TemporaryDirectory() as cache:
+        static, found = time_site_visit(driver, site, suite)
+        server = get_context("spawn").Process(
+            target=serve_app, args=(estimators, folder, port := find_free_port(), cache)
+        )
         server.start()
-        until_up(port)
+        wait_for_app(port)
         time.sleep(6)
-        app = [_load(driver, f"http://127.0.0.1:{port}/") for _ in range(4)]
+        app = [_time_loading(driver, f"http://127.0.0.1:{port}/") for _ in range(4)]
         server.terminate()
     return {"static, views": static, "static, search": found, "app, views": app}
 
 
-def visit_site(driver: Any, site: Path, suite: str) -> tuple[list[float], float]:
+def time_site_visit(driver: Any, site: Path, suite: str) -> tuple[list[float], float]:
     """Return the seconds of four views of the first static page, and of a search on a suite's board."""
-    views = [_load(driver, (site / "index.html").as_uri()) for _ in range(4)]
-    _load(driver, (site / f"board-{suite.replace('@', '-v')}.html").as_uri())
+    views = [_time_loading(driver, (site / "index.html").as_uri()) for _ in range(4)]
+    _time_loading(driver, (site / f"board-{suite.replace('@', '-v')}.html").as_uri())
     driver.find_element("name", "q").send_keys("sobel")
-    return views, _wait(driver, "[...document.querySelectorAll('#rows tr')].filter(row => !row.hidden).length == 1")
+    return views, _time_wait(
+        driver, "[...document.querySelectorAll('#rows tr')].filter(row => !row.hidden).length == 1"
+    )
 
 
-def _load(driver: Any, address: str) -> float:
+def _time_loading(driver: Any, address: str) -> float:
     start = time.perf_counter()
     driver.get(address)
-    return time.perf_counter() - start + _wait(driver, "document.querySelector('tbody tr')")
+    return time.perf_counter() - start + _time_wait(driver, "document.querySelector('tbody tr')")
 
 
-def _wait(driver: Any, condition: str) -> float:
+def _time_wait(driver: Any, condition: str) -> float:
     from selenium.webdriver.support.ui import WebDriverWait
 
     start = time.perf_counter()
@@ -152,7 +156,7 @@ def _wait(driver: Any, condition: str) -> float:
     return time.perf_counter() - start
 
 
-def commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
+def measure_commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
     """Measure what shows a store; `suite` is NAME@VERSION."""
     store = ("--store", str(folder))
     with tempfile.TemporaryDirectory() as name:
@@ -162,22 +166,24 @@ def commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
             "csv": ("export", str(rows), *store),
             "pages": ("leaderboard", "--export", str(site), *store),
         }
-        found = {what: in_fresh_process(command, estimators, *each) for what, each in words.items()}
+        found = {what: measure_in_fresh_process(run_command, estimators, *each) for what, each in words.items()}
         found["pages"] |= {"files": len(list(site.iterdir())), "bytes": sum(x.stat().st_size for x in site.iterdir())}
         found["csv"] |= {"bytes": rows.stat().st_size}
-        found["seconds by the clock"] = visits(estimators, folder, site, suite)
-    return {**found, "app, first view": in_fresh_process(first_view, estimators, folder)}
+        found["seconds by the clock"] = time_visits(estimators, folder, site, suite)
+    return {**found, "app, first view": measure_in_fresh_process(show_first_page, estimators, folder)}
 
 
 def main(estimators: int) -> None:
     """Measure both stores, and print each as soon as it is there."""
     with tempfile.TemporaryDirectory() as name:
         write_demo(Path(name))
-        print(json.dumps({"demo": commands(Path(name), "quick@6", 2)}, indent=1), flush=True)
+        print(json.dumps({"demo": measure_commands(Path(name), "quick@6", 2)}, indent=1), flush=True)
     with tempfile.TemporaryDirectory() as name:
-        suites = install(estimators)
-        fill(Path(name), suites)
-        print(json.dumps({f"{estimators} x 5": commands(Path(name), suites[0].versioned, estimators)}, indent=1))
+        suites = install_made_up_suites(estimators)
+        fill_store(Path(name), suites)
+        print(
+            json.dumps({f"{estimators} x 5": measure_commands(Path(name), suites[0].versioned, estimators)}, indent=1)
+        )
 
 
 if __name__ == "__main__":

@@ -18,59 +18,59 @@ from roarbench.text import SAME, format_interval
 Tables = Mapping[str, str]  # by the name of their marks
 
 
-def program(doc: str | None) -> argparse.ArgumentParser:
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
     """Return the parser of a program whose help is its docstring as it stands."""
     return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def write_recorded(doc: str | None, page: Path, tables: Callable[[], Tables]) -> None:
+def write_shipped_tables(doc: str | None, page: Path, tables: Callable[[], Tables]) -> None:
     """Be the program that writes the tables of shipped results into a page."""
-    program(doc).parse_args()
-    write(page, tables())
+    make_parser(doc).parse_args()
+    write_tables(page, tables())
 
 
-def write_stored(doc: str | None, page: Path, tables: Callable[[ResultsStore], Tables]) -> None:
+def write_store_tables(doc: str | None, page: Path, tables: Callable[[ResultsStore], Tables]) -> None:
     """Be the program that writes the tables of a store's results into a page."""
-    parser = program(doc)
+    parser = make_parser(doc)
     parser.add_argument("--store", type=Path, required=True, help="a folder with the rows")
-    with opened(parser.parse_args().store) as store:
-        write(page, tables(store))
+    with open_store(parser.parse_args().store) as store:
+        write_tables(page, tables(store))
 
 
-def opened(folder: Path) -> ResultsStore:
+def open_store(folder: Path) -> ResultsStore:
     """Open the results of a store that is only read."""
     return ResultsStore.open(find_default_url(folder), read_only=True)
 
 
-def runs(suite: SuiteSpec, store: ResultsStore, most: int = 10) -> list[SuiteResults]:
+def collect_runs(suite: SuiteSpec, store: ResultsStore, most: int = 10) -> list[SuiteResults]:
     """Return what a store has of a suite and of its replications, of the first so many that are not empty."""
     held = (collect_results(replace(suite, replication=number), store) for number in range(most))
     return [each for each in held if each.results]
 
 
-def board(results: SuiteResults, protocol: Protocol) -> Board:
+def make_board(results: SuiteResults, protocol: Protocol) -> Board:
     """Return the board of a protocol that the suite has."""
     found = results.make_board(protocol, Unit.SCALAR)
     assert found is not None, "the suite has it"
     return found
 
 
-def by_gain(judged: Board) -> dict[str, Row]:
+def sort_rows_by_gain(judged: Board) -> dict[str, Row]:
     """Return the rows of a board by estimator, the largest gain first."""
     return {row.estimator: row for row in sorted(judged.rows, key=lambda row: -(row.gain.value or 0.0))}
 
 
-def verdict(comparison: Comparison | None) -> str:
+def format_verdict(comparison: Comparison | None) -> str:
     """Return a verdict as tables have it; empty where there is none."""
     return "" if comparison is None else SAME if comparison.verdict is Verdict.SAME else comparison.verdict
 
 
-def judged_gain(row: Row) -> str:
+def format_gain_and_verdict(row: Row) -> str:
     """Return a gain with its interval and the verdict against Random: `+3.6 [+2.1, +5.1] better`."""
-    return f"{format_interval(row.gain)} {verdict(row.random)}".strip()
+    return f"{format_interval(row.gain)} {format_verdict(row.random)}".strip()
 
 
-def filled(page: str, name: str, table: str) -> str:
+def fill_table(page: str, name: str, table: str) -> str:
     """Return a page with this table between the marks of its name, in place of what stood there.
 
     Raises:
@@ -80,9 +80,9 @@ def filled(page: str, name: str, table: str) -> str:
     return f"{page[: page.index(begin)]}{begin}\n{table}\n{page[page.index(end) :]}"
 
 
-def write(page: Path, tables: Tables) -> None:
+def write_tables(page: Path, tables: Tables) -> None:
     """Put tables into a page, each between the marks of its name."""
     text = page.read_text("utf-8")
     for name, table in tables.items():
-        text = filled(text, name, table)
+        text = fill_table(text, name, table)
     page.write_text(text, "utf-8")

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from studies.page import program
+from studies.page import make_parser
 
 ROOT = Path(__file__).parents[1]
 TRUST = ROOT / "leaderboard" / "trust.json"
@@ -25,107 +25,116 @@ _CORRECTION = re.compile(r'^\| .+? \| "(.+?)" \| .+? \| (.+?) \([^()]+\) \|$', r
 Finding = dict[str, str]
 
 
-def finding(title: str, page: str, call: str, number: str, words: str) -> Finding:
+def make_finding(title: str, page: str, call: str, number: str, words: str) -> Finding:
     """Return one result of a study: the question of its group, a number, what it counts, and the command."""
     command = f"python -m studies.{call}"
     return {"title": title, "number": number, "words": words, "command": command, "page": f"studies/{page}"}
 
 
-def rows_of(page: str, first: str, column: int = 0, text: str = "") -> list[list[str]]:
+def find_rows(page: str, first: str, column: int = 0, text: str = "") -> list[list[str]]:
     """Return the rows of a page's tables whose first cell begins so, and with this text in a column if it is given."""
     lines = (ROOT / "studies" / page).read_text("utf-8").splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| {first}")]
     return [row for row in rows if len(row) > column and text in ("", row[column])]
 
 
-def total(rows: list[list[str]], column: int) -> int:
+def sum_column(rows: list[list[str]], column: int) -> int:
     """Return the sum of a column."""
     return sum(int(row[column]) for row in rows)
 
 
-def photographs() -> Finding:
+def count_ordered_photographs() -> Finding:
     """Count the correctly ordered pairs of maps, one of which was made worse step by step."""
     page = "known_order/README.md"
-    rows = rows_of(page, "matched |")
+    rows = find_rows(page, "matched |")
     maps, null = ([row for row in rows if (row[1] == "random-blurred") is blurred] for blurred in (False, True))
-    (right, wrong, undecided), nulls = ([total(part, column) for column in (-3, -2, -1)] for part in (maps, null))
+    (right, wrong, undecided), nulls = ([sum_column(part, column) for column in (-3, -2, -1)] for part in (maps, null))
     words = (
         f"pairs of maps of photographs, one of them deliberately made worse, are ordered correctly by matched gain, "
         f"{wrong} wrongly. Of {sum(nulls)} pairs without information it orders {sum(nulls[:2])}."
     )
-    return finding(KNOWN, page, "known_order.run", f"{right} of {right + wrong + undecided}", words)
+    return make_finding(KNOWN, page, "known_order.run", f"{right} of {right + wrong + undecided}", words)
 
 
-def corpus() -> Finding:
+def count_corpus_winners() -> Finding:
     """Count the maps made without a network that beat every control."""
     page = "corpus/README.md"
-    ((_, maps, random, beats, *_),) = rows_of(page, "matched |")
+    ((_, maps, random, beats, *_),) = find_rows(page, "matched |")
     words = (
         f"maps made without a network beat every control by matched gain. {random} of them are better than Random, "
         "so that verdict alone is no evidence."
     )
-    return finding(
+    return make_finding(
         "Does a map made without a network beat every control?", page, "corpus.run", f"{beats} of {maps}", words
     )
 
 
-def again() -> Finding:
+def count_repeated_roar_verdicts() -> Finding:
     """Count the verdicts that are the same in another run."""
     page = "replication/README.md"
-    ((_, _, pairs, inside, _, verdicts),) = rows_of(page, "`roar`", 1, "references crossed, as here")
+    ((_, _, pairs, inside, _, verdicts),) = find_rows(page, "`roar`", 1, "references crossed, as here")
     same, opposed = verdicts.split(" / ")
     words = (
         f"verdicts against all controls are equal in {pairs} pairs of runs with other networks and seeds, {opposed} "
         f"opposed, under ROAR; {inside.partition(' (')[0]} gains lie in the other run’s prediction interval."
     )
-    return finding(AGAIN, page, "replication.run --store DIR", same.partition(" (")[0], words)
+    return make_finding(AGAIN, page, "replication.run --store DIR", same.partition(" (")[0], words)
 
 
-def matched_again() -> Finding:
+def count_repeated_matched_verdicts() -> Finding:
     """Count the verdicts against every control that are the same in another run by matched gain."""
     page = "replication/README.md"
-    rows = [row[1:] for row in rows_of(page, "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
+    rows = [row[1:] for row in find_rows(page, "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
     pairs = [(one == "yes", other == "yes") for row in rows for one, other in combinations(row, 2)]
     words = (
         f"verdicts “beats every control” are equal in pairs of {len(rows[0])} runs by matched gain, "
         "with different seeds and networks; one run computed in float32."
     )
     same = sum(one == other for one, other in pairs)
-    return finding(AGAIN, page, "replication.matched --store DIR", f"{same} of {len(pairs)}", words)
+    return make_finding(AGAIN, page, "replication.matched --store DIR", f"{same} of {len(pairs)}", words)
 
 
-def coverage() -> Finding:
+def read_coverage() -> Finding:
     """Report how often the intervals contain the known true gain."""
     page = "coverage/README.md"
-    row = rows_of(page, "3 references x 1 training")[0]
+    row = find_rows(page, "3 references x 1 training")[0]
     words = (
         "of the 95 % intervals contain the true gain on simulated boards of three networks; "
         f"{row[8]} % of the verdicts better and worse are wrong."
     )
-    return finding("Do intervals contain the true gain?", page, "coverage.run", f"{row[2].partition(' ')[0]} %", words)
+    return make_finding(
+        "Do intervals contain the true gain?", page, "coverage.run", f"{row[2].partition(' ')[0]} %", words
+    )
 
 
-def trust() -> dict[str, Any]:
+def make_trust_record() -> dict[str, Any]:
     """Return the findings, the corrections and the limits of all studies."""
     corrections = (ROOT / "docs/corrections.md").read_text("utf-8")
     return {
-        "findings": [photographs(), corpus(), again(), matched_again(), coverage()],
+        "findings": [
+            count_ordered_photographs(),
+            count_corpus_winners(),
+            count_repeated_roar_verdicts(),
+            count_repeated_matched_verdicts(),
+            read_coverage(),
+        ],
         "corrections": [
-            {"said": _text(said), "holds": _text(holds)} for said, holds in _CORRECTION.findall(corrections)
+            {"said": _strip_markdown(said), "holds": _strip_markdown(holds)}
+            for said, holds in _CORRECTION.findall(corrections)
         ],
         "limits": [
-            {"study": page.parent.name, "text": _text(" ".join(found))}
+            {"study": page.parent.name, "text": _strip_markdown(" ".join(found))}
             for page in sorted(ROOT.glob("studies/*/README.md"))
             for found in _LIMITS.findall(page.read_text("utf-8"))
         ],
     }
 
 
-def _text(markdown: str) -> str:
+def _strip_markdown(markdown: str) -> str:
     """Return a sentence without the marks of Markdown."""
     return re.sub(r"\[(.+?)\]\(.+?\)", r"\1", markdown).replace("**", "").replace("`", "").replace("\\", "").strip()
 
 
 if __name__ == "__main__":
-    program(__doc__).parse_args()
-    TRUST.write_text(json.dumps(trust(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    make_parser(__doc__).parse_args()
+    TRUST.write_text(json.dumps(make_trust_record(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -13,7 +13,16 @@ from unittest.mock import Mock, patch
 import first_gpu
 import pytest
 import torch
-from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, training, try_step, write_report
+from first_gpu import (
+    STEPS,
+    TINY,
+    Step,
+    begin_timed_training,
+    map_random_pixels,
+    measure_images_per_second,
+    run_step_in_process,
+    write_report,
+)
 
 from roarbench.cli.doctor import Diagnosis
 from roarbench.compute.streamed_images import StreamedImages
@@ -46,15 +55,15 @@ def test_commands_fit_their_steps_by_the_rates_of_their_plan(call, tmp_path):
 def test_steps_are_timed_from_memory_and_from_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
     size, forgotten = TINY._replace(images=64, steps=2), []
-    with mapped_pixels(size.side, size.images) as (pixels, forget):
+    with map_random_pixels(size.side, size.images) as (pixels, forget):
         streamed = StreamedImages(pixels, None, first_gpu.FILL, Unit.SCALAR, torch.device("cpu"))
         held = draw_random_degraded_images((3, size.side, size.side), size.images, torch.device("cpu"))
         for inputs in (streamed, held):
-            begun = training(size, inputs)
-            rate, steps = images_a_second(begun, 60, lambda: forgotten.append(forget()))
+            begun = begin_timed_training(size, inputs)
+            rate, steps = measure_images_per_second(begun, 60, lambda: forgotten.append(forget()))
             assert rate > 0 and steps == begun.step == begun.steps == 2
-            begun = training(size._replace(steps=5), inputs)
-            assert images_a_second(begun, 0, lambda: None)[1] == 2, "out of time: the second half is one step"
+            begun = begin_timed_training(size._replace(steps=5), inputs)
+            assert measure_images_per_second(begun, 0, lambda: None)[1] == 2, "out of time: the second half is one step"
     assert len(forgotten) == 4
     assert list(tmp_path.iterdir()) == []
 
@@ -70,7 +79,7 @@ def count_pages_in_memory(array):
 def test_a_file_that_was_read_is_dropped_from_memory(tmp_path, monkeypatch):
     """Or the step "not in memory" would measure memory; the system keeps what a process has mapped."""
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
-    with mapped_pixels(32, 512) as (pixels, forget):
+    with map_random_pixels(32, 512) as (pixels, forget):
         read = pixels.sum()
         pages = count_pages_in_memory(pixels)
         forget()
@@ -89,14 +98,14 @@ def test_a_whole_training_is_done_or_as_many_epochs_as_fit(seconds, said, monkey
     """Of a suite's network and recipe on a GPU; here of a small one, ten steps of 64 images."""
     monkeypatch.setattr(first_gpu, "TINY", TINY._replace(images=64, recipe="quick@2(batch=64,epochs=10,warmup=1)"))
     monkeypatch.setattr(first_gpu, "WHOLE_SECONDS", seconds)
-    found = first_gpu.train_whole()
+    found = first_gpu.time_whole_training()
     assert found.startswith(said) and "images/s, loss " in found
     assert ("a whole training would take" in found) is (seconds == 0)
 
 
 def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
     suite = find_suite(first_gpu.WHOLE)
-    (step,) = (step for step in STEPS if step.work is first_gpu.train_whole)
+    (step,) = (step for step in STEPS if step.work is first_gpu.time_whole_training)
     whole = assume_rates(suite, GPU).train * suite.recipe_record.epochs * suite.dataset_record.train_images
     assert f"(plan: {whole:.0f} s)" in step.expected
     assert f"{first_gpu.WHOLE_SECONDS / whole:.0%}".replace("%", " %") in step.expected
@@ -111,14 +120,14 @@ def test_the_report_has_every_line_of_doctor_that_needs_something(monkeypatch):
         Diagnosis("extra ray", "2.60.0", True, ""),
     ]
     monkeypatch.setattr(first_gpu, "examine_machine", lambda store: findings)
-    assert first_gpu.examine() == "! device: no GPU (install another torch); ! store: full (free space)"
+    assert first_gpu.list_machine_faults() == "! device: no GPU (install another torch); ! store: full (free space)"
     findings[:2] = []
-    assert first_gpu.examine() == STEPS[0].expected
+    assert first_gpu.list_machine_faults() == STEPS[0].expected
 
 
 def test_ways_of_training_are_compared_on_the_networks_of_suites(monkeypatch, tmp_path):
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
-    assert first_gpu.compare_modes().count("networks are compiled on GPUs only") == len(first_gpu.COMPARED)
+    assert first_gpu.compare_training_modes().count("networks are compiled on GPUs only") == len(first_gpu.COMPARED)
 
 
 def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch):
@@ -126,11 +135,11 @@ def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch
     told = b"quick: 9 of 9 runs to do\n  time about 58 s of wall time with 1 GPU and 4 workers\n  4 trainings\nrun 3\n"
     stopped = subprocess.TimeoutExpired("roarbench", 7, b"a table\n", told)
     monkeypatch.setattr(first_gpu.subprocess, "run", run := Mock(side_effect=stopped))
-    found, _ = try_step(Step("quick", 7, ("run",), "", ""), tmp_path)
+    found, _ = run_step_in_process(Step("quick", 7, ("run",), "", ""), tmp_path)
     assert found == "not done after 7 s; plan: time about 58 s of wall time with 1 GPU and 4 workers"
     assert (tmp_path / "quick.txt").read_bytes() == b"a table\n" + told
     assert run.call_args.args[0][1:] == ["run"] and run.call_args.kwargs["env"]["ROARBENCH_STORE"] == str(tmp_path)
-    try_step(Step("modes", 7, first_gpu.compare_modes, "", ""), tmp_path)
+    run_step_in_process(Step("modes", 7, first_gpu.compare_training_modes, "", ""), tmp_path)
     assert run.call_args.args[0][2:] == ["--step", "modes", "--out", str(tmp_path)]
 
 
@@ -158,7 +167,7 @@ def test_the_docstring_says_how_it_is_started():
 def test_a_step_that_fails_or_hangs_is_told_with_what_was_expected(tmp_path):
     fails = Step("fails", 60, ("no-such-command",), "done", "write another")
     hangs = Step("hangs", 1, ("doctor",), "done", "wait longer")
-    found = [(step, *try_step(step, tmp_path)) for step in (fails, hangs)]
+    found = [(step, *run_step_in_process(step, tmp_path)) for step in (fails, hangs)]
     write_report(found, tmp_path / "report.md")
     failed, hung = (tmp_path / "report.md").read_text().splitlines()[-2:]
     assert failed.startswith("| fails | failed (2): ") and failed.split("|")[3:5] == [" done ", " write another "]

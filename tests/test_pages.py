@@ -29,10 +29,10 @@ def test_the_page_the_layers_and_the_source_have_the_same_rooms_and_the_picture_
     folders = {f"roarbench.{path.parent.name}" for path in (ROOT / "roarbench").glob("*/__init__.py")}
     ground = {f"roarbench.{path.stem}" for path in (ROOT / "roarbench").glob("*.py") if path.stem != "__init__"}
     roots = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"])
-    layers = [room for layer in picture.layers() for room in layer]
+    layers = [room for layer in picture.read_layers() for room in layer]
     assert sorted(layers) == sorted(folders | ground | roots - {"roarbench"})
-    assert list(picture.rooms()) == layers
-    assert picture.OUT.read_text() == picture.draw()
+    assert list(picture.read_packages()) == layers
+    assert picture.OUT.read_text() == picture.draw_svg()
 
 
 def test_what_the_page_of_the_architecture_names_exists():

@@ -7,15 +7,17 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from breaks import Break, listed, tried, wrong_with
+from breaks import Break, listed, try_break, wrong_with
 
-from studies.page import filled
+from studies.page import fill_table
 
 ROOT = Path(__file__).parents[1]
 FILES = [path for folder in ("benchmarks", "scripts") for path in sorted((ROOT / folder).glob("*.py"))]
 RUNS = [path for path in sorted((ROOT / "studies").glob("[!_]*/*.py")) if "__main__" in path.read_text("utf-8")]
 PROGRAMS = [path for path in FILES if "__main__" in path.read_text() and not path.name.startswith("test_")] + RUNS
-IN_A_MOMENT = [path.parent.name for path in RUNS if path.name == "run.py" and "\ndef recorded(" in path.read_text()]
+IN_A_MOMENT = [
+    path.parent.name for path in RUNS if path.name == "run.py" and "\ndef make_shipped_tables(" in path.read_text()
+]
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -32,8 +34,8 @@ def test_each_program_has_help(monkeypatch, capsys, path):
 @pytest.mark.parametrize("study", IN_A_MOMENT)
 def test_the_tables_of_a_study_are_those_of_its_results(study):
     page = (ROOT / "studies" / study / "README.md").read_text("utf-8")
-    made = import_module(f"studies.{study}.run").recorded()
-    assert made and all(filled(page, name, table) == page for name, table in made.items())
+    made = import_module(f"studies.{study}.run").make_shipped_tables()
+    assert made and all(fill_table(page, name, table) == page for name, table in made.items())
 
 
 def test_the_page_on_statistics_has_the_number_of_its_study():
@@ -63,6 +65,6 @@ def test_what_only_runs_into_the_limit_is_not_found_unless_it_hangs(tmp_path, ca
     (tmp_path / "test_it.py").write_text(f"import time\nimport source\n\ndef test_it():\n{waits}")
     one = Break("room", "name", "source.py", "= 0", f"= {seconds}", ("test_it.py",), hangs)
     with capfd.disabled():
-        there, by = tried(one, tmp_path, most=1.0 if seconds == 600 else 60.0)
+        there, by = try_break(one, tmp_path, most=1.0 if seconds == 600 else 60.0)
     assert there is found
     assert by == ("no end in 1 s" if seconds == 600 else "test_it.py::test_it")

@@ -18,8 +18,8 @@ APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
 @pytest.mark.process
 def test_the_wheel_has_every_file_of_the_packages(tmp_path):
-    files = release.listed_files(ROOT)
-    wheel = release.build(ROOT, files, tmp_path / "work", tmp_path / "dist")
+    files = release.list_tracked_files(ROOT)
+    wheel = release.build_packages(ROOT, files, tmp_path / "work", tmp_path / "dist")
     release.check_contents(wheel, files)
     assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz"}
     with ZipFile(wheel) as file:
@@ -42,7 +42,7 @@ def test_the_text_of_a_tag_is_its_part_of_the_changelog_and_a_release_has_one_ve
     root = write_versions(tmp_path, "1.2.3\ndate-released: 2026-11-20", "1.2.3 - 2026-11-20\n\n### Added\n\n- A.")
     (tmp_path / "wheel").write_bytes(b"")
     empty = hashlib.sha256(b"").hexdigest()
-    text = release.tag_text(root, "1.2.3", [tmp_path / "wheel"])
+    text = release.write_tag_text(root, "1.2.3", [tmp_path / "wheel"])
     assert text == f"roarbench 1.2.3, 2026-11-20\n\nAdded\n\n- A.\n\n{empty}  wheel\n"
     for citation, heading, said in (
         ("1.2.2", "1.2.3 - 2026-11-20", "CITATION.cff has version 1.2.2, pyproject.toml 1.2.3"),
@@ -53,7 +53,7 @@ def test_the_text_of_a_tag_is_its_part_of_the_changelog_and_a_release_has_one_ve
     ):
         root = write_versions(tmp_path, citation, heading)
         with pytest.raises(release.ReleaseError, match=re.escape(said)):
-            release.tag_text(root, release.same_version(root), [])
+            release.write_tag_text(root, release.read_common_version(root), [])
 
 
 def test_what_is_not_committed_is_told(tmp_path):
@@ -70,7 +70,7 @@ def test_the_site_builds_with_its_menu_and_every_command_and_stops_at_a_broken_l
     """Of this checkout, in a folder of its own."""
     (tmp_path / "zensical.toml").write_bytes((ROOT / "zensical.toml").read_bytes())
     pages = tmp_path / "build" / "pages"
-    import_module("site_pages").stage(pages)
+    import_module("site_pages").stage_pages(pages)
     build = [Path(sys.executable).with_name("zensical"), "build", "--strict"]
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

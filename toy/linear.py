@@ -76,7 +76,7 @@ class ToyResult:
     curves: tuple[ToyCurve, ...]
 
 
-def experiment(seed: int = 0, draws: int = 50) -> ToyResult:
+def run_experiment(seed: int = 0, draws: int = 50) -> ToyResult:
     """Score three rankings with and without retraining, over several draws of the world.
 
     Args:
@@ -102,20 +102,20 @@ def score_draw(rng: np.random.Generator) -> Floats:
     """Return test accuracies of one draw, shape (rankings, 2, levels): retrained first, then without retraining."""
     world = draw_world(rng)
     train, test = draw_examples(world, TRAIN, rng), draw_examples(world, TEST, rng)
-    true = true_ranking(world, rng)
+    true = compute_true_ranking(world, rng)
     rankings = (true, rng.permutation(FEATURES), true[::-1])
-    return np.array([_curves(ranking, train, test) for ranking in rankings])
+    return np.array([_compute_curves(ranking, train, test) for ranking in rankings])
 
 
-def _curves(ranking: Ranking, train: Examples, test: Examples) -> tuple[list[float], list[float]]:
+def _compute_curves(ranking: Ranking, train: Examples, test: Examples) -> tuple[list[float], list[float]]:
     fill = train.x.mean(axis=0)
-    reference = fit(train)
+    reference = fit_linear_model(train)
     retrained, untouched = [], []
     for t in LEVELS:
         degraded = Examples(degrade(test.x, ranking, t, fill), test.y)
-        weights = fit(Examples(degrade(train.x, ranking, t, fill), train.y))
-        retrained.append(accuracy(weights, degraded))
-        untouched.append(accuracy(reference, degraded))
+        weights = fit_linear_model(Examples(degrade(train.x, ranking, t, fill), train.y))
+        retrained.append(compute_accuracy(weights, degraded))
+        untouched.append(compute_accuracy(reference, degraded))
     return retrained, untouched
 
 
@@ -134,7 +134,7 @@ def draw_examples(world: ToyWorld, n: int, rng: np.random.Generator) -> Examples
     return Examples(x, (z[:, 0] > 0).astype(np.float64))
 
 
-def true_ranking(world: ToyWorld, rng: np.random.Generator) -> Ranking:
+def compute_true_ranking(world: ToyWorld, rng: np.random.Generator) -> Ranking:
     """Return feature indices by |signal|, largest first; the uninformative features tie and follow in random order."""
     ties = rng.permutation(FEATURES)
     return np.lexsort((ties, -np.abs(world.signal)))
@@ -148,25 +148,25 @@ def degrade(x: Floats, ranking: Ranking, t: float, fill: Floats) -> Floats:
     return degraded
 
 
-def fit(examples: Examples) -> Floats:
+def fit_linear_model(examples: Examples) -> Floats:
     """Return the least-squares weights for the label, (17,), the constant last; of equally good weights, the smallest.
 
     Solves the normal equations. A removed feature is constant, so the equations are singular up to rounding (1e-16 of
     the largest entry). The distractor's variance is about 2,000 times the noise's, so no true eigenvalue is below
     1e-10.
     """
-    x = _with_constant(examples.x)
+    x = _add_constant(examples.x)
     # einsum instead of @: BLAS on busy cores takes ten times as long for thousands of small products
     squares, products = np.einsum("ni,nj->ij", x, x), np.einsum("ni,n->i", x, examples.y)
     weights: Floats = np.linalg.lstsq(squares, products, rcond=1e-10)[0]
     return weights
 
 
-def accuracy(weights: Floats, examples: Examples) -> float:
+def compute_accuracy(weights: Floats, examples: Examples) -> float:
     """Return the fraction of examples on the right side of one half."""
-    predicted = np.einsum("ni,i->n", _with_constant(examples.x), weights) > 0.5
+    predicted = np.einsum("ni,i->n", _add_constant(examples.x), weights) > 0.5
     return float(np.mean(predicted == (examples.y > 0.5)))
 
 
-def _with_constant(x: Floats) -> Floats:
+def _add_constant(x: Floats) -> Floats:
     return np.column_stack([x, np.ones(len(x))])

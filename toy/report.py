@@ -9,7 +9,7 @@ from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 COLUMN = 15  # characters
 
 
-def to_text(result: ToyResult) -> str:
+def format_text(result: ToyResult) -> str:
     """Write a table: one row per level, one column per curve, mean accuracy in percent with its standard error."""
     second = ["retrained" if curve.retrain else "not retrained" for curve in result.curves]
     lines = [
@@ -32,7 +32,7 @@ def _format_cell(curve: ToyCurve, k: int) -> str:
     return f"{100 * curve.accuracy[k]:.1f} +- {100 * curve.error[k]:.1f}"
 
 
-def to_json(result: ToyResult) -> str:
+def format_json(result: ToyResult) -> str:
     """Return the whole record; accuracies and errors are fractions."""
     return json.dumps(asdict(result), indent=2)
 

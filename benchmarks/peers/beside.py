@@ -21,16 +21,16 @@ class Figure(NamedTuple):
         return f"| {self.name} | {self.against} | {self.ratio:.2f} | {self.bar:g} | {reached} | {self.detail} |"
 
 
-def core_seconds() -> float:
+def read_core_seconds() -> float:
     """Return processor seconds of this process and of those that it waited for, in steps of 10 ms."""
     return sum(os.times()[:4])
 
 
-def taken(work: Callable[[], object]) -> float:
+def measure_core_seconds(work: Callable[[], object]) -> float:
     """Return the core-seconds of a call."""
-    start = core_seconds()
+    start = read_core_seconds()
     work()
-    return core_seconds() - start
+    return read_core_seconds() - start
 
 
 class Beside:
@@ -42,8 +42,8 @@ class Beside:
     def seconds(self, ours: Callable[[], object], peer: Callable[[], object], rounds: int = 2) -> tuple[float, float]:
         """Return the fewest core-seconds of each, timed in turns; ours are pytest-benchmark's, too."""
         took: list[float] = []
-        self._benchmark._timer = core_seconds
-        self._benchmark.pedantic(ours, setup=lambda: took.append(taken(peer)), rounds=rounds)
+        self._benchmark._timer = read_core_seconds
+        self._benchmark.pedantic(ours, setup=lambda: took.append(measure_core_seconds(peer)), rounds=rounds)
         return self._benchmark.stats.stats.min, min(took)
 
     def keep(self, figure: Figure) -> None:

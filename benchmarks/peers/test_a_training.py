@@ -77,7 +77,7 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
         return np.argsort(-flat)[: count_removed(self._t, flat.size)]
 
 
-def plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> float:
+def train_by_plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> float:
     """Train by the recipe on images degraded at t; return the last loss."""
     torch.manual_seed(0)
     model = build_network("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
@@ -103,7 +103,7 @@ def plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> fl
     return loss.item()
 
 
-def read(folder: Path, layout: Layout, t: float = T) -> DegradedImages:
+def read_degraded_images(folder: Path, layout: Layout, t: float = T) -> DegradedImages:
     """Return the same images from bit-planes; untouched at t = 0."""
     planes = np.load(folder / "planes.npy", mmap_mode="r")
     removed = torch.from_numpy(find_removed_bits(planes, t, Order.MORF, layout)) if t else None
@@ -111,13 +111,13 @@ def read(folder: Path, layout: Layout, t: float = T) -> DegradedImages:
     return DegradedImages(pixels, removed, torch.tensor(NORM.mean), Unit.SCALAR)
 
 
-def ours(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe, t: float = T) -> float:
+def train_by_roarbench(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe, t: float = T) -> float:
     """Train on the same images; return the last loss."""
     model = build_network("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
-    return fit(model, read(folder, layout, t), labels, NORM, recipe, seed=0)
+    return fit(model, read_degraded_images(folder, layout, t), labels, NORM, recipe, seed=0)
 
 
-def write(folder: Path) -> tuple[Tensor, Layout]:
+def write_images_and_maps(folder: Path) -> tuple[Tensor, Layout]:
     """Write images, their maps and the rankings of these; return labels, int64 (n,), and how planes are laid out."""
     rng, layout = np.random.default_rng(0), Layout(SHAPE, Unit.SCALAR, (0.1, 0.5, 0.9))
     maps = rng.standard_normal((IMAGES, *SHAPE), np.float32)
@@ -129,14 +129,19 @@ def write(folder: Path) -> tuple[Tensor, Layout]:
 
 
 def test_a_training(beside: Beside, tmp_path: Path) -> None:
-    labels, layout = write(tmp_path)
+    labels, layout = write_images_and_maps(tmp_path)
     dataset = RoarDataset(tmp_path, labels)
     degraded = torch.stack([dataset.degraded(number) for number in range(FEW)])
-    torch.testing.assert_close(degraded, read(tmp_path, layout).batch(torch.arange(FEW)), rtol=0, atol=0)
+    torch.testing.assert_close(
+        degraded, read_degraded_images(tmp_path, layout).batch(torch.arange(FEW)), rtol=0, atol=0
+    )
     short = replace(RECIPE, epochs=1, warmup=0.5)
-    assert np.isfinite([ours(tmp_path, labels, layout, short), plain_loop(tmp_path, labels, short)]).all()
+    assert np.isfinite(
+        [train_by_roarbench(tmp_path, labels, layout, short), train_by_plain_loop(tmp_path, labels, short)]
+    ).all()
     mine, plain = beside.seconds(
-        lambda: ours(tmp_path, labels, layout, RECIPE), lambda: plain_loop(tmp_path, labels, RECIPE)
+        lambda: train_by_roarbench(tmp_path, labels, layout, RECIPE),
+        lambda: train_by_plain_loop(tmp_path, labels, RECIPE),
     )
     detail = f"{mine:.1f} against {plain:.1f} core-s, {IMAGES:,} images, {RECIPE.epochs:g} epochs"
     against = f"plain PyTorch loop, DataLoader with {WORKERS} workers, maps from disk"

@@ -25,7 +25,7 @@ LUCK = 0.01  # standard deviation of accuracy between trainings
 AT_ONCE = 4  # draws per batch; 1 to 20 are equally fast
 
 
-def scores() -> Correctness:
+def make_correctness() -> Correctness:
     """Make answers of rows that remove more and more of what counts, each training with its luck."""
     generator = np.random.default_rng(0)
     correct = {}
@@ -44,7 +44,7 @@ class JudgedRows(NamedTuple):
     places: NDArray[np.int64]  # best and worst rank, (2, rows)
 
 
-def by_scipy(given: Correctness) -> JudgedRows:
+def judge_by_scipy(given: Correctness) -> JudgedRows:
     """Judge all rows as `board` does (docs/statistics.md), by one `bootstrap` over the images.
 
     The images are drawn for all cells together: one sample of shape (cells, images), which is much faster than a paired
@@ -59,21 +59,25 @@ def by_scipy(given: Correctness) -> JudgedRows:
 
     options = {"vectorized": True, "method": "percentile", "n_resamples": DRAWS, "batch": AT_ONCE}
     drawn = bootstrap((counts,), accuracy, axis=1, rng=np.random.default_rng(0), **options).bootstrap_distribution
-    true, whole = luck(given)
+    true, whole = draw_training_noise(given)
     values = (counts.mean(1) / SEEDS)[:, None]  # the first column is the measured data
     curves = np.hstack([values, drawn + true])
-    rows, gains = rows_of(curves), gains_of(curves)
+    rows, gains = select_row_curves(curves), compute_gains(curves)
     numbers = {
         "accuracies": curves,
         "differences": rows - rows[:1],
         "gain": gains,
         "over_sobel": gains - gains[1],
-        "predicted": gains_of(np.hstack([values, values + np.sqrt(2) * whole])),
+        "predicted": compute_gains(np.hstack([values, values + np.sqrt(2) * whole])),
     }
-    return JudgedRows({name: halves(draws) for name, draws in numbers.items()}, significant(gains), places(gains))
+    return JudgedRows(
+        {name: measure_half_widths(draws) for name, draws in numbers.items()},
+        find_significant(gains),
+        compute_ranks(gains),
+    )
 
 
-def luck(given: Correctness) -> tuple[Floats, Floats]:
+def draw_training_noise(given: Correctness) -> tuple[Floats, Floats]:
     """Draw what other trainings would change in each cell, (cells, draws), without and with the noise of single images.
 
     The variance between trainings is pooled over cells, and drawn by its degrees of freedom.
@@ -91,25 +95,25 @@ def luck(given: Correctness) -> tuple[Floats, Floats]:
     return np.sqrt(true) * mean, np.sqrt(true + noise) * mean
 
 
-def rows_of(curves: Floats) -> Floats:
+def select_row_curves(curves: Floats) -> Floats:
     """Return the accuracies above t = 0 by row, (rows, levels, draws)."""
     return curves[1:].reshape(len(ESTIMATORS), len(PAPER_LEVELS), -1)
 
 
-def gains_of(curves: Floats) -> Floats:
+def compute_gains(curves: Floats) -> Floats:
     """Return the area between Random's curve and each row's, in accuracy points, (rows, draws)."""
-    found = 100 * np.tensordot(compute_area_weights((0.0, *PAPER_LEVELS))[1:], rows_of(curves), (0, 1))
+    found = 100 * np.tensordot(compute_area_weights((0.0, *PAPER_LEVELS))[1:], select_row_curves(curves), (0, 1))
     below: Floats = found[0] - found
     return below
 
 
-def halves(drawn: Floats) -> Floats:
+def measure_half_widths(drawn: Floats) -> Floats:
     """Return values and half the widths of their intervals; the values are the first of the draws, on the last axis."""
     far = np.abs(drawn[..., 1:] - drawn[..., :1])
     return np.stack([drawn[..., 0], np.quantile(far, CONFIDENCE, axis=-1)])
 
 
-def significant(gains: Floats) -> NDArray[np.bool_]:
+def find_significant(gains: Floats) -> NDArray[np.bool_]:
     """Test each row against Random and Sobel, adjusted for all."""
     others = np.stack([gains, gains - gains[1]])
     far = np.abs(others[..., 1:] - others[..., :1])
@@ -121,7 +125,7 @@ def significant(gains: Floats) -> NDArray[np.bool_]:
     return found
 
 
-def places(gains: Floats) -> NDArray[np.int64]:
+def compute_ranks(gains: Floats) -> NDArray[np.int64]:
     """Return best and worst places by Romano and Wolf's step-down over all pairs."""
     one, two = np.triu_indices(len(gains), 1)
     pairs = gains[one] - gains[two]
@@ -140,7 +144,7 @@ def places(gains: Floats) -> NDArray[np.int64]:
     return np.stack([1 + above, len(gains) - below])
 
 
-def read_off(found: Board) -> JudgedRows:
+def read_board(found: Board) -> JudgedRows:
     """Return what our board says in the same form."""
     rows = found.rows
     of_rows = ("differences", "gain", "over_sobel", "predicted")
@@ -154,8 +158,8 @@ def read_off(found: Board) -> JudgedRows:
 
 
 def test_intervals(beside: Beside) -> None:
-    given = scores()
-    ours, same = read_off(compute_board(given, ROAR, Bootstrap(DRAWS))), by_scipy(given)
+    given = make_correctness()
+    ours, same = read_board(compute_board(given, ROAR, Bootstrap(DRAWS))), judge_by_scipy(given)
     for name, (value, half) in ours.estimates.items():
         expected, wide = same.estimates[name]
         np.testing.assert_allclose(value, expected, atol=1e-5, err_msg=name)
@@ -165,7 +169,7 @@ def test_intervals(beside: Beside) -> None:
     assert (ours.verdicts == same.verdicts).mean() > 0.9, "those near the threshold may differ"
     assert np.abs(ours.places - same.places).max() <= 1, "so may pairs"
     mine, theirs = beside.seconds(
-        lambda: compute_board(given, ROAR, Bootstrap(DRAWS)), lambda: by_scipy(given), rounds=3
+        lambda: compute_board(given, ROAR, Bootstrap(DRAWS)), lambda: judge_by_scipy(given), rounds=3
     )
     detail = f"{mine:.2f} against {theirs:.2f} core-s, {len(ESTIMATORS)} rows, {IMAGES:,} images, {DRAWS:,} draws"
     beside.keep(Figure("bootstrap and place intervals", "scipy.stats.bootstrap", theirs / mine, 20, detail))

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Saliency
-from peers.beside import Beside, Figure, taken
+from peers.beside import Beside, Figure, measure_core_seconds
 from torch import Tensor, nn
 
 from roarbench.compute.networks import build_network, count_network_cost
@@ -41,23 +41,23 @@ AT_ONCE = (1, 4, 8)  # images per batch
 COPIES = (1, 5, 15)  # noisy copies per batch
 
 
-def network() -> nn.Module:
+def build_small_network() -> nn.Module:
     return build_network("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0)).eval()
 
 
-def short_network() -> nn.Module:
+def build_short_network() -> nn.Module:
     """Return the same network as maps called `float32-stem` and `bf16-stem` are made by it."""
-    short = split_stem(fold_batchnorm(network()))
+    short = split_stem(fold_batchnorm(build_small_network()))
     assert isinstance(short, SplitStem)
     return short
 
 
-def batch(n: int) -> Batch:
+def make_batch(n: int) -> Batch:
     images = torch.randn(n, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     return Batch(images, torch.arange(n) % 10, torch.arange(n))
 
 
-def by_captum(row: Estimator, model: nn.Module, given: Batch, at_once: int, copies: int) -> Tensor:
+def compute_captum_map(row: Estimator, model: nn.Module, given: Batch, at_once: int, copies: int) -> Tensor:
     """Return maps as captum's tutorials make them: an attribution, in a NoiseTunnel where it is over noisy copies.
 
     Gradients without graphs of parameters, and as many images and copies at once as `at_once` and `copies` say; one
@@ -79,13 +79,13 @@ def by_captum(row: Estimator, model: nn.Module, given: Batch, at_once: int, copi
     return maps**2 if row.form in SQUARED else maps
 
 
-def captum(rows: Sequence[Estimator], model: nn.Module) -> Callable[[], object]:
+def make_captum_call(rows: Sequence[Estimator], model: nn.Module) -> Callable[[], object]:
     """Return a call that makes these maps for a few images, one after the other, each kind at its best batch."""
-    given = batch(BY_CAPTUM)
+    given = make_batch(BY_CAPTUM)
 
     def seconds(row: Estimator, choice: tuple[int, int]) -> float:
-        by_captum(row, model, given, *choice)
-        return taken(lambda: by_captum(row, model, given, *choice))
+        compute_captum_map(row, model, given, *choice)
+        return measure_core_seconds(lambda: compute_captum_map(row, model, given, *choice))
 
     best: dict[tuple[str, bool], tuple[int, int]] = {}  # best batch: images and copies
     for row in rows:
@@ -93,10 +93,10 @@ def captum(rows: Sequence[Estimator], model: nn.Module) -> Callable[[], object]:
         if (row.base, noisy) not in best:
             choices = product(AT_ONCE, COPIES if noisy and row.base != "ig" else (1,))
             best[row.base, noisy] = min(choices, key=partial(seconds, row))
-    return lambda: [by_captum(row, model, given, *best[row.base, row.form in TUNNELS]) for row in rows]
+    return lambda: [compute_captum_map(row, model, given, *best[row.base, row.form in TUNNELS]) for row in rows]
 
 
-def bare(model: nn.Module, images: Tensor, targets: Tensor, forward: int, backward: int) -> None:
+def run_bare_passes(model: nn.Module, images: Tensor, targets: Tensor, forward: int, backward: int) -> None:
     """Do so many passes and nothing else: gradients of the target's logit for a batch in channels-last order."""
     images = images.contiguous(memory_format=torch.channels_last)
     for number in range(forward):
@@ -108,39 +108,45 @@ def bare(model: nn.Module, images: Tensor, targets: Tensor, forward: int, backwa
             torch.autograd.grad(total, inputs)
 
 
-def farthest(model: nn.Module, short: nn.Module, given: Batch) -> float:
+def find_largest_distance(model: nn.Module, short: nn.Module, given: Batch) -> float:
     """Return how far captum's maps without chance are from ours by `short` at most, in shares of the largest value."""
     plain = [each for each in ALL if each.form not in TUNNELS]
     distances = []
     for name, mine in compute_importance_maps(plain, short, given, BLACK).items():
-        theirs = by_captum(find_estimator(name), model, given, BY_CAPTUM, 1)
+        theirs = compute_captum_map(find_estimator(name), model, given, BY_CAPTUM, 1)
         assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
         distances.append((mine - theirs).abs().max() / theirs.abs().max())
     return torch.stack(distances).max().item()  # NaN if any distance is NaN
 
 
 def test_the_18_maps(beside: Beside) -> None:
-    model, short, ours = network(), short_network(), batch(EXPLAINED)
+    model, short, ours = build_small_network(), build_short_network(), make_batch(EXPLAINED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
         for each in (model, short):
-            assert farthest(model, each, batch(2)) <= 1e-5  # rounding of float32 sums over 25 points
-        one_by_one = captum(ALL, model)
+            assert find_largest_distance(model, each, make_batch(2)) <= 1e-5  # rounding of float32 sums over 25 points
+        one_by_one = make_captum_call(ALL, model)
         mine, theirs = beside.seconds(lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1)
-    keep(beside, "18 maps, float32, folded, stem once", mine, theirs, 6)
-    keep(beside, "18 maps, float32, the network as it is", seconds_of(model, ours, Precision.FLOAT32), theirs, 1)
+    add_figure_of_maps(beside, "18 maps, float32, folded, stem once", mine, theirs, 6)
+    add_figure_of_maps(
+        beside, "18 maps, float32, the network as it is", time_all_maps(model, ours, Precision.FLOAT32), theirs, 1
+    )
     if can_use_bf16(Precision.BF16, torch.device("cpu")):
-        keep(beside, "18 maps, bfloat16, folded", seconds_of(fold_batchnorm(model), ours, Precision.BF16), theirs, 1)
-        keep(beside, "18 maps, bfloat16, folded, stem once", seconds_of(short, ours, Precision.BF16), theirs, 8)
+        add_figure_of_maps(
+            beside, "18 maps, bfloat16, folded", time_all_maps(fold_batchnorm(model), ours, Precision.BF16), theirs, 1
+        )
+        add_figure_of_maps(
+            beside, "18 maps, bfloat16, folded, stem once", time_all_maps(short, ours, Precision.BF16), theirs, 8
+        )
 
 
-def seconds_of(model: nn.Module, given: Batch, precision: Precision) -> float:
+def time_all_maps(model: nn.Module, given: Batch, precision: Precision) -> float:
     """Return the core-seconds of all maps, after one map to warm up."""
     compute_importance_maps(ALL[:1], model, given, BLACK, precision)
-    return taken(lambda: compute_importance_maps(ALL, model, given, BLACK, precision))
+    return measure_core_seconds(lambda: compute_importance_maps(ALL, model, given, BLACK, precision))
 
 
-def keep(beside: Beside, name: str, mine: float, captum: float, bar: float) -> None:
+def add_figure_of_maps(beside: Beside, name: str, mine: float, captum: float, bar: float) -> None:
     """Add a line to the table: core-seconds of ours for `EXPLAINED` images, of captum's for `BY_CAPTUM`."""
     each, other = mine / EXPLAINED, captum / BY_CAPTUM
     detail = f"{1000 * each:.0f} against {1000 * other:.0f} core-ms an image"
@@ -149,59 +155,61 @@ def keep(beside: Beside, name: str, mine: float, captum: float, bar: float) -> N
 
 def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     """Measure how near the engine is to the bare passes: at most 1.15 times their time, noise apart."""
-    model, given, count = network(), batch(EXPLAINED), count_passes(ALL)
+    model, given, count = build_small_network(), make_batch(EXPLAINED), count_passes(ALL)
     counting = CountingPasses(model).eval()
-    compute_importance_maps(ALL, counting, batch(2), BLACK)
+    compute_importance_maps(ALL, counting, make_batch(2), BLACK)
     assert (counting.forwards, counting.backwards) == (2 * count.forward, 2 * count.backward)
     mine, passed = beside.seconds(
         lambda: compute_importance_maps(ALL, model, given, BLACK),
-        lambda: bare(model, given.images, given.targets, *count),
+        lambda: run_bare_passes(model, given.images, given.targets, *count),
         rounds=1,
     )
-    noise = taken(lambda: [draw_normal_noise(given.images, given.ids, j, SEED) for j in range(SAMPLES)])
+    noise = measure_core_seconds(lambda: [draw_normal_noise(given.images, given.ids, j, SEED) for j in range(SAMPLES)])
     detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {EXPLAINED} images"
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"
     beside.keep(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
 
 
-def large_network() -> nn.Module:
+def build_large_network() -> nn.Module:
     """Return a network of the size that engineers explain, for photographs of 224 pixels."""
     return build_network("torchvision:mobilenet_v2", 1000, 3, LARGE, torch.Generator().manual_seed(0)).eval()
 
 
-def photographs(n: int) -> Batch:
+def make_photographs(n: int) -> Batch:
     images = torch.randn(n, 3, LARGE, LARGE, generator=torch.Generator().manual_seed(0))
     return Batch(images, torch.arange(n), torch.arange(n))
 
 
-def ig_by_us(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
+def compute_ig_by_roarbench(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
     """Return maps of integrated gradients as workers make them."""
     ig, parts = [find_estimator("ig")], range(0, len(given.ids), at_once)
     return [compute_importance_maps(ig, model, given.select_rows(slice(s, s + at_once)), BLACK)["ig"] for s in parts]
 
 
-def ig_by_captum(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
+def compute_ig_by_captum(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
     ig = find_estimator("ig")
-    return [by_captum(ig, model, given.select_rows(slice(n, n + 1)), 1, at_once) for n in range(len(given.ids))]
+    return [
+        compute_captum_map(ig, model, given.select_rows(slice(n, n + 1)), 1, at_once) for n in range(len(given.ids))
+    ]
 
 
-def measure_alone(connection: Connection, make: Callable[..., list[Tensor]], n: int, at_once: int) -> None:
+def send_measurements(connection: Connection, make: Callable[..., list[Tensor]], n: int, at_once: int) -> None:
     """Send core-seconds of an image, peak memory in GB and the first map: of a process that does nothing else."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    model = large_network().requires_grad_(False)
-    make(model, photographs(1), at_once)
+    model = build_large_network().requires_grad_(False)
+    make(model, make_photographs(1), at_once)
     start = process_time()
-    maps = make(model, photographs(n), at_once)
+    maps = make(model, make_photographs(n), at_once)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     connection.send(((process_time() - start) / n, peak, maps[0][:1].numpy()))
 
 
-def alone(make: Callable[..., list[Tensor]], n: int, at_once: int) -> tuple[float, float, Any]:
+def measure_in_own_process(make: Callable[..., list[Tensor]], n: int, at_once: int) -> tuple[float, float, Any]:
     context = get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=measure_alone, args=(there, make, n, at_once))
+    process = context.Process(target=send_measurements, args=(there, make, n, at_once))
     process.start()
     measured: tuple[float, float, Any] = here.recv()
     process.join()
@@ -214,8 +222,12 @@ def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
     at_once = 2**30 // (4 * numbers)  # same rule as `choose_explanation_batch_size`
     found: list[tuple[float, float, Any]] = []
     beside.seconds(
-        lambda: found.append(alone(ig_by_us, at_once, at_once)),
-        lambda: found.append(min((alone(ig_by_captum, 2, points) for points in (5, IG_STEPS)), key=itemgetter(0))),
+        lambda: found.append(measure_in_own_process(compute_ig_by_roarbench, at_once, at_once)),
+        lambda: found.append(
+            min(
+                (measure_in_own_process(compute_ig_by_captum, 2, points) for points in (5, IG_STEPS)), key=itemgetter(0)
+            )
+        ),
         rounds=1,
     )
     theirs, mine = found

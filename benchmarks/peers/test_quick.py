@@ -15,9 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from peers.beside import Beside, Figure, taken
-from peers.test_a_training import IMAGES, NORM, RECIPE, WORKERS, RoarDataset, T, ours, plain_loop, read, write
-from peers.test_maps import BLACK, BY_CAPTUM, batch, captum, network
+from peers.beside import Beside, Figure, measure_core_seconds
+from peers.test_a_training import (
+    IMAGES,
+    NORM,
+    RECIPE,
+    WORKERS,
+    RoarDataset,
+    T,
+    read_degraded_images,
+    train_by_plain_loop,
+    train_by_roarbench,
+    write_images_and_maps,
+)
+from peers.test_maps import BLACK, BY_CAPTUM, build_small_network, make_batch, make_captum_call
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -54,13 +65,13 @@ class ScoredImages(RoarDataset):
         return self.normalised(self.degraded(number)), self._labels[number]
 
 
-def explained() -> list[Estimator]:
+def list_explaining_estimators() -> list[Estimator]:
     """Return the estimators of `quick` that explain a network."""
     found = {point.cell.ranking_estimator for point in expand_points(SUITE)}
     return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
 
 
-def plain_answers(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
+def predict_by_plain_loop(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
     """Return the classes that a network gives to degraded images, int64 (n,)."""
     loader = DataLoader(ScoredImages(folder, labels), AT_A_TIME, num_workers=WORKERS)
     with torch.inference_mode():
@@ -68,7 +79,7 @@ def plain_answers(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
     return torch.cat(found)
 
 
-def planes(folder: Path, layout: Layout) -> None:
+def write_rankings(folder: Path, layout: Layout) -> None:
     """Make and write the rankings of the maps."""
     maps = np.load(folder / "maps.npy").reshape(IMAGES, -1)
     np.save(
@@ -76,17 +87,17 @@ def planes(folder: Path, layout: Layout) -> None:
     )
 
 
-def floats(folder: Path) -> None:
+def write_maps(folder: Path) -> None:
     """Write the maps as they are; they are sorted when they are read."""
     np.save(folder / "again.npy", np.load(folder / "maps.npy"))
 
 
-def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[PipelinePart]:
+def list_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[PipelinePart]:
     """Return the parts of `quick`, the network of each in evaluation mode, in channels-last order."""
-    rows, model = explained(), network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    rows, model = list_explaining_estimators(), build_small_network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     data = SUITE.dataset_record
     images = (data.train_images + data.test_images) * SUITE.references
-    short, given = fold_batchnorm(model), batch(EXPLAINED)
+    short, given = fold_batchnorm(model), make_batch(EXPLAINED)
     epochs, once = int(RECIPE.epochs) * IMAGES, (IMAGES, IMAGES)
     return [
         PipelinePart(
@@ -94,18 +105,22 @@ def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[Pipe
             images,
             (EXPLAINED, BY_CAPTUM),
             partial(compute_importance_maps, rows, short, given, BLACK, SUITE.maps.precision),
-            captum(rows, model),
+            make_captum_call(rows, model),
         ),
         PipelinePart(
-            "storing a ranking", work.images_ranked, once, partial(planes, folder, layout), partial(floats, folder)
+            "storing a ranking",
+            work.images_ranked,
+            once,
+            partial(write_rankings, folder, layout),
+            partial(write_maps, folder),
         ),
         *(
             PipelinePart(
                 name,
                 number,
                 (epochs, epochs),
-                partial(ours, folder, labels, layout, RECIPE, t),
-                partial(plain_loop, folder, labels, RECIPE, t),
+                partial(train_by_roarbench, folder, labels, layout, RECIPE, t),
+                partial(train_by_plain_loop, folder, labels, RECIPE, t),
             )
             for name, number, t in (
                 ("training on degraded images", work.images_retrained, T),
@@ -116,25 +131,27 @@ def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[Pipe
             "scoring",
             len(expand_points(SUITE)) * data.test_images,
             once,
-            lambda: predict(model, read(folder, layout), NORM, AT_A_TIME).argmax(1),
-            partial(plain_answers, folder, labels, model),
+            lambda: predict(model, read_degraded_images(folder, layout), NORM, AT_A_TIME).argmax(1),
+            partial(predict_by_plain_loop, folder, labels, model),
         ),
     ]
 
 
 def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
     """Measure each part; their table is printed with `-s`."""
-    labels, layout = write(tmp_path)
+    labels, layout = write_images_and_maps(tmp_path)
     work = count_work(SUITE, expand_points(SUITE))
-    assert (RECIPE.name, len(explained())) == (SUITE.recipe_record.name, 5)
+    assert (RECIPE.name, len(list_explaining_estimators())) == (SUITE.recipe_record.name, 5)
     totals = np.zeros(2)
     print("\n| part | number | ours, core-ms | plain, core-ms |\n|---|---|---|---|")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
-        found = parts(tmp_path, labels, layout, work)
+        found = list_parts(tmp_path, labels, layout, work)
         for part in found[:-1]:
             ways = zip((part.ours, part.plain), part.done, strict=True)
-            each = np.array([min(taken(way), taken(way)) / done for way, done in ways])  # faster of two calls
+            each = np.array(
+                [min(measure_core_seconds(way), measure_core_seconds(way)) / done for way, done in ways]
+            )  # faster of two calls
             print(f"| {part.name} | {part.number:,.0f} | {1000 * each[0]:.3f} | {1000 * each[1]:.3f} |")
             totals += part.number * each
     scoring = found[-1]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leaderboard.advice import advise
+from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
 from leaderboard.combined_board import PairedBoard
 from leaderboard.figure import draw_preview_card
@@ -30,51 +30,51 @@ def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = 
     return make_address("board", view.slug, protocol=other, unit=unit_text, level=level)
 
 
-def build_context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of a board: of both questions if the suite has them and no protocol is chosen."""
-    view = site.view(at)
-    if view.paired and not at.choices:
-        return _describe_both(site, view, view.paired)
+    view = site.find_view(address)
+    if view.paired_board and not address.choices:
+        return _build_combined_context(site, view, view.paired_board)
     live = site.live
-    protocol = SHOWN[_choose_option(view, at, "protocol", [shown.name for shown in view.protocols])]
-    unit = Unit(_choose_option(view, at, "unit", view.results.list_units(protocol)))
+    protocol = SHOWN[_choose_option(view, address, "protocol", [shown.name for shown in view.protocols])]
+    unit = Unit(_choose_option(view, address, "unit", view.results.list_units(protocol)))
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
-    level = _choose_option(view, at, "level", ["", *measured])
+    level = _choose_option(view, address, "level", ["", *measured])
     levels = (float(level),) if level else ()
     board, tables = (
         view.get_board(protocol, unit, levels),
         [view.table(protocol, unit, levels)] if live else view.tables,
     )
-    heading = board.headline or f"{view.title}: {board.tab}"
+    heading = board.headline or f"{view.title}: {board.tab_label}"
     units, stem = view.results.list_units(protocol), f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
         "board": board,
-        "tab": board.tab,
-        "card": "" if live else site.file(f"{stem}.png", draw_preview_card(board, heading)),
+        "tab": board.tab_label,
+        "card": "" if live else site.add_file(f"{stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
         "tabs": list(_make_protocol_tabs(site, view, protocol)),
         "units": [
-            (str(other_unit), site.at(find_board_address(view, protocol, other_unit)), other_unit == unit)
+            (str(other_unit), site.get_link(find_board_address(view, protocol, other_unit)), other_unit == unit)
             for other_unit in units
         ],
         "levels": [
             (
                 f"{float(t):.0%} removed" if t else "all levels",
-                site.at(find_board_address(view, protocol, unit, t)),
+                site.get_link(find_board_address(view, protocol, unit, t)),
                 t == level,
             )
             for t in ("", *(measured if live and len(measured) > 1 else ()))
         ],
         "suites": _make_suite_tabs(site, view),
         "legend": [("", board.colour_legend)],
-        "key": list(list_key_entries(board)),
+        "key": list(list_explanations(board)),
         "files": _list_download_files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
 
 
-def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
+def _build_combined_context(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
     """Return the fields of the board of both questions."""
     heading = board.headline or view.title
     file = f"board-{view.slug}.png"
@@ -82,28 +82,28 @@ def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str,
         "view": view,
         "board": board,
         "tab": BOTH,
-        "card": "" if site.live else site.file(file, draw_preview_card(view.get_board(OWN_NETWORK), heading)),
+        "card": "" if site.live else site.add_file(file, draw_preview_card(view.get_board(OWN_NETWORK), heading)),
         "heading": heading,
-        "advice": advise(board),
+        "advice": recommend_rows(board),
         "drawn": make_scatter(board),
         "tabs": list(_make_protocol_tabs(site, view, None)),
         "units": [],
         "levels": [],
         "suites": _make_suite_tabs(site, view),
-        "legend": [(question.title, question.colour_legend) for question in board.answered],
+        "legend": [(question.title, question.colour_legend) for question in board.answered_questions],
         "files": _list_download_files(site, view, view.slug, view.tables),
     }
 
 
-def _make_suite_tabs(site: Site, shown: SuiteView) -> list[Tab]:
+def _make_suite_tabs(site: Site, current: SuiteView) -> list[Tab]:
     views = site.views.values()
-    return [(make_plain(view.title, 80), site.to("board", view.slug), view is shown) for view in views]
+    return [(make_plain(view.title, 80), site.get_page_link("board", view.slug), view is current) for view in views]
 
 
-def _choose_option(view: SuiteView, at: Address, option: str, there: Iterable[str]) -> str:
+def _choose_option(view: SuiteView, address: Address, option: str, options: Iterable[str]) -> str:
     """Return the chosen option, or the first option if none is chosen."""
-    has = list(there)
-    name = at.get_choice(option) or has[0]
+    has = list(options)
+    name = address.get_choice(option) or has[0]
     if name not in has:
         raise PageNotFound(f"There is no {option} {make_plain(name, 40)!r} in {view.title}.")
     return name
@@ -119,18 +119,18 @@ def _list_download_files(site: Site, view: SuiteView, name: str, tables: list[Su
         return {"csv": format_csv(*tables), "json": "[" + ",\n".join(map(format_json, tables)) + "]"}
 
     texts = view.get_or_compute(("files", name), written)
-    return [(kind.upper(), site.file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
+    return [(kind.upper(), site.add_file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
 
 
-def _make_protocol_tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
+def _make_protocol_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
     """Yield a tab for both questions, for each protocol of the suite, and for headline protocols of suites on the same
     images.
     """
     if view.is_combined:
-        yield BOTH, site.to("board", view.slug), shown is None
+        yield BOTH, site.get_page_link("board", view.slug), current is None
     elsewhere = {
         protocol: other
-        for other in reversed(view.siblings)
+        for other in reversed(view.suites_on_same_images)
         for protocol in find_headline_protocols(other.results.suite)
         if other.results.suite.name != view.results.suite.name and protocol in other.protocols
     }
@@ -141,11 +141,11 @@ def _make_protocol_tabs(site: Site, view: SuiteView, shown: Protocol | None) -> 
         key=lambda tab: (tab != view.headline_protocol, tab != ROAR, view_of[tab] is not view),
     ):
         whose = view_of[protocol]
-        label = whose.get_tab(protocol) + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
-        yield label, site.at(find_board_address(whose, protocol)), whose is view and protocol == shown
+        label = whose.get_tab_label(protocol) + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
+        yield label, site.get_link(find_board_address(whose, protocol)), whose is view and protocol == current
 
 
-def list_key_entries(board: BoardContents) -> Iterator[str]:
+def list_explanations(board: BoardContents) -> Iterator[str]:
     """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, if the board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:

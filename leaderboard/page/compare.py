@@ -22,11 +22,11 @@ def has_two_rows(view: SuiteView) -> bool:
     return len(run) > 1 and view.headline_protocol != MASK_ONLY
 
 
-def build_context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of a suite's page: the requested pair, or the best row beside some others."""
-    view = site.view(at)
+    view = site.find_view(address)
     rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
-    pairs = [(pair, _make_sheets(site, view, pair)) for pair in _choose_pairs(view, at, rows)]
+    pairs = [(pair, _make_sheets(site, view, pair)) for pair in _choose_pairs(view, address, rows)]
     return {
         "view": view,
         "found": [
@@ -38,12 +38,12 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
             for pair, sheets in pairs
         ],
         "rows": rows.values(),
-        "photos": images.find_photos_address(site, view) if any(sheets for _, sheets in pairs) else "",
+        "photos": images.add_photographs(site, view) if any(sheets for _, sheets in pairs) else "",
     }
 
 
-def _choose_pairs(view: SuiteView, at: Address, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, BoardRow]]:
-    names = [name for key in ("first", "second") if (name := at.get_choice(key))]
+def _choose_pairs(view: SuiteView, address: Address, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, BoardRow]]:
+    names = [name for key in ("first", "second") if (name := address.get_choice(key))]
     for name in names:
         if name not in rows:
             raise PageNotFound(f"There is no row {make_plain(name, 60)!r} with a gain in {make_plain(view.title)}.")
@@ -58,7 +58,7 @@ def _make_sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -
     """Return sheets of both rows, with images that favour the first, then the second; None without pictures."""
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None
-    sheets, answers = zip(*(images.find_sheet(site, view, row.id) for row in rows), strict=True)
+    sheets, answers = zip(*(images.add_sheet(site, view, row.id) for row in rows), strict=True)
     left = [second - first for first, second in zip(*(counts.own for counts in answers), strict=True)]
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]

@@ -31,13 +31,13 @@ from roarbench.text import format_interval, format_rank, typeset
 _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 
 
-def build_context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
-    name = at.get_choice("estimator")
+    name = address.get_choice("estimator")
     views = sort_by_size(view for view in site.views.values() if name in view.rows)
     if not views:
         raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
-    boards = [(view, board, board.by_id[name]) for view in views for board in _select_boards(view, name)]
+    boards = [(view, board, board.rows_by_id[name]) for view in views for board in _select_boards(view, name)]
     view, board, row = next((entry for entry in boards if entry[2].value.value is not None), boards[0])
     commands = defaultdict[str, list[str]](list)
     for other in views:
@@ -53,7 +53,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "both": explain_disagreement(boards),
         "verdicts": [
             (
-                (site.at(find_board_address(view, board.protocol)), make_plain(view.title), board.tab),
+                (site.get_link(find_board_address(view, board.protocol)), make_plain(view.title), board.tab_label),
                 row,
                 board,
             )
@@ -71,19 +71,23 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "pictures": list(list_pictures(site, views, name)),
         "doubts": collect_doubts(boards),
         "commands": commands,
-        "compare": site.to("compare", view.slug),
+        "compare": site.get_page_link("compare", view.slug),
     }
 
 
 def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
     """Return the boards of the headline protocols that have a row, or else those of other protocols."""
-    leading = [board for board in view.headline_boards if name in board.by_id]
-    return leading or [board for board in view.boards if name in board.by_id]
+    leading = [board for board in view.headline_boards if name in board.rows_by_id]
+    return leading or [board for board in view.boards if name in board.rows_by_id]
 
 
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
     """Return a row's answers in the suite that has most of them, of several the first, or its first board's verdict."""
-    paired = [view.paired for view in views if view.paired and row.id in {other.id for other in view.paired.rows}]
+    paired = [
+        view.paired_board
+        for view in views
+        if view.paired_board and row.id in {other.id for other in view.paired_board.rows}
+    ]
     both = max(
         paired, key=lambda candidate: sum(row.id in asked.answers for asked in candidate.questions[:2]), default=None
     )
@@ -102,8 +106,8 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
     if answer is None:
         return "not run"
     if answer.by_construction or answer.gain.value is None:
-        return answer.words
-    return f"{answer.words}, {format_interval(answer.gain)} points"
+        return answer.verdict_text
+    return f"{answer.verdict_text}, {format_interval(answer.gain)} points"
 
 
 def _list_control_comparisons(row: BoardRow) -> list[tuple[str, Comparison]]:
@@ -141,19 +145,19 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
     size = f"{format_interval(row.value)} points{_describe_rank(board, row)} on {board.title}"
     if row.by_construction:
-        return f"Its own-network gain is {row.words}: its maps are the same for every network."
+        return f"Its own-network gain is {row.verdict_text}: its maps are the same for every network."
     if row.network:
-        return f"{_ABOUT_NETWORK[row.kind]}: {size}."
+        return f"{_ABOUT_NETWORK[row.colour_class]}: {size}."
     if row.control:
         return f"A control: it {describe_control_inputs(row.id)}. {size}; an estimator has to beat it."
     if not row.beating:
         return f"{size}. It has no verdict against the controls yet."
     more = _LADDER[row.better_than]
-    if row.kind == BEATS:
+    if row.colour_class == BEATS:
         return f"It beats every control: {size}.{more}"
     nearest = row.beating.nearest
     rival = f"{find_display_name(nearest).full_name}, a control that {describe_control_inputs(nearest)}"
-    if row.kind == BELOW:
+    if row.colour_class == BELOW:
         return (
             f"It is {abs(row.beating.margin_over_nearest.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
         )
@@ -177,7 +181,7 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
 def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:
     """Explain why a row wins on one board of a suite and loses on another, if one of them is ROAR's; else empty."""
     shown = [(view, board.protocol, row) for view, board, row in boards]
-    winning, losing = ([each for each in shown if each[2].kind == kind] for kind in (BEATS, BELOW))
+    winning, losing = ([each for each in shown if each[2].colour_class == kind] for kind in (BEATS, BELOW))
     for (view, one, _), (same, other, row) in product(winning, losing):
         if view is same and one != other and ROAR in (one, other) and row.beating:
             wins = "explains its network by" if one.scores_siblings else "beats every control under"
@@ -198,7 +202,7 @@ def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, F
                 own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
                 if own not in shown:
                     shown.append(own)
-                    yield f"{make_plain(view.title)}: {view.get_tab(protocol)}", drawn
+                    yield f"{make_plain(view.title)}: {view.get_tab_label(protocol)}", drawn
 
 
 def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator[tuple[Any, ...]]:
@@ -214,21 +218,21 @@ def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator
             if best is None or len(available.rows) > len(best[1].rows):
                 by_images[view.results.data] = view, available
     for view, pictures in by_images.values():
-        sheet, answers = images.find_sheet(site, view, name)
+        sheet, answers = images.add_sheet(site, view, name)
         yield (
             make_plain(view.title),
             (
                 pictures,
-                images.find_photos_address(site, view),
+                images.add_photographs(site, view),
                 [sheet],
-                choose_places(len(pictures.numbers)),
+                choose_evenly_spaced_images(len(pictures.numbers)),
                 images.list_sheet_lines(pictures, answers),
             ),
-            site.to("images", view.slug),
+            site.get_page_link("images", view.slug),
         )
 
 
-def choose_places(images: int) -> list[int]:
+def choose_evenly_spaced_images(images: int) -> list[int]:
     """Return at most six places of this many images at equal steps, each once."""
     count = min(_PICTURES, images)
     return [i * images // count for i in range(count)]
@@ -243,6 +247,6 @@ def collect_doubts(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) 
     for view, board, row in boards:
         for doubt in row.doubts:
             sentence = next((known for known in places if known.startswith(doubt.sentence)), doubt.sentence)
-            places[sentence].append(f"{make_plain(view.title)}, {board.tab}")
+            places[sentence].append(f"{make_plain(view.title)}, {board.tab_label}")
             grave |= {sentence} if doubt.grave else set()
     return [(sentence, sentence in grave, where) for sentence, where in places.items()]

@@ -32,22 +32,22 @@ _MASKS = {  # by lines of a sheet, in a sentence
 }
 
 
-def build_context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of a suite's page."""
-    view, live = site.view(at), site.live
+    view, live = site.find_view(address), site.live
     pictures = view.pictures
     if pictures is None:
         raise PageNotFound(f"The store has no images and rankings of {make_plain(view.title)}.")
-    there = [row.id for row in (view.paired or view.board).rows if row.id in pictures.rows]
+    there = [row.id for row in (view.paired_board or view.board).rows if row.id in pictures.rows]
     names = sorted(there, key=lambda name: find_estimator_or_placeholder(name).control)
-    wanted = at.get_choice("estimator") or names[0]
+    wanted = address.get_choice("estimator") or names[0]
     if wanted not in names:
         raise PageNotFound(f"There are no pictures of {make_plain(wanted, 60)!r} in {make_plain(view.title)}.")
     rows = []
     for name in names:
-        href = site.to("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"
-        rows.append((name == wanted, *find_display_name(name), href, () if live else find_sheet(site, view, name)))
-    href, now = find_sheet(site, view, wanted)
+        href = site.get_page_link("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"
+        rows.append((name == wanted, *find_display_name(name), href, () if live else add_sheet(site, view, name)))
+    href, now = add_sheet(site, view, wanted)
     protocol = find_pictured_protocol(view.results)
     levels = len(view.get_board(protocol).levels)
     name, detail = find_display_name(wanted)
@@ -59,7 +59,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "sheet": href,
         "of": now.of,
         "shown": list_sheet_lines(pictures, now),
-        "photos": find_photos_address(site, view),
+        "photos": add_photographs(site, view),
         "masks": _MASKS[tuple(pictures.kinds[1:])],
         "tab": protocol.tab,
         "against": _LINES[pictures.kinds[2]] if pictures.kinds[2:] else "",
@@ -69,31 +69,33 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
     }
 
 
-def find_photos_address(site: Site, view: SuiteView) -> str:
+def add_photographs(site: Site, view: SuiteView) -> str:
     """Return the address of the sheet of a suite's original images."""
     assert view.pictures is not None, "asked only where there are pictures"
-    return site.file(f"images-{view.slug}.webp", view.pictures.sheet(""))
+    return site.add_file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
-def find_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
+def add_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
     """Return the address of a row's pictures, and the number of correct predictions per image."""
     pictures = view.pictures
     assert pictures is not None, "asked only where there are pictures"
-    href = site.file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", pictures.sheet(name))
+    href = site.add_file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", pictures.sheet(name))
     protocol = find_pictured_protocol(view.results)
     return href, count_correct_predictions_per_image(
         view.results, protocol, view.results.list_units(protocol)[0], name, pictures.numbers
     )
 
 
-def format_total(answers: CorrectCountsPerImage) -> str:
+def format_total(counts: CorrectCountsPerImage) -> str:
     """Format the text after a count: `of 9 right`."""
-    return f"of {answers.of} {answers.word}"
+    return f"of {counts.of} {counts.word}"
 
 
-def list_sheet_lines(pictures: Pictures, of: CorrectCountsPerImage) -> list[tuple[str, int, str, tuple[int, ...], str]]:
+def list_sheet_lines(
+    pictures: Pictures, counts: CorrectCountsPerImage
+) -> list[tuple[str, int, str, tuple[int, ...], str]]:
     """Return the lines of a row's sheet for a template: sheet, line, label, counts, and total."""
-    right = {"own": of.own, pictures.kinds[2] if pictures.kinds[2:] else "": of.against}
+    right = {"own": counts.own, pictures.kinds[2] if pictures.kinds[2:] else "": counts.against}
     return [
-        ("a", line, _LINES[kind], right.get(kind, ()), format_total(of)) for line, kind in enumerate(pictures.kinds)
+        ("a", line, _LINES[kind], right.get(kind, ()), format_total(counts)) for line, kind in enumerate(pictures.kinds)
     ]

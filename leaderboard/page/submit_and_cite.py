@@ -34,7 +34,7 @@ _DESIGN = {  # descriptions of a suite's fields
 }
 
 
-def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
+def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of the page; its example is a submission of the first board, or the best estimator."""
     view = next(iter(site.views.values()), None)
     boards = _select_boards(view) if view else []
@@ -45,14 +45,16 @@ def build_submit_context(site: Site, at: Address) -> dict[str, Any]:
     return {
         "view": view,
         "commands": [(words.format(suite), why) for words, why in COMMANDS],
-        "example": [(board, board.by_id[row.id]) for row in named_first for board in boards if row.id in board.by_id],
+        "example": [
+            (board, board.rows_by_id[row.id]) for row in named_first for board in boards if row.id in board.rows_by_id
+        ],
         "pull": f"{REPOSITORY}/new/main/submissions?{new_file}" if REPOSITORY else "",
     }
 
 
-def build_cite_context(site: Site, at: Address) -> dict[str, Any]:
+def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of a suite's page."""
-    view = site.view(at)
+    view = site.find_view(address)
     boards = _select_boards(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
     papers = (paper for name in names for paper in describe_papers_and_settings(name, [view.results]).papers)
@@ -104,7 +106,11 @@ def list_changes(view: SuiteView, views: Views) -> list[str]:
         changes += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
     old = next((earlier for earlier in views.values() if earlier.results.suite == before), None)
     if old and old.headline_protocol == view.headline_protocol:
-        kinds = {row.id: row.kind == BEATS for row in old.board.rows}
-        moved = [row.name for row in view.board.rows if kinds.get(row.id, row.kind == BEATS) != (row.kind == BEATS)]
+        kinds = {row.id: row.colour_class == BEATS for row in old.board.rows}
+        moved = [
+            row.name
+            for row in view.board.rows
+            if kinds.get(row.id, row.colour_class == BEATS) != (row.colour_class == BEATS)
+        ]
         changes += [f"Changed verdict against the controls: {list_some(moved, 6)}."] if moved else []
     return changes

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from leaderboard.advice import advise
+from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.combined_board import Answer
 from leaderboard.links import Address, Site
@@ -28,7 +28,7 @@ class Column(NamedTuple):
     later: bool  # the column comes after both questions of all suites
 
 
-def build_context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of the page: which estimator to use, then verdicts by kind of data.
 
     Columns beyond `_SHOWN` are in a second, hidden table.
@@ -40,7 +40,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
             kinds[_describe_data(view)] += filter(_has_values, _make_columns(site, view))
             counts[_describe_data(view)] += 1
     parts = []
-    boards = [view.paired for view in shown if view.paired]
+    boards = [view.paired_board for view in shown if view.paired_board]
     for kind, unsorted in kinds.items():
         columns = sorted(unsorted, key=lambda column: column.later)
         parts.append((kind, False, columns[:_SHOWN], _make_rows(columns[:_SHOWN])))
@@ -50,7 +50,7 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
         "parts_of": parts,
         "counts": counts,
         "legend": _make_legend(column for columns in kinds.values() for column in columns),
-        "advice": list(filter(None, map(advise, boards))),
+        "advice": list(filter(None, map(recommend_rows, boards))),
         "drawn": [(board.title, drawn) for board in boards if (drawn := make_scatter(board))],
     }
 
@@ -58,28 +58,33 @@ def build_context(site: Site, at: Address) -> dict[str, Any]:
 def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
     """Leave out suites whose images and network have a suite with the same two questions and more rows run."""
     for view in views:
-        larger = (other for other in view.siblings if view.paired and other.paired)
+        larger = (other for other in view.suites_on_same_images if view.paired_board and other.paired_board)
         if not any(_count_own_rows(other) > _count_own_rows(view) for other in larger):
             yield view
 
 
 def _count_own_rows(view: SuiteView) -> int:
-    return sum(row.id not in view.results.suite.entered for row in view.paired.rows) if view.paired else 0
+    return sum(row.id not in view.results.suite.entered for row in view.paired_board.rows) if view.paired_board else 0
 
 
 def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     """Yield a suite's leading questions: both questions if the suite has them."""
     title = make_plain(view.title, 44)
-    if view.paired:
-        for number, question in enumerate(view.paired.questions):
+    if view.paired_board:
+        for number, question in enumerate(view.paired_board.questions):
             yield Column(
-                site.to("board", view.slug), title, question.title, question.kinds, question.answers, number > 1
+                site.get_page_link("board", view.slug),
+                title,
+                question.title,
+                question.kinds,
+                question.answers,
+                number > 1,
             )
         return
     board = view.board
     words = NETWORK_KINDS if board.protocol.scores_siblings else KINDS
-    rows = {row.id: Answer(row.value, row.kind, row.words, row.by_construction) for row in board.rows}
-    yield Column(site.at(find_board_address(view, board.protocol)), title, board.tab, words, rows, True)
+    rows = {row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction) for row in board.rows}
+    yield Column(site.get_link(find_board_address(view, board.protocol)), title, board.tab_label, words, rows, True)
 
 
 def _has_values(column: Column) -> bool:
@@ -98,7 +103,7 @@ def _make_legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, s
     kinds, there = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for column in columns:
         kinds[column.question] = column.kinds
-        there[column.question] |= {answer.kind for answer in column.answers.values()}
+        there[column.question] |= {answer.colour_class for answer in column.answers.values()}
     titles_by_words = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
     for question, words in kinds.items():
         titles_by_words[tuple(item for item in words.items() if item[0] in there[question])].append(question)
@@ -114,7 +119,7 @@ def _make_rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[An
     rows = {name: [answers.get(name) for answers in there] for name in names}
 
     def find_successes(name: str) -> list[int]:
-        kinds = [answer.kind for answer in rows[name] if answer]
+        kinds = [answer.colour_class for answer in rows[name] if answer]
         return [_is_control(name), *(-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL))]
 
     return [

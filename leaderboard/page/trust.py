@@ -18,7 +18,7 @@ from roarbench.report.claim_table import list_claims
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
 
-def build_context(site: Site, at: Address) -> dict[str, Any]:
+def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of the page."""
     content, groups = json.loads(TRUST.read_text(encoding="utf-8")), defaultdict[str, list[dict[str, str]]](list)
     for finding in content["findings"]:
@@ -46,7 +46,7 @@ def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
     return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in paper_protocols)]
 
 
-def build_claims_context(site: Site, at: Address) -> dict[str, Any]:
+def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of the claims page: each claim with its verdict per table."""
     records_by_view = {
         view: view.get_or_compute("claims", partial(list_claims, view.evidence))

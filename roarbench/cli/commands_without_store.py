@@ -101,16 +101,16 @@ def toy(
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
     from roarbench.report.curve_panels import check_picture_path, make_figure, save_figure
-    from toy.linear import experiment
-    from toy.report import make_chart, to_json, to_text
+    from toy.linear import run_experiment
+    from toy.report import format_json, format_text, make_chart
 
     if output:
         check_picture_path(output)  # before the experiment, which takes seconds
-    result = experiment()
+    result = run_experiment()
     if output:  # before the table, so that an error is the only output
         save_figure(make_figure(make_chart(result)), output)
         err.print(f"drawn: {output}", soft_wrap=True)
-    out.print(to_json(result) if format == "json" else to_text(result), soft_wrap=True)
+    out.print(format_json(result) if format == "json" else format_text(result), soft_wrap=True)
 
 
 def doctor(

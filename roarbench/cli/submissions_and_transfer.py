@@ -47,7 +47,7 @@ def validate(
 
     try:
         accepted = check_submission(read_submission(file), err)
-        out.print(accepted.format_report(drawn=True), soft_wrap=True)
+        out.print(accepted.format_report(with_picture=True), soft_wrap=True)
         command = propose_command("run", "--suite", accepted.suite.name_in_commands, "--submission", file)
         err.print(f"next: {command}", soft_wrap=True)
     except Refusal as refusal:

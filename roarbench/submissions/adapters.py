@@ -51,11 +51,11 @@ def _check_signature(estimate: EstimateFunction) -> EstimateFunction:
     return estimate
 
 
-def adapt_function(given: Callable[[nn.Module, Tensor, Tensor], Any]) -> EstimateFunction:
+def adapt_function(function: Callable[[nn.Module, Tensor, Tensor], Any]) -> EstimateFunction:
     """Adapt a callable that takes a model, images and targets and returns their maps."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
-        return _call_seeded(lambda: given(model, images, targets), generator)
+        return _call_seeded(lambda: function(model, images, targets), generator)
 
     return estimate
 

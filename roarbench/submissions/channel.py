@@ -59,10 +59,10 @@ def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
     return header["about"], arrays
 
 
-def create_answer(numbers: int) -> int:
+def create_answer(count: int) -> int:
     """Create an empty answer with space for this many float32 numbers; its size is fixed, and no seal can be added."""
     descriptor = _create_nameless_file("answer")
-    os.ftruncate(descriptor, HEADER + 4 * numbers)
+    os.ftruncate(descriptor, HEADER + 4 * count)
     _add_seals(descriptor, "GROW", "SHRINK", "SEAL")
     return descriptor
 

@@ -78,12 +78,12 @@ class AcceptedSubmission:
     cost: SuiteCost
     warnings: tuple[ValidationFinding, ...]
 
-    def format_report(self, drawn: bool = False) -> str:
+    def format_report(self, with_picture: bool = False) -> str:
         """Return the report for a terminal, optionally with a picture of a map."""
         entry = self.submission
         batching = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {entry.id}: {entry.description}"]
-        lines += draw_text_picture(self.importance).splitlines() if drawn else []
+        lines += draw_text_picture(self.importance).splitlines() if with_picture else []
         lines += [f"parameters: {_describe_parameters(entry)}"] if entry.parameters else []
         time = f"about {format_duration(self.cost.seconds)} of one core"
         takes = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
@@ -109,25 +109,25 @@ def _describe_parameters(entry: Submission) -> str:
 
 
 def validate_submission(
-    submission: Submission, suite: SuiteSpec = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
+    submission: Submission, suite: SuiteSpec = SUITES[USUAL], report_stage: Callable[[str], object] = lambda stage: None
 ) -> AcceptedSubmission:
     """Check a submission in fresh sandboxes; raise Refusal with the first reason against it.
 
-    Costs are estimated for the suite. `begin` is called with the name of each of the `STAGES` stages when it begins.
+    Costs are estimated for the suite. `report_stage` is called with the name of each of the `STAGES` stages.
     """
-    begin("checking the sandbox")
+    report_stage("checking the sandbox")
     check_sandbox()
     case = _make_test_case()
     with ThreadPoolExecutor(1) as pool:  # counts while sandboxes run
         counting = pool.submit(count_image_cost, find_suite_network(suite))  # used after the last sandbox
-        begin("computing the maps of a few images")
+        report_stage("computing the maps of a few images")
         first = _run_sandbox(submission, case)
-        begin("computing these maps again in another order, and maps of another model")
+        report_stage("computing these maps again in another order, and maps of another model")
         reversed_ = ExplainedPart(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
         again = _run_sandbox(submission, reversed_, case, *_make_variants(case))
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
-    begin("comparing the maps")
+    report_stage("comparing the maps")
     # the second sandbox had earlier calls; a fresh sandbox shows whether these calls explain the difference
     fresh = twice if _convert_to_bytes(once) == _convert_to_bytes(twice) else _run_sandbox(submission, case).maps[0]
     refuse_unrepeatable_maps(once, fresh, twice, turned)

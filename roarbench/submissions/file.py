@@ -63,7 +63,7 @@ def read_class_attributes(tree: ast.Module, text: str) -> dict[str, ClassParamet
     return attributes
 
 
-def parse_parameters(owner: str, attributes: Mapping[str, ClassParameter], listed: str) -> dict[str, Value]:
+def parse_parameters(owner: str, attributes: Mapping[str, ClassParameter], assignments: str) -> dict[str, Value]:
     """Parse `samples=50,noise=0.1`, and return the values that are not default, in the order of the file.
 
     Raises:
@@ -71,7 +71,7 @@ def parse_parameters(owner: str, attributes: Mapping[str, ClassParameter], liste
     """
     defaults = {name: attribute.default for name, attribute in attributes.items()}
     table = {name: _make_parameter(default) for name, default in defaults.items()}
-    return parse_id_parameters(owner, defaults, listed, f"{owner}({listed})", table)
+    return parse_id_parameters(owner, defaults, assignments, f"{owner}({assignments})", table)
 
 
 def replace_defaults(text: str, attributes: Mapping[str, ClassParameter], values: Mapping[str, Value]) -> bytes:
@@ -222,13 +222,13 @@ class Submission:
             else self.source
         )
 
-    def set_parameters(self, listed: str) -> "Submission":
+    def set_parameters(self, assignments: str) -> "Submission":
         """Return the submission with other parameters, written `samples=50,noise=0.1` as in its id.
 
         Raises:
             CallerError: The submission lacks these parameters or does not accept these values.
         """
-        values = parse_parameters(self.name, self._read_attributes(), listed) if listed else {}
+        values = parse_parameters(self.name, self._read_attributes(), assignments) if assignments else {}
         return replace(self, values=tuple(values.items()))
 
     def _read_attributes(self) -> dict[str, ClassParameter]:
@@ -354,8 +354,8 @@ def _read_literal(value: ast.expr | None) -> object:
         return value  # the caller refuses values that are no strings
 
 
-def _read_texts(names: dict[str, object]) -> dict[str, str]:
-    name = names.get("NAME")
+def _read_texts(constants: dict[str, object]) -> dict[str, str]:
+    name = constants.get("NAME")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         seen = f"NAME is {name[:60]!r}" if isinstance(name, str) else "NAME is missing or not a plain string"
         raise Refusal(
@@ -363,12 +363,12 @@ def _read_texts(names: dict[str, object]) -> dict[str, str]:
         )
     if name in ESTIMATORS or name == CLEAN:
         raise Refusal(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
-    return {"name": name} | {key.lower(): _read_text(names, key, most) for key, most in _TEXTS.items()}
+    return {"name": name} | {key.lower(): _read_text(constants, key, most) for key, most in _TEXTS.items()}
 
 
-def _read_text(names: dict[str, object], key: str, most: int) -> str:
-    value = names.get(key, "")
-    if not isinstance(value, str) or len(value) > most or (key == "DESCRIPTION" and not value.strip()):
+def _read_text(constants: dict[str, object], key: str, longest: int) -> str:
+    value = constants.get(key, "")
+    if not isinstance(value, str) or len(value) > longest or (key == "DESCRIPTION" and not value.strip()):
         seen = f"{len(value)} characters" if isinstance(value, str) else "not a plain string"
-        raise Refusal(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{most} characters; write {key} = "…"')
+        raise Refusal(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{longest} characters; write {key} = "…"')
     return fit_on_one_line(value)

@@ -114,9 +114,9 @@ def _list_gpu_devices() -> list[str]:
     return sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
 
 
-def _list_parent_folders(places: list[str]) -> list[str]:
+def _list_parent_folders(paths: list[str]) -> list[str]:
     """Return the parent folders that must be created, outer folders first."""
-    parents = {str(parent) for target in places for parent in Path(target).parents}
+    parents = {str(parent) for target in paths for parent in Path(target).parents}
     return sorted(parents - {"/", "/tmp", "/proc"})
 
 

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 
 from roarbench.text import MISSING, format_markdown_table, format_percent
-from studies.page import write_recorded
+from studies.page import write_shipped_tables
 
 FOLDER = Path(__file__).parent
 KINDS = ("none", "flip", "shift 2", "shift 4", "shift 8", "crop")  # all but the first two with a flip, too
@@ -17,7 +17,7 @@ LENGTHS = (3, 6, 12, 24)  # epochs
 NAMES = {"none": "untouched", "random": "Random", "grad": "GRAD", "sgsq-grad": "SG-SQ", "var-grad": "VAR"}
 
 
-def recorded() -> dict[str, str]:
+def make_shipped_tables() -> dict[str, str]:
     """Return the table of the shipped results: percent, images / masks alone, of the first reference."""
     lines = json.loads((FOLDER / "results.json").read_text("utf-8"))
     found = {tuple(line[1:5]): line[5] for line in lines if line[0] == 0}
@@ -32,4 +32,4 @@ def recorded() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    write_recorded(__doc__, FOLDER / "README.md", recorded)
+    write_shipped_tables(__doc__, FOLDER / "README.md", make_shipped_tables)

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 from roarbench.text import MISSING, format_markdown_table
-from studies.page import write_recorded
+from studies.page import write_shipped_tables
 
 FOLDER = Path(__file__).parent
 ROWS = ("random", "random-blurred", "sobel", "grad", "sgsq-grad", "var-grad")
@@ -21,7 +21,7 @@ MASKS = ("own", "mixed", "exchanged")
 NETWORKS = {"quick": "`resnet-quick`", "plain": "convolutions and poolings alone"}
 
 
-def recorded() -> dict[str, str]:
+def make_shipped_tables() -> dict[str, str]:
     """Return the table of the shipped results: percent, own mask / another image's on the test images."""
     found = json.loads((FOLDER / "results.json").read_text("utf-8"))
     at = {(network, row, masks): f"{100 * own:.1f} / {100 * other:.1f}" for network, row, masks, own, other, _ in found}
@@ -34,4 +34,4 @@ def recorded() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    write_recorded(__doc__, FOLDER / "README.md", recorded)
+    write_shipped_tables(__doc__, FOLDER / "README.md", make_shipped_tables)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roarbench.text import MISSING, format_markdown_table
-from studies.matched.run import CORPUS, errors_above, gain, points, stored
-from studies.page import write_recorded
+from studies.matched.run import CORPUS, compute_gains, count_standard_errors, format_points, read_answers
+from studies.page import write_shipped_tables
 
 CONTROLS = (
     *("random", "random-blurred", "sobel", "contrast"),
@@ -26,34 +26,43 @@ HEADS = (
 )
 
 
-def recorded() -> dict[str, str]:
+def make_shipped_tables() -> dict[str, str]:
     """Return the tables of the shipped results."""
-    return {"corpus": format_markdown_table(HEADS, _lines()), "fitted": format_markdown_table(FITTED, _fitted())}
+    return {
+        "corpus": format_markdown_table(HEADS, _make_rows()),
+        "fitted": format_markdown_table(FITTED, _make_fitted_rows()),
+    }
 
 
-def _lines() -> Iterator[list[str]]:
-    found = stored(CORPUS)
+def _make_rows() -> Iterator[list[str]]:
+    found = read_answers(CORPUS)
     for protocol, mask in MASKS.items():
-        each = {name: gain(made, mask) for name, made in found.items()}
+        each = {name: compute_gains(made, mask) for name, made in found.items()}
         controls = {name: each[name] for name in CONTROLS}
         best = max(controls, key=lambda name: float(controls[name].mean()))
         others = [each[name] for name in each if name not in (*CONTROLS, *ASKING)]
-        random = sum(errors_above(one - controls["random"]) > CLEAR for one in others)
-        beats = sum(min(errors_above(one - control) for control in controls.values()) > CLEAR for one in others)
+        random = sum(count_standard_errors(one - controls["random"]) > CLEAR for one in others)
+        beats = sum(
+            min(count_standard_errors(one - control) for control in controls.values()) > CLEAR for one in others
+        )
         over = 100 * float((controls[best] - controls["random"]).mean())
-        margins = (min(errors_above(each[row] - one) for one in controls.values()) for row in ASKING[:2])
+        margins = (min(count_standard_errors(each[row] - one) for one in controls.values()) for row in ASKING[:2])
         counts = (str(len(others)), str(random), str(beats))
         yield [protocol, *counts, f"{best}, {over:+.1f} over Random", *(f"{margin:.1f}" for margin in margins)]
 
 
-def _fitted() -> Iterator[list[str]]:
+def _make_fitted_rows() -> Iterator[list[str]]:
     """Return the maps of `fitted.py` and some to compare, by matched gain in accuracy points, with standard errors."""
-    found = stored(CORPUS)
-    each = {name: gain(made, MASKS["matched"]) for name, made in found.items() if name.startswith((*COMPARED, *KINDS))}
+    found = read_answers(CORPUS)
+    each = {
+        name: compute_gains(made, MASKS["matched"])
+        for name, made in found.items()
+        if name.startswith((*COMPARED, *KINDS))
+    }
     for name, one in sorted(each.items(), key=lambda item: -item[1].mean()):
-        over = MISSING if name == "linear-classifier" else points(one - each["linear-classifier"])
-        yield [name, "yes" if name in ASKING else "no", points(one), over]
+        over = MISSING if name == "linear-classifier" else format_points(one - each["linear-classifier"])
+        yield [name, "yes" if name in ASKING else "no", format_points(one), over]
 
 
 if __name__ == "__main__":
-    write_recorded(__doc__, Path(__file__).with_name("README.md"), recorded)
+    write_shipped_tables(__doc__, Path(__file__).with_name("README.md"), make_shipped_tables)

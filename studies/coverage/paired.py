@@ -27,7 +27,7 @@ from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.training_and_network_variance import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import format_markdown_table
-from studies.page import program
+from studies.page import make_parser
 
 HEADS = (
     *("", "controls inside", "explained rows inside", "the odd row", "false verdicts", "3 points found"),
@@ -73,7 +73,7 @@ WORLDS = (
 )
 
 
-def experiment(world: PairedWorld, generator: np.random.Generator) -> Correctness:
+def draw_correctness(world: PairedWorld, generator: np.random.Generator) -> Correctness:
     """Draw images, networks and references, and let them answer."""
     shape = (world.networks, world.images)
     shared = np.sqrt(SHARED) * generator.normal(size=world.images)
@@ -113,9 +113,9 @@ class PairedOutcome(NamedTuple):
     width: float  # half the mean width of an explained row's interval, in accuracy points
 
 
-def outcome(world: PairedWorld, generator: np.random.Generator, bootstrap: Bootstrap) -> PairedOutcome:
+def simulate_board(world: PairedWorld, generator: np.random.Generator, bootstrap: Bootstrap) -> PairedOutcome:
     """Simulate an experiment and compare what its board says with the truth."""
-    scores = experiment(world, generator)
+    scores = draw_correctness(world, generator)
     assert scores.differences
     spread = estimate_variance_components([scores.differences])
     judged = compute_board_from_draws(scores, MATCHED, bootstrap, spread, draw_resamples(scores, bootstrap, spread))
@@ -145,11 +145,14 @@ def outcome(world: PairedWorld, generator: np.random.Generator, bootstrap: Boots
 def simulate(world: PairedWorld, boards: int, seed: int, resamples: int = 600) -> NDArray[np.float64]:
     """Return the outcomes of this many boards, shape (boards, 8); each has its own stream of chance."""
     return np.array(
-        [outcome(world, np.random.default_rng([seed, n]), Bootstrap(resamples, seed=n % 8)) for n in range(boards)]
+        [
+            simulate_board(world, np.random.default_rng([seed, n]), Bootstrap(resamples, seed=n % 8))
+            for n in range(boards)
+        ]
     )
 
 
-def line(world: PairedWorld, boards: int, seed: int) -> Iterator[str]:
+def make_row(world: PairedWorld, boards: int, seed: int) -> Iterator[str]:
     """Yield the cells of a world, percent with standard errors."""
     found = simulate(world, boards, seed)
     *shares, (width, _) = zip(found.mean(0), found.std(0) / np.sqrt(boards), strict=True)
@@ -160,13 +163,13 @@ def line(world: PairedWorld, boards: int, seed: int) -> Iterator[str]:
 
 def main() -> None:
     """Print the table."""
-    parser = program(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--boards", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", default="", help="only those whose name begins so")
     arguments = parser.parse_args()
     asked = (world for world in WORLDS if world.name.startswith(arguments.world))
-    print(format_markdown_table(HEADS, (line(world, arguments.boards, arguments.seed) for world in asked)))
+    print(format_markdown_table(HEADS, (make_row(world, arguments.boards, arguments.seed) for world in asked)))
 
 
 if __name__ == "__main__":

@@ -29,8 +29,18 @@ from roarbench.stats.training_and_network_variance import VarianceComponents, es
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, format_markdown_table
 from studies.coverage.tau import simulate_agreement
-from studies.coverage.worlds import CONTROLS, DESIGNS, WORLDS, Experiment, World, experiment, gains_of, setting, truth
-from studies.page import program, write
+from studies.coverage.worlds import (
+    CONTROLS,
+    DESIGNS,
+    WORLDS,
+    Experiment,
+    World,
+    compute_gains,
+    compute_true_accuracies,
+    draw_experiment,
+    draw_setting,
+)
+from studies.page import make_parser, write_tables
 
 FOLDER = Path(__file__).parent
 WEIGHTS = 8  # sets of drawn images that the boards take in turn
@@ -60,64 +70,68 @@ class Judged(NamedTuple):
     replicated: dict[str, Sample]
 
 
-def judged(scores: Correctness, bootstrap: Bootstrap) -> Judged:
+def draw_for_board(scores: Correctness, bootstrap: Bootstrap) -> Judged:
     """Draw for a synthetic board as for a real one."""
     spread = estimate_variance_components([scores])
     draws = draw_resamples(scores, bootstrap, spread)
     return Judged(draws, spread, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication))
 
 
-def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Shares:
+def compute_coverage(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Shares:
     """Return how many of a board's intervals hold the truth, and how many the gains of a replication.
 
     Those of the accuracies of cells, of the gains of the explained rows and of the controls beside Random, over Sobel,
     between two explained rows, and of the explained rows' gains in a replication and with these references alone.
     """
-    accuracies = truth(world)
-    gains, exact = gains_of(world, accuracies), gains_of(world, done.accuracies)
+    accuracies = compute_true_accuracies(world)
+    gains, exact = compute_gains(world, accuracies), compute_gains(world, done.accuracies)
     rows, own = found.gains, world.explained
     cells = [(sample, accuracies[point]) for point in accuracies if (sample := found.draws.get_accuracy(point))]
     between = [(rows[one].subtract(rows[other]), gains[one] - gains[other]) for one, other in pairwise(own)]
     return {
-        "accuracies": _share(cells),
-        "gains": _share([(rows[name], gains[name]) for name in own]),
-        "controls": _share([(rows[name], gains[name]) for name in CONTROLS[1:]]),
-        "over_sobel": _share([(rows[name].subtract(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]),
-        "between": _share(between),
-        "predicted": _share([(found.replicated[name], again[name].value) for name in own]),
-        "network": _share([(rows[name], exact[name]) for name in own]),
+        "accuracies": _compute_share(cells),
+        "gains": _compute_share([(rows[name], gains[name]) for name in own]),
+        "controls": _compute_share([(rows[name], gains[name]) for name in CONTROLS[1:]]),
+        "over_sobel": _compute_share(
+            [(rows[name].subtract(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]
+        ),
+        "between": _compute_share(between),
+        "predicted": _compute_share([(found.replicated[name], again[name].value) for name in own]),
+        "network": _compute_share([(rows[name], exact[name]) for name in own]),
     }
 
 
-def _share(pairs: Sequence[tuple[Sample, float]]) -> float:
+def _compute_share(pairs: Sequence[tuple[Sample, float]]) -> float:
     """Return the share of 95% intervals that hold their value, in [0, 1]."""
     return float(np.mean([abs(sample.value - value) <= compute_half_width(sample, 0.95) for sample, value in pairs]))
 
 
-def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) -> dict[str, dict[str, float | None]]:
+def simulate_two_boards(
+    world: World, generator: np.random.Generator, bootstrap: Bootstrap
+) -> dict[str, dict[str, float | None]]:
     """Simulate an experiment and its replication, judge both, and compare with the truth and with each other.
 
     Returns what the intervals held, the same told that there is one reference, and the rest of the promises.
     """
-    given = setting(world, generator)
-    done, other = (experiment(world, given, generator) for _ in range(2))
-    found, again = judged(done.scores, bootstrap), judged(other.scores, bootstrap)
-    told = judged(replace(done.scores, references={}), bootstrap)
-    gains = gains_of(world, truth(world))
+    given = draw_setting(world, generator)
+    done, other = (draw_experiment(world, given, generator) for _ in range(2))
+    found, again = draw_for_board(done.scores, bootstrap), draw_for_board(other.scores, bootstrap)
+    told = draw_for_board(replace(done.scores, references={}), bootstrap)
+    gains = compute_gains(world, compute_true_accuracies(world))
     one, two = (
         compute_board_from_draws(run.scores, ROAR, bootstrap, seen.spread, seen.draws)
         for run, seen in ((done, found), (other, again))
     )
     alike, detectable = compare_boards(one, two), one.detectable or 0.0
     return {
-        "here": {**kept(world, found, done, again.gains)},
-        "one_reference": {**kept(world, told, done, again.gains)},
+        "here": {**compute_coverage(world, found, done, again.gains)},
+        "one_reference": {**compute_coverage(world, told, done, again.gains)},
         "other": {
-            "false_discoveries": _false_discoveries(one, gains),
-            "all_places": all(_place_holds(row, gains) for row in one.rows),
+            "false_discoveries": _compute_false_discovery_rate(one, gains),
+            "all_places": all(_is_true_rank_covered(row, gains) for row in one.rows),
             "width": float(np.mean([compute_half_width(found.gains[name], 0.95) for name in world.explained])),
             "detectable": detectable,
-            "power": _power(found, detectable, gains, world.explained),
+            "power": _compute_power(found, detectable, gains, world.explained),
             "freedom": one.reference_freedom,
             "equal_verdicts": alike.equal_share or 0.0,
             "opposed_verdicts": alike.opposed_share or 0.0,
@@ -125,7 +139,7 @@ def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) 
     }
 
 
-def _false_discoveries(judged: Board, gains: dict[str, float]) -> float:
+def _compute_false_discovery_rate(judged: Board, gains: dict[str, float]) -> float:
     """Return the share of wrong verdicts among all "better" and "worse"; a wrong direction is wrong, too."""
     wrong = found = 0
     for row in judged.rows:
@@ -138,7 +152,7 @@ def _false_discoveries(judged: Board, gains: dict[str, float]) -> float:
     return wrong / max(1, found)
 
 
-def _place_holds(row: Row, gains: dict[str, float]) -> bool:
+def _is_true_rank_covered(row: Row, gains: dict[str, float]) -> bool:
     """Return whether the place interval holds every place that a truly tied group shares."""
     assert row.place is not None and row.place.low is not None and row.place.high is not None
     own = gains[row.estimator]
@@ -147,7 +161,7 @@ def _place_holds(row: Row, gains: dict[str, float]) -> bool:
     return row.place.low <= best and worst <= row.place.high
 
 
-def _power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[str]) -> float:
+def _compute_power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[str]) -> float:
     """Return how often a single comparison finds a difference of this size between two rows, in [0, 1]."""
     shares = []
     for one, other in pairwise(rows):
@@ -165,57 +179,62 @@ def simulate(world: World, boards: int, seed: int, resamples: int = 600) -> Summ
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number in range(boards):
         bootstrap = Bootstrap(resamples, seed=number % WEIGHTS)
-        for part, shares in outcome(world, np.random.default_rng([seed, number]), bootstrap).items():
+        for part, shares in simulate_two_boards(world, np.random.default_rng([seed, number]), bootstrap).items():
             for name, share in shares.items():
                 if share is not None:
                     found[part][name].append(share)
-    return {part: {name: _mean(values) for name, values in shares.items()} for part, shares in found.items()}
+    return {
+        part: {name: _compute_mean_and_error(values) for name, values in shares.items()}
+        for part, shares in found.items()
+    }
 
 
-def _mean(values: Sequence[float]) -> tuple[float, float]:
+def _compute_mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     return round(float(np.mean(values)), 5), round(float(np.std(values) / np.sqrt(len(values))), 5)
 
 
-def tables(record: dict[str, Any]) -> dict[str, str]:
+def make_tables_of_record(record: dict[str, Any]) -> dict[str, str]:
     """Return the tables of the README by name."""
     worlds = record["worlds"]
     return {
         "designs": format_markdown_table(
-            DESIGN_HEADS, ([name, *_design(worlds[name])] for name in list(worlds)[:DESIGNS])
+            DESIGN_HEADS, ([name, *_format_design(worlds[name])] for name in list(worlds)[:DESIGNS])
         ),
         "agreement": format_markdown_table(
-            TAU_HEADS, ([name, *_held(tau)] for name, tau in record["agreement"].items())
+            TAU_HEADS, ([name, *_format_coverage(tau)] for name, tau in record["agreement"].items())
         ),
-        "coverage": format_markdown_table(COVERAGE_HEADS, ([name, *_shares(world)] for name, world in worlds.items())),
+        "coverage": format_markdown_table(
+            COVERAGE_HEADS, ([name, *_format_shares(world)] for name, world in worlds.items())
+        ),
     }
 
 
-def _shares(world: Summary) -> Iterator[str]:
+def _format_shares(world: Summary) -> Iterator[str]:
     yield from (f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in world["here"].values())
     yield from (f"{100 * world['other'][key][0]:.1f}" for key in ("false_discoveries", "all_places"))
     yield from (f"*{100 * world['one_reference'][key][0]:.1f}*" for key in ("gains", "predicted"))
 
 
-def _design(world: Summary) -> Iterator[str]:
+def _format_design(world: Summary) -> Iterator[str]:
     other = {key: mean for key, (mean, _) in world["other"].items()}
     yield f"{other['freedom']:.1f}" if "freedom" in other else MISSING
     yield from (f"{other[key]:.2f}" for key in ("width", "detectable"))
     yield from (f"{100 * other[key]:.1f}%" for key in ("power", "equal_verdicts", "opposed_verdicts"))
 
 
-def _held(tau: dict[str, float]) -> tuple[str, str]:
+def _format_coverage(tau: dict[str, float]) -> tuple[str, str]:
     plain = f"{100 * tau['held_by_percentiles']:.0f}%, {tau['width_of_percentiles']:.2f}"
     return f"{100 * tau['held']:.0f}%, {tau['width']:.2f}", f"*{plain}*"
 
 
-def recorded() -> dict[str, str]:
+def make_shipped_tables() -> dict[str, str]:
     """Return the tables of the shipped results."""
-    return tables(json.loads((FOLDER / "results.json").read_text("utf-8")))
+    return make_tables_of_record(json.loads((FOLDER / "results.json").read_text("utf-8")))
 
 
 def main() -> None:
     """Simulate all worlds, write numbers and tables."""
-    parser = program(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--boards", type=int, default=1000, help="synthetic boards per design; other lines a fifth")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -232,7 +251,7 @@ def main() -> None:
     }
     record = {"boards": options.boards, "seed": options.seed, "worlds": worlds, "agreement": taus}
     (FOLDER / "results.json").write_text(json.dumps(record, indent=1) + "\n")
-    write(FOLDER / "README.md", tables(record))
+    write_tables(FOLDER / "README.md", make_tables_of_record(record))
 
 
 def share_images() -> None:

@@ -29,14 +29,17 @@ def simulate_agreement(rows: int, spread: float, likeness: float, repeats: int, 
         boards = [{str(row): Sample(float(seen[b, row]), draws[b, row]) for row in range(rows)} for b in (0, 1)]
         found = compute_agreement(boards[0], boards[1], 0.95)
         assert found is not None and found.tau.low is not None and found.tau.high is not None
-        tau = float(_tau(true[0], true[1]))
-        for low, high in ((found.tau.low, found.tau.high), np.quantile(_tau(draws[0], draws[1]), (0.025, 0.975))):
+        tau = float(_compute_tau(true[0], true[1]))
+        for low, high in (
+            (found.tau.low, found.tau.high),
+            np.quantile(_compute_tau(draws[0], draws[1]), (0.025, 0.975)),
+        ):
             outcomes += [low - 1e-9 <= tau <= high + 1e-9, high - low]
     means = np.reshape(outcomes, (repeats, len(OUTCOME))).mean(0)
     return dict(zip(OUTCOME, means.tolist(), strict=True))
 
 
-def _tau(one: Floats, other: Floats) -> Floats:
+def _compute_tau(one: Floats, other: Floats) -> Floats:
     """Compute Kendall's tau without ties of arrays (rows, ...)."""
     first, second = np.triu_indices(len(one), 1)
     return np.asarray(np.mean(np.sign(one[first] - one[second]) * np.sign(other[first] - other[second]), axis=0))

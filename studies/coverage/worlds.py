@@ -64,7 +64,7 @@ WORLDS = (
 DESIGNS = 5  # of these worlds: what the study and the suites may look like; they are simulated most often
 
 
-def truth(world: World) -> dict[Point, float]:
+def compute_true_accuracies(world: World) -> dict[Point, float]:
     """Return the true accuracies: Random falls linearly with t, an estimator's gain grows with it."""
     accuracies = {UNTOUCHED: CLEAN_ACCURACY}
     for name, drop in zip(world.estimators, world.drops, strict=True):
@@ -73,7 +73,7 @@ def truth(world: World) -> dict[Point, float]:
     return accuracies
 
 
-def gains_of(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
+def compute_gains(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
     """Return the gains of these accuracies, in accuracy points."""
     levels = (0.0, *world.levels)
     curves = {
@@ -91,16 +91,16 @@ class Setting(NamedTuple):
     trainings: dict[Point, float]  # standard deviation of each cell's accuracy over trainings, in accuracy points
 
 
-def setting(world: World, generator: np.random.Generator) -> Setting:
+def draw_setting(world: World, generator: np.random.Generator) -> Setting:
     """Draw test images and how much each cell varies."""
-    points = truth(world)
-    shared = np.float32(SHARED**0.5) * _normal(generator, world.images)
-    own = {point: np.float32(OWN**0.5) * _normal(generator, world.images) for point in points}
+    points = compute_true_accuracies(world)
+    shared = np.float32(SHARED**0.5) * _draw_normal(generator, world.images)
+    own = {point: np.float32(OWN**0.5) * _draw_normal(generator, world.images) for point in points}
     low, high = np.log(np.maximum(world.of_trainings, 1e-9))
     return Setting(shared, own, {point: float(np.exp(generator.uniform(low, high))) for point in points})
 
 
-def _normal(generator: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+def _draw_normal(generator: np.random.Generator, *shape: int) -> NDArray[np.float32]:
     return np.asarray(generator.standard_normal(shape, dtype=np.float32))
 
 
@@ -111,7 +111,7 @@ class Experiment(NamedTuple):
     accuracies: dict[Point, float]  # True ones for these references, over all images and trainings
 
 
-def experiment(world: World, given: Setting, generator: np.random.Generator) -> Experiment:
+def draw_experiment(world: World, given: Setting, generator: np.random.Generator) -> Experiment:
     """Draw references and trainings, and train."""
     count = world.references * world.trainings
     explains = np.arange(count) % world.references
@@ -125,18 +125,18 @@ def experiment(world: World, given: Setting, generator: np.random.Generator) -> 
     unit = float(compute_area_weights((0.0, *world.levels))[1:] @ np.array(world.levels))
     correct: dict[Point, Bits] = {}
     exact: dict[Point, float] = {}
-    for point, accuracy in truth(world).items():
+    for point, accuracy in compute_true_accuracies(world).items():
         name, t = point
         threshold = norm.ppf(accuracy)
         hidden_unit = POINTS * norm.pdf(threshold)
         training = given.trainings[point] / hidden_unit
         reference = rows.get(name, 0.0) * t / unit / hidden_unit
         shift = -reference * of_rows[name] if name in rows else np.zeros(world.references)
-        hidden = given.shared + given.own[point] + np.float32(NOISE**0.5) * _normal(generator, count, world.images)
+        hidden = given.shared + given.own[point] + np.float32(NOISE**0.5) * _draw_normal(generator, count, world.images)
         if name in rows:
-            hidden += np.float32(EXPLAINED**0.5) * _normal(generator, world.references, world.images)[explains]
+            hidden += np.float32(EXPLAINED**0.5) * _draw_normal(generator, world.references, world.images)[explains]
         else:
-            hidden += np.float32(EXPLAINED**0.5) * _normal(generator, count, world.images)
+            hidden += np.float32(EXPLAINED**0.5) * _draw_normal(generator, count, world.images)
         hidden += (shift[explains] + training * generator.standard_normal(count))[:, None].astype(np.float32)
         line = threshold * np.sqrt(1 + training**2 + reference**2)
         correct[point] = hidden > -line

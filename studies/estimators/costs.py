@@ -18,7 +18,7 @@ from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch, ClassImages, Estimator
 from roarbench.estimators.ids import format_value
 from roarbench.text import format_markdown_table
-from studies.page import write_recorded
+from studies.page import write_shipped_tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"
 IMAGES = 16
@@ -26,21 +26,21 @@ COUNTED = {"score-cam": "1 + channels, 0", "shapley": "2^features, 0"}
 HEADS = ("estimator", "what it is", "parameters", "passes", "ms")
 
 
-def costs() -> dict[str, str]:
+def make_tables() -> dict[str, str]:
     """Measure every estimator: id, what it is, parameters, passes forward and back, milliseconds."""
     torch.set_num_threads(1)
-    return {"costs": format_markdown_table(HEADS, _lines())}
+    return {"costs": format_markdown_table(HEADS, _make_rows())}
 
 
-def _lines() -> Iterator[list[str]]:
+def _make_rows() -> Iterator[list[str]]:
     for row in ESTIMATORS.values():
         if row.is_ranked and row.base != "truth":
             values = ", ".join(f"{name}={format_value(value)}" for name, value in row.parameters.items())
-            took = f"{float(f'{milliseconds(row):.2g}'):g}"  # 260, not 2.6e+02
-            yield [f"`{row.id}`", row.about, values, cost(row), took]
+            took = f"{float(f'{time_milliseconds(row):.2g}'):g}"  # 260, not 2.6e+02
+            yield [f"`{row.id}`", row.about, values, measure_cost(row), took]
 
 
-def cost(estimator: Estimator) -> str:
+def measure_cost(estimator: Estimator) -> str:
     """Return the passes of an image, forward + backward, in words."""
     if estimator.control:
         return "none"
@@ -48,7 +48,7 @@ def cost(estimator: Estimator) -> str:
     return COUNTED.get(estimator.base, f"{forward}, {backward}")
 
 
-def milliseconds(estimator: Estimator) -> float:
+def time_milliseconds(estimator: Estimator) -> float:
     """Measure the processor time of an image."""
     generator = torch.Generator().manual_seed(0)
     name, shape = ("mlp", (10, 1, 1)) if estimator.base == "shapley" else ("resnet-quick", (3, 64, 64))
@@ -63,4 +63,4 @@ def milliseconds(estimator: Estimator) -> float:
 
 
 if __name__ == "__main__":
-    write_recorded(__doc__, PAGE, costs)
+    write_shipped_tables(__doc__, PAGE, make_tables)

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from roarbench.text import format_markdown_table
-from studies.matched.run import LEVELS, Answers, Gains, errors_above, gain, stored
-from studies.page import write_recorded
+from studies.matched.run import LEVELS, Answers, Gains, compute_gains, count_standard_errors, read_answers
+from studies.page import write_shipped_tables
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.npz"
@@ -38,42 +38,50 @@ CLEAR = 1.96  # standard errors
 HEADS = ("protocol", "map", "mixed with", "gain at shares 0, .2, .4, .6, .8, 1", "right", "wrong", "open")
 
 
-def asked(found: Answers, protocol: str) -> list[float]:
+def list_scored_levels(found: Answers, protocol: str) -> list[float]:
     """Return the levels at which a protocol was asked about a map."""
     plus, minus = PROTOCOLS[protocol]
     return [t for t in LEVELS if f"{t} {plus or minus}" in found]
 
 
-def curve(found: Mapping[str, Answers], base: str, kind: str, protocol: str) -> list[Gains]:
+def compute_gain_curve(found: Mapping[str, Answers], base: str, kind: str, protocol: str) -> list[Gains]:
     """Return a map's gains by share, image by image, the mean over the networks that were asked; empty if none was."""
     steps = []
     for share in SHARES:
         end = f"-{base}-{'image' if share == 0 else kind}-{share:g}"
-        networks = [made for name, made in found.items() if name[1:] == end and asked(made, protocol)]
+        networks = [made for name, made in found.items() if name[1:] == end and list_scored_levels(made, protocol)]
         if networks:
-            steps.append(np.mean([gain(made, *PROTOCOLS[protocol], asked(made, protocol)) for made in networks], 0))
+            steps.append(
+                np.mean(
+                    [
+                        compute_gains(made, *PROTOCOLS[protocol], list_scored_levels(made, protocol))
+                        for made in networks
+                    ],
+                    0,
+                )
+            )
     return steps if len(steps) == len(SHARES) else []
 
 
-def settled(steps: Sequence[Gains]) -> tuple[int, int, int]:
+def count_settled_pairs(steps: Sequence[Gains]) -> tuple[int, int, int]:
     """Return how many of the pairs of shares are settled rightly, wrongly and not, by paired 95 % intervals."""
-    found = [errors_above(better - worse) for better, worse in combinations(steps, 2)]
+    found = [count_standard_errors(better - worse) for better, worse in combinations(steps, 2)]
     right, wrong = sum(z > CLEAR for z in found), sum(z < -CLEAR for z in found)
     return right, wrong, len(found) - right - wrong
 
 
-def recorded() -> dict[str, str]:
+def make_shipped_tables() -> dict[str, str]:
     """Return the table of the shipped results."""
-    return {"order": format_markdown_table(HEADS, _lines())}
+    return {"order": format_markdown_table(HEADS, _make_rows())}
 
 
-def _lines() -> Iterator[list[str]]:
-    found = stored(RESULTS)
+def _make_rows() -> Iterator[list[str]]:
+    found = read_answers(RESULTS)
     for protocol, base, kind in product(PROTOCOLS, BASES, KINDS):
-        if steps := curve(found, base, kind, protocol):
+        if steps := compute_gain_curve(found, base, kind, protocol):
             numbers = ", ".join(f"{100 * each.mean():+.1f}" for each in steps)
-            yield [protocol, base, kind, numbers, *map(str, settled(steps))]
+            yield [protocol, base, kind, numbers, *map(str, count_settled_pairs(steps))]
 
 
 if __name__ == "__main__":
-    write_recorded(__doc__, FOLDER / "README.md", recorded)
+    write_shipped_tables(__doc__, FOLDER / "README.md", make_shipped_tables)

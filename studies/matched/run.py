@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.text import format_markdown_table
-from studies.page import write_recorded
+from studies.page import write_shipped_tables
 
 FOLDER = Path(__file__).parent
 RESULTS, CORPUS, IMAGES = FOLDER / "results.npz", FOLDER.parent / "corpus" / "results.npz", 2469
@@ -23,7 +23,7 @@ Answers = dict[str, NDArray[np.bool_]]  # by level and mask, bool (images,)
 Gains = NDArray[np.float64]  # of each image, (images,)
 
 
-def stored(path: Path = RESULTS) -> dict[str, Answers]:
+def read_answers(path: Path = RESULTS) -> dict[str, Answers]:
     """Return the answers that are kept, by row."""
     found: dict[str, Answers] = {}
     for key, bits in np.load(path).items():
@@ -32,7 +32,9 @@ def stored(path: Path = RESULTS) -> dict[str, Answers]:
     return found
 
 
-def gain(found: Answers, plus: str | None, minus: str | None = "own", levels: Iterable[float] = LEVELS) -> Gains:
+def compute_gains(
+    found: Answers, plus: str | None, minus: str | None = "own", levels: Iterable[float] = LEVELS
+) -> Gains:
     """Return accuracy with one mask minus that with another, 0 for None, image by image, the mean over levels."""
 
     def right(t: float, mask: str | None) -> Gains:
@@ -41,26 +43,26 @@ def gain(found: Answers, plus: str | None, minus: str | None = "own", levels: It
     return np.asarray(np.mean([right(t, plus) - right(t, minus) for t in levels], 0))
 
 
-def points(one: Gains) -> str:
+def format_points(one: Gains) -> str:
     """Return the mean in accuracy points with its standard error."""
     return f"{100 * one.mean():+.1f} ± {100 * one.std() / len(one) ** 0.5:.1f}"
 
 
-def errors_above(difference: Gains) -> float:
+def count_standard_errors(difference: Gains) -> float:
     """Return how many standard errors the mean lies above 0."""
     return float(difference.mean() / (difference.std() / len(difference) ** 0.5 or 1))
 
 
-def recorded() -> dict[str, str]:
+def make_shipped_tables() -> dict[str, str]:
     """Return mean gains in accuracy points with standard errors, of the rows that every candidate scored."""
-    return {"strata": format_markdown_table(("row", *MASKS), _lines())}
+    return {"strata": format_markdown_table(("row", *MASKS), _make_rows())}
 
 
-def _lines() -> Iterator[list[str]]:
-    for row, made in stored().items():
+def _make_rows() -> Iterator[list[str]]:
+    for row, made in read_answers().items():
         if f"{LEVELS[0]} dev-8" in made:
-            yield [row, *(points(gain(made, mask)) for mask in MASKS)]
+            yield [row, *(format_points(compute_gains(made, mask)) for mask in MASKS)]
 
 
 if __name__ == "__main__":
-    write_recorded(__doc__, FOLDER / "README.md", recorded)
+    write_shipped_tables(__doc__, FOLDER / "README.md", make_shipped_tables)

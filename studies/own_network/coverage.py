@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from roarbench.enums import Order
 from roarbench.stats.bootstrap import Bootstrap, compute_half_width, make_estimate
 from roarbench.stats.own_network_gain import compute_interactions, compute_own_network_gain, predict_replication
-from studies.page import program
+from studies.page import make_parser
 
 FILE = Path(__file__).with_name("coverage.json")
 IMAGES, RESAMPLES = 500, 400
@@ -23,7 +23,7 @@ IMAGES, RESAMPLES = 500, 400
 SETTINGS = ((0, 0, 0), (0, 0, 0.05), (0.3, 0.05, 0.05), (0.3, 0.15, 0.05), (0.3, 0.05, 0.15), (0, 0.1, 0.1))
 
 
-def answers(
+def draw_answers(
     chance: np.random.Generator, networks: int, harm: float, of_own: float, of_pairs: float
 ) -> NDArray[np.bool_]:
     """Draw what networks keep, (maps, networks, levels, images): a normal number for each answer, cut at two levels."""
@@ -44,9 +44,11 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
     chance, other = np.random.default_rng(1), np.random.default_rng(2)
     found, predicted = [], []
     for seed in range(experiments):
-        gain = compute_own_network_gain(answers(chance, networks, *setting), Order.MORF, Bootstrap(RESAMPLES, seed))
+        gain = compute_own_network_gain(
+            draw_answers(chance, networks, *setting), Order.MORF, Bootstrap(RESAMPLES, seed)
+        )
         found.append((*make_estimate(gain.gain, 0.95), gain.permutation))
-        again = float(compute_interactions(answers(other, networks, *setting), Order.MORF).mean())
+        again = float(compute_interactions(draw_answers(other, networks, *setting), Order.MORF).mean())
         predicted.append(abs(again - gain.gain.value) <= compute_half_width(predict_replication(gain.gain), 0.95))
     values, low, high = np.array([each[:3] for each in found], float).T
     true = values.mean() if setting[0] else 0.0
@@ -63,7 +65,7 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
 
 def main() -> None:
     """Simulate every setting with 3, 5 and 8 networks."""
-    made = program(__doc__)
+    made = make_parser(__doc__)
     made.add_argument("--experiments", type=int, default=300)
     count, found = made.parse_args().experiments, {}
     for networks, setting in product((3, 5, 8), SETTINGS):

@@ -26,7 +26,7 @@ from roarbench.stats.board_agreement import Replication, compute_agreement
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.text import MISSING, format_interval, format_markdown_table
-from studies.page import program, verdict, write
+from studies.page import format_verdict, make_parser, write_tables
 from studies.paper.figures import draw_fronts, draw_questions
 from studies.paper.published import HIGH, OTHER_LEVELS, DataSet, cost, front, read_sets, share_done, value_of
 
@@ -110,7 +110,7 @@ def _gain(row: Row | None) -> str:
 
 
 def _judged(row: Row | None) -> str:
-    return MISSING if row is None else f"{format_interval(row.gain)} {verdict(row.random)}"
+    return MISSING if row is None else f"{format_interval(row.gain)} {format_verdict(row.random)}"
 
 
 def fronts(sets: list[DataSet]) -> str:
@@ -230,10 +230,10 @@ TABLES: dict[str, Callable[[list[DataSet]], str]] = {
 
 def main() -> None:
     """Write every table of README.md and both figures."""
-    program(__doc__).parse_args()
+    make_parser(__doc__).parse_args()
     with TemporaryDirectory() as folder:
         sets = read_sets(Path(folder))
-    write(HERE / "README.md", {name: table(sets) for name, table in TABLES.items()})
+    write_tables(HERE / "README.md", {name: table(sets) for name, table in TABLES.items()})
     draw_questions(sets)
     draw_fronts(sets)
 

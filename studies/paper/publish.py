@@ -15,7 +15,7 @@ from roarbench.store.published_folder import add_file_to_index, read_index
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.transfer import export_results, read_results
 from roarbench.store.workspace import Workspace
-from studies.page import program
+from studies.page import make_parser
 from studies.paper.published import DATA, RESULTS, SETS
 
 
@@ -37,7 +37,7 @@ def publish(name: str, store: Path, file: str, about: str, replication: int) -> 
 
 def main() -> None:
     """Publish, and say how many rows."""
-    parser = program(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("name", choices=SETS)
     parser.add_argument("store", type=Path)
     parser.add_argument("file", help="its name within the suite's folder, without .parquet")

@@ -16,18 +16,18 @@ from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
 from roarbench.text import MISSING, format_markdown_table
-from studies.page import Tables, board, by_gain, judged_gain, write_stored
+from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_by_gain, write_store_tables
 
 SHOWN = (ROAR, KAR, MATCHED, MORF, LERF, OWN_NETWORK, OWN_NETWORK_LERF)
 
 
-def stored(store: ResultsStore) -> Tables:
+def make_tables(store: ResultsStore) -> Tables:
     """Return how many runs a store has of each protocol, and the gains of all rows by each protocol."""
     results = collect_results(find_suite("quick-full"), store)
-    return {"runs": runs(results), "gains": gains(results)}
+    return {"runs": make_runs_table(results), "gains": make_gains_table(results)}
 
 
-def runs(results: SuiteResults) -> str:
+def make_runs_table(results: SuiteResults) -> str:
     """Return the number of runs of each protocol."""
     points = expand_points(results.suite)
     lines = []
@@ -38,23 +38,23 @@ def runs(results: SuiteResults) -> str:
     return format_markdown_table(("protocol", "runs"), lines)
 
 
-def gains(results: SuiteResults) -> str:
+def make_gains_table(results: SuiteResults) -> str:
     """Return gains with verdicts, one column for each protocol, the largest own-network gain first."""
-    rows = {protocol: by_gain(_board(results, protocol)) for protocol in SHOWN}
+    rows = {protocol: sort_rows_by_gain(_make_board(results, protocol)) for protocol in SHOWN}
     lines = [
-        [f"`{name}`", *(judged_gain(rows[each][name]) if name in rows[each] else MISSING for each in SHOWN)]
+        [f"`{name}`", *(format_gain_and_verdict(rows[each][name]) if name in rows[each] else MISSING for each in SHOWN)]
         for name in rows[OWN_NETWORK]
     ]
     return format_markdown_table(("row", *(f"`{each.name}`" for each in SHOWN)), lines)
 
 
-def _board(results: SuiteResults, protocol: Protocol) -> Board:
+def _make_board(results: SuiteResults, protocol: Protocol) -> Board:
     if not protocol.scores_siblings:
-        return board(results, protocol)
+        return make_board(results, protocol)
     found = load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
     assert found is not None, "the suite has it"
     return found
 
 
 if __name__ == "__main__":
-    write_stored(__doc__, Path(__file__).with_name("README.md"), stored)
+    write_store_tables(__doc__, Path(__file__).with_name("README.md"), make_tables)

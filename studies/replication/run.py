@@ -18,48 +18,48 @@ from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore
 from roarbench.text import format_interval, format_markdown_table
-from studies.page import by_gain, runs, verdict, write_stored
+from studies.page import collect_runs, format_verdict, sort_rows_by_gain, write_store_tables
 
 SUITE = read_suite(Path(__file__).with_name("quick-2.toml"))
 
 
-def held(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
+def collect_runs_with_submissions(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
     """Return the runs of a suite that a store has, with what was submitted: its own, then its replications."""
-    return runs(add_stored_submissions(suite, store), store)
+    return collect_runs(add_stored_submissions(suite, store), store)
 
 
-def boards(made: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
+def make_boards(made: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
     """Return the boards of these runs under a protocol, of those that have verdicts under it."""
     found = [judged for each in made if (judged := each.make_board(protocol, Unit.SCALAR))]
     return [judged for judged in found if any(row.random for row in judged.rows)]
 
 
-def common(made: Sequence[Board]) -> dict[str, list[Row]]:
+def collect_common_rows(made: Sequence[Board]) -> dict[str, list[Row]]:
     """Return the rows that have a verdict against Random in every run, best of the first run first."""
-    rows = [by_gain(judged) for judged in made]
+    rows = [sort_rows_by_gain(judged) for judged in made]
     return {name: [run[name] for run in rows] for name in rows[0] if all(run[name].random for run in rows)}
 
 
-def table(made: Sequence[Board], names: Sequence[str] = ()) -> str:
+def make_gains_table(made: Sequence[Board], names: Sequence[str] = ()) -> str:
     """Return gains and verdicts against Random, a column for each run; the names are those of runs after the first."""
     later = names or [f"replication {n}" for n in range(1, len(made))]
-    lines = ([name, *map(_cell, rows)] for name, rows in common(made).items())
+    lines = ([name, *map(_format_cell, rows)] for name, rows in collect_common_rows(made).items())
     return format_markdown_table(("estimator", "first run", *later), lines)
 
 
-def _cell(row: Row) -> str:
-    return f"{format_interval(Estimate(row.gain.value))} {verdict(row.random)}"
+def _format_cell(row: Row) -> str:
+    return f"{format_interval(Estimate(row.gain.value))} {format_verdict(row.random)}"
 
 
-def sums(made: Sequence[Board]) -> str:
+def describe_all_pairs(made: Sequence[Board]) -> str:
     """Return in a sentence what all pairs of runs add up to."""
     pairs = [compare_boards(one, other) for one, other in combinations(made, 2)]
     if not pairs:
         raise SystemExit("no finished replication of quick in this store; roarbench replicate makes one")
-    return sums_of(pairs)
+    return describe_pairs(pairs)
 
 
-def sums_of(pairs: Sequence[Replication]) -> str:
+def describe_pairs(pairs: Sequence[Replication]) -> str:
     """Return in a sentence what these pairs of runs add up to."""
     verdicts, equal, opposed, gains, inside = (
         sum(getattr(pair, name) for pair in pairs) for name in ("verdicts", "equal", "opposed", "gains", "inside")
@@ -73,11 +73,11 @@ def sums_of(pairs: Sequence[Replication]) -> str:
     )
 
 
-def tables(store: ResultsStore) -> dict[str, str]:
+def make_tables(store: ResultsStore) -> dict[str, str]:
     """Return the table of ROAR of the README, with its sentence."""
-    made = boards(held(SUITE, store), ROAR)
-    return {"roar": f"{table(made)}\n\n{sums(made)}"}
+    made = make_boards(collect_runs_with_submissions(SUITE, store), ROAR)
+    return {"roar": f"{make_gains_table(made)}\n\n{describe_all_pairs(made)}"}
 
 
 if __name__ == "__main__":
-    write_stored(__doc__, Path(__file__).with_name("README.md"), tables)
+    write_store_tables(__doc__, Path(__file__).with_name("README.md"), make_tables)

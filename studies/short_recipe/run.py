@@ -17,7 +17,7 @@ from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Sample
 from roarbench.store.results import ResultsStore
 from roarbench.text import MISSING, format_interval, format_markdown_table
-from studies.page import Tables, board, by_gain, judged_gain, write_stored
+from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_by_gain, write_store_tables
 
 HERE = Path(__file__).parent
 NAMES = ("short", "long")
@@ -25,37 +25,37 @@ IMAGES, CONFIDENCE = 1500, 0.95
 HOLDS = 0.6  # Kendall's tau from here on says that two orders agree
 
 
-def stored(store: ResultsStore) -> Tables:
+def make_tables_of_store(store: ResultsStore) -> Tables:
     """Return the tables of the rows that a store has of both suites."""
-    return tables({name: collect_results(read_suite(HERE / f"{name}.toml"), store, IMAGES) for name in NAMES})
+    return make_tables({name: collect_results(read_suite(HERE / f"{name}.toml"), store, IMAGES) for name in NAMES})
 
 
-def tables(found: Mapping[str, SuiteResults]) -> Tables:
+def make_tables(found: Mapping[str, SuiteResults]) -> Tables:
     """Return how many runs there are, the gains by both recipes, and whether their orders agree."""
     counts = [[name, f"{len(each.results)} of {len(expand_points(each.suite))}"] for name, each in found.items()]
     whole = all(len(each.results) == len(expand_points(each.suite)) for each in found.values())
-    short, long = (gains(found[name]) for name in NAMES)
+    short, long = (draw_gains(found[name]) for name in NAMES)
     agreed = compute_agreement(short, long, CONFIDENCE) if whole else None
     return {
         "runs": format_markdown_table(("recipe", "runs"), counts),
-        "gains": _gains(found) if whole else "Not measured: runs are missing.",
-        "agreement": _agreement(agreed),
+        "gains": _make_gains_table(found) if whole else "Not measured: runs are missing.",
+        "agreement": _make_agreement_table(agreed),
     }
 
 
-def gains(results: SuiteResults) -> dict[str, Sample]:
+def draw_gains(results: SuiteResults) -> dict[str, Sample]:
     """Return the drawn gains of the rows that the suite's file names, without the control that every suite has."""
     areas = Evidence.of(results).get_draws(ROAR, Unit.SCALAR).areas
     return {name: areas[name] for name in results.suite.estimators if name != "random-blurred"}
 
 
-def _gains(found: Mapping[str, SuiteResults]) -> str:
-    rows = {name: by_gain(board(each, ROAR)) for name, each in found.items()}
-    lines = [[f"`{row}`", *(judged_gain(rows[name][row]) for name in NAMES)] for row in rows["long"]]
+def _make_gains_table(found: Mapping[str, SuiteResults]) -> str:
+    rows = {name: sort_rows_by_gain(make_board(each, ROAR)) for name, each in found.items()}
+    lines = [[f"`{row}`", *(format_gain_and_verdict(rows[name][row]) for name in NAMES)] for row in rows["long"]]
     return format_markdown_table(("row", *(f"gain by the {name} recipe" for name in NAMES)), lines)
 
 
-def _agreement(found: Agreement | None) -> str:
+def _make_agreement_table(found: Agreement | None) -> str:
     settled = MISSING if found is None or found.settled is None else f"{found.settled}, {found.opposed} opposed"
     tau = MISSING if found is None else format_interval(found.tau, lambda value: f"{value:+.2f}")
     return format_markdown_table(("Kendall's tau [95 %]", "settled pairs", "verdict"), [[tau, settled, judge(found)]])
@@ -74,4 +74,4 @@ def judge(found: Agreement | None) -> str:
 
 
 if __name__ == "__main__":
-    write_stored(__doc__, HERE / "README.md", stored)
+    write_store_tables(__doc__, HERE / "README.md", make_tables_of_store)

@@ -222,9 +222,9 @@ def test_a_file_that_import_refuses_leaves_no_store(call, made, tmp_path, damage
 @pytest.mark.slow
 def test_toy(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(linear, "experiment", partial(linear.experiment, draws=2))
+    monkeypatch.setattr(linear, "run_experiment", partial(linear.run_experiment, draws=2))
     with monkeypatch.context() as patch:
-        patch.setattr(linear, "experiment", lambda: pytest.fail("an experiment was run"))
+        patch.setattr(linear, "run_experiment", lambda: pytest.fail("an experiment was run"))
         for path in ("/nowhere/x.png", "x.txt"):
             assert call("toy", "-o", path)[:2] == (2, "")
     answer = call("toy", "-o", "toy.png", "--format", "json")

@@ -20,7 +20,7 @@ BLOCKS = (
     Block(OWN_NETWORK, ("random", "grad", "input-x-grad"), (0.3,), seeds=1),
 )
 PUBLISHED = SuiteSpec("both", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS, references=3)
-ASKED = ("--suite", "both", "--max-images", "16")
+SELECTION_VARIABLE = ("--suite", "both", "--max-images", "16")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def run(published, tmp_path_factory):
         patch.setattr("roarbench.execution.progress._LINE_EVERY", 0.0)
         said = []
         patch.setattr("roarbench.cli.terminal.err.print", lambda *text, **_: said.append(text[0]))
-        assert command("run", *ASKED, "--store", store) == 0
+        assert command("run", *SELECTION_VARIABLE, "--store", store) == 0
     return store, said
 
 
@@ -51,7 +51,7 @@ def test_a_run_shows_roars_table_before_own_network_gain_is_scored(run):
 
 def test_every_format_has_both_questions_unless_one_is_named(run, call):
     store, _ = run
-    asked = (*ASKED, "--store", store)
+    asked = (*SELECTION_VARIABLE, "--store", store)
     for style in ("text", "markdown", "latex"):
         shown = call("table", *asked, "--format", style).out
         assert "own-network gain" in shown and "ROAR gain" in shown and "not run" in shown
@@ -66,7 +66,7 @@ def test_every_format_has_both_questions_unless_one_is_named(run, call):
 
 def test_a_row_of_one_question_alone_is_shown_and_all_notes_are_of_both(run, call):
     store, _ = run
-    shown = call("table", *ASKED, "--store", store, "--estimators", "input-x-grad", "--notes")
+    shown = call("table", *SELECTION_VARIABLE, "--store", store, "--estimators", "input-x-grad", "--notes")
     assert shown.code == 0 and " input-x-grad " in shown.out and " grad " not in shown.out.partition("ROAR gain:")[0]
     assert "ROAR on planted" in shown.out and "Own-network gain on planted" in shown.out
 
@@ -89,7 +89,7 @@ def test_python_has_the_same_table_picture_and_frame(run):
 def test_two_rows_are_compared_by_both_questions_as_the_table_has_them(run, call):
     """A question that the suite does not ask of both rows is not answered."""
     store, _ = run
-    asked = (*ASKED, "--store", store)
+    asked = (*SELECTION_VARIABLE, "--store", store)
     found = record(call, "compare", "input-x-grad", "grad", *asked)
     assert found["roar"] is None and found["own_network"]["protocol"] == "own-network"
     both = call("compare", "grad", "random", *asked).out
@@ -122,13 +122,13 @@ def test_compare_says_what_a_row_of_0_by_construction_implies(beside_zero, last)
 def test_a_replication_has_a_part_for_each_question_and_says_what_is_not_compared(run, call):
     """Three barely trained networks put no image into one class, so that no row has an own-network gain."""
     store, _ = run
-    shown = call("replicate", *ASKED, "--store", store)
+    shown = call("replicate", *SELECTION_VARIABLE, "--store", store)
     assert shown.out.strip().startswith("ROAR, both v1") and "Own-network" not in shown.out
     (line,) = (line for line in shown.err.splitlines() if line.startswith("not compared: own-network; to compare "))
     assert "one of these, run `" in line and " --protocol own-network" in line
-    found = record(call, "replicate", *ASKED, "--store", store)
+    found = record(call, "replicate", *SELECTION_VARIABLE, "--store", store)
     assert found["own_network"] is None and {row["estimator"] for row in found["roar"]["rows"]} == {"random", "grad"}
-    alone = record(call, "replicate", *ASKED, "--store", store, "--protocol", "roar")
+    alone = record(call, "replicate", *SELECTION_VARIABLE, "--store", store, "--protocol", "roar")
     assert alone == {"suite": found["suite"], "replication": found["replication"], **found["roar"]}
 
 
@@ -136,7 +136,7 @@ def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call,
     """Every place, count and verdict is that of `table` without --estimators, whatever part ran."""
     store, _ = run
     monkeypatch.setattr("roarbench.analysis.suite_results.describe_at_chance", lambda *_: "")  # else nothing is judged
-    asked = (*ASKED, "--store", store)
+    asked = (*SELECTION_VARIABLE, "--store", store)
     whole = record(call, "table", *asked)
     ran = record(call, "run", *asked, "--estimators", "grad")
     assert ran.pop("rows") == [row for row in whole.pop("rows") if row["estimator"] in ("grad", "random")]
@@ -151,7 +151,7 @@ def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call,
 def test_another_fill_of_the_same_suite_is_run_and_shown_by_the_option(run, call, tmp_path):
     """The rows are others; every command shows them by the same option."""
     store = shutil.copytree(run[0], tmp_path / "store")
-    asked, part = (*ASKED, "--store", store), ("--protocol", "own-network", "--fill", "black")
+    asked, part = (*SELECTION_VARIABLE, "--store", store), ("--protocol", "own-network", "--fill", "black")
     answer = call("run", *asked, *part, "--estimators", "grad", "--format", "json")
     assert answer.code == 0 and json.loads(answer.out)["fill"] == "zero"
     assert record(call, "table", *asked, "--protocol", "own-network")["fill"] == "mean"

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from leaderboard.advice import advise
+from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, OPEN
 from leaderboard.combined_board import Answer, NamedRow, make_paired_board
 from roarbench.report.combined_table import TwoQuestions
@@ -30,7 +30,7 @@ def board(*names):
 
 
 def test_the_front_and_who_is_as_good_by_hand():
-    found = advise(board(*ROWS))
+    found = recommend_rows(board(*ROWS))
     assert [(each.row.id, each.certain) for each in found.front] == [
         ("lrp", True),
         ("occlusion", True),
@@ -38,16 +38,16 @@ def test_the_front_and_who_is_as_good_by_hand():
     ]
     assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
     assert found.front[0].roar is None, "not retrained for"
-    assert [each.row.id for each in advise(board("grad", "lrp")).near] == ["grad"]
+    assert [each.row.id for each in recommend_rows(board("grad", "lrp")).near] == ["grad"]
 
 
 def test_what_is_not_shown_to_explain_its_network_or_has_no_known_cost_is_not_proposed():
-    assert advise(board("sg-grad", "mine", "gb")) is None
-    assert advise(board()) is None
+    assert recommend_rows(board("sg-grad", "mine", "gb")) is None
+    assert recommend_rows(board()) is None
 
 
 def test_the_cost_of_a_row_is_in_passes_of_one_image():
     rows = {row.id: row.passes for row in make_paired_board(TwoQuestions(*by_hand())).rows}
     assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
-    found = advise(make_paired_board(TwoQuestions(*by_hand())))
+    found = recommend_rows(make_paired_board(TwoQuestions(*by_hand())))
     assert [(each.row.id, each.gain.value) for each in found.front] == [("ig", 1.0)]

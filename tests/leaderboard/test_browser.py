@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import time_board
-from screenshots import browser, server, settle
+from screenshots import run_server, start_browser, wait_until_drawn
 from selenium import webdriver
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, TimeoutException
 from selenium.webdriver.common.by import By
@@ -45,7 +45,7 @@ def show(driver, url):
     """Load a page anew, also where its address differs from the last one's in the hash alone, until it stands."""
     driver.get("about:blank")
     driver.get(url)
-    settle(driver)
+    wait_until_drawn(driver)
 
 
 def until(driver, read):
@@ -64,7 +64,7 @@ def see(driver, read, wanted):
 def driver(require):
     require("chromium", "apt-get install chromium")
     require("chromedriver", "apt-get install chromium-driver")
-    with browser() as made:
+    with start_browser() as made:
         yield made
 
 
@@ -227,7 +227,7 @@ def test_19_suites_of_40_rows_are_few_files_that_fit(driver, tmp_path, monkeypat
     for name, value in (("IMAGES", 40), ("SUITE_COUNT", 19), ("SEEDS", 2)):
         monkeypatch.setattr(time_board, name, value)
     with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
-        time_board.fill(tmp_path, time_board.install(40))
+        time_board.fill_store(tmp_path, time_board.install_made_up_suites(40))
         with views_of(tmp_path) as made:
             export_site(made, site := tmp_path / "site")
     assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
@@ -247,7 +247,7 @@ def test_the_script_that_times_pages_finds_rows_where_the_first_page_is_the_over
         make_store(tmp_path, suite, images=20)
     with views_of(tmp_path) as made:
         export_site(made, site := tmp_path / "site")
-    views, found = time_board.visit_site(driver, site, "one@7")
+    views, found = time_board.time_site_visit(driver, site, "one@7")
     assert len(views) == 4 and min(views) > 0 < found and len(ids(driver)) == 1
 
 
@@ -261,7 +261,7 @@ OLDER_CLI = (sys.executable, "-m", "tests.helpers.older_suites")
 
 @pytest.fixture(scope="module")
 def app(folder):
-    with server([*OLDER_CLI, "leaderboard", "--store", str(folder)], cache=folder / "cache") as address:
+    with run_server([*OLDER_CLI, "leaderboard", "--store", str(folder)], cache=folder / "cache") as address:
         yield address
 
 
@@ -316,7 +316,7 @@ def test_app_pages_are_accessible_and_fit(driver, app, asked):
 
 def test_hostile_text_does_nothing(driver, tmp_path):
     harm = "[data-testid=stException], [onload], [onerror], a[href^=javascript]"
-    with server([sys.executable, "-m", "tests.helpers.hostile", str(tmp_path)], cache=tmp_path / "cache") as app:
+    with run_server([sys.executable, "-m", "tests.helpers.hostile", str(tmp_path)], cache=tmp_path / "cache") as app:
         for page in ("board", "method", "suites", "claims", "compare"):
             show(driver, f"{app}/?page={page}&estimator=%3Cscript%3Ewindow.hurt%3D1%3C%2Fscript%3E")
             until(driver, lambda d: told(d, "h1"))

@@ -60,7 +60,7 @@ def test_a_board_of_imported_rows_states_their_origin_once():
     assert shown.facts == (*own.facts, "imported, not reproduced here") and "self-reported" in shown.caption
     mixed = record(replace(imported, doubts={**imported.doubts, "grad": ""}))
     assert mixed.facts == own.facts
-    assert "run elsewhere" in [doubt.short for doubt in mixed.by_id["random"].doubts]
+    assert "run elsewhere" in [doubt.short for doubt in mixed.rows_by_id["random"].doubts]
 
 
 def test_rows_are_estimators_and_controls_without_twins_judged_against_every_control(quick):
@@ -69,12 +69,12 @@ def test_rows_are_estimators_and_controls_without_twins_judged_against_every_con
     beating = {row.id: row.beating for row in roar.rows if not row.control}
     assert beating.keys() == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
     assert {row.id for row in roar.rows if row.control} == controls
-    assert roar.best and roar.best.id == "sobel" and roar.by_id["sobel"].beating is None
+    assert roar.best and roar.best.id == "sobel" and roar.rows_by_id["sobel"].beating is None
     assert all(
         each.against.keys() == controls and each.against[each.nearest].difference == each.margin_over_nearest
         for each in beating.values()
     )
-    gb, sobel = roar.by_id["gb"].value.value, roar.by_id["sobel"].value.value
+    gb, sobel = roar.rows_by_id["gb"].value.value, roar.rows_by_id["sobel"].value.value
     assert beating["gb"].against["sobel"].difference.value == pytest.approx(gb - sobel)
     assert roar.costs and roar.costs.ticks == (1.0, 10.0, 100.0)
     for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
@@ -159,7 +159,7 @@ def test_every_row_of_a_board_has_a_name_of_its_own():
 @pytest.mark.parametrize("values", [[], [0.0], [-3.2, 25.1], [0.001, 0.002], [-80.0, 4.0], [12.0, 12.0]])
 def test_axes_hold_every_value_and_zero_with_few_ticks(values):
     axis = make_linear_axis(values)
-    assert all(0 <= axis.at(value) <= 100 for value in [*values, 0.0]) and 1 <= len(axis.ticks) <= 8
+    assert all(0 <= axis.to_percent(value) <= 100 for value in [*values, 0.0]) and 1 <= len(axis.ticks) <= 8
     assert axis.low <= min([*values, 0.0]) and axis.high >= max([*values, 0.0]) and 0.0 in axis.ticks
     costs = make_cost_axis([value for value in values if value > 0])
     assert costs is None or all(costs.low <= value <= costs.high for value in values if value > 0)

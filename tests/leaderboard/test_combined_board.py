@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.advice import advise
+from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
 from leaderboard.combined_board import make_paired_board
 from leaderboard.links import PageNotFound, Site, make_address
@@ -53,7 +53,7 @@ def views(tmp_path_factory):
 def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(views):
     assert list(views) == ["quick-v7", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
     assert list_addresses(views)[0] == make_address("board", "quick-v7")
-    paired = views["quick-v7"].paired
+    paired = views["quick-v7"].paired_board
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
     ids = [row.id for row in paired.rows]
@@ -70,7 +70,7 @@ def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(view
 def test_the_name_in_the_header_leads_to_the_first_page_also_where_this_is_not_the_overview(views):
     for live, address in ((False, "index.html"), (True, "?page=board&amp;suite=quick-v7")):
         site = Site(views, list_addresses(views), live)
-        assert site.first == make_address("board", "quick-v7")
+        assert site.first_address == make_address("board", "quick-v7")
         assert f'class="brand" href="{address}"' in render_page(site, make_address("suites")).html
 
 
@@ -84,7 +84,7 @@ def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
     assert len(re.findall(r'data-roar="-?[0-9.e-]+"', table)) == 6
     key = page.partition('class="find"')[2].partition("</form>")[0]
     assert "0 by construction" in key and "Random" in key and "every control" not in key
-    assert views["quick-v7"].paired.headline in page
+    assert views["quick-v7"].paired_board.headline in page
     alone = render_page(
         Site(views, list_addresses(views)), make_address("board", "quick-v7", protocol="own-network")
     ).html
@@ -95,7 +95,8 @@ def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
 def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views, monkeypatch):
     for page in ("board", "suites"):
         monkeypatch.setattr(
-            f"leaderboard.page.{page}.advise", lambda _: advise(make_paired_board(TwoQuestions(*by_hand())))
+            f"leaderboard.page.{page}.recommend_rows",
+            lambda _: recommend_rows(make_paired_board(TwoQuestions(*by_hand()))),
         )
     site = Site(views, list_addresses(views))
     first = (
@@ -125,19 +126,19 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
 def test_answers_by_hand():
     paired = make_paired_board(TwoQuestions(*by_hand()))
     roar, own = paired.questions
-    assert {name: (answer.kind, answer.words) for name, answer in roar.answers.items()} == {
+    assert {name: (answer.colour_class, answer.verdict_text) for name, answer in roar.answers.items()} == {
         "random": (CONTROL, "control"),
         "sobel": (CONTROL, "no significant difference"),
         "random-blurred": (CONTROL, "better than Random"),
         "grad": (BELOW, "worse than Random"),
         "gb": (UNJUDGED, "no verdict: too few runs"),
     }
-    assert {name: answer.kind for name, answer in own.answers.items() if name not in CONTROLS} == {
+    assert {name: answer.colour_class for name, answer in own.answers.items() if name not in CONTROLS} == {
         "gb": BELOW,
         "grad": OPEN,
         "ig": BEATS,
     }
-    assert all(own.answers[name].words == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)
+    assert all(own.answers[name].verdict_text == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)
     assert roar.answers["random"].gain == (0.0, None, None), "Random beside itself has no interval"
     assert own.colour_legend == [
         ("beats", "explains its network"),
@@ -169,7 +170,7 @@ def test_the_first_page_and_the_page_of_suites_have_the_third_column(tmp_path, m
     with views_of(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         (view,) = views.values()
-        titles = [question.title for question in view.paired.questions]
+        titles = [question.title for question in view.paired_board.questions]
         page = render_page(site, site.known[0]).html
         suites = render_page(site, make_address("suites")).html
     heads = re.findall(r'data-sort="([a-z-]+)"', page)
@@ -193,7 +194,7 @@ def test_a_partly_run_third_column_names_its_levels_and_rows_that_were_not_run(t
     with views_of(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         page = render_page(site, site.known[0]).html
-        third = views["three-v7"].paired.questions[2]
+        third = views["three-v7"].paired_board.questions[2]
     assert third.title == "Matched gain at 90 %" and set(third.answers) == {"random", "grad"}
     assert "Matched gain at 90 %</button>" in page and page.count('<span class="none">not run') == 1
 
@@ -228,7 +229,7 @@ def test_the_overview_comes_first_where_several_suites_have_both_questions(tmp_p
     with views_of(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         overview = render_page(site, site.known[0])
-    assert len(views) == 2 and site.known[0] == make_address("suites") and site.at(site.known[0]) == "index.html"
+    assert len(views) == 2 and site.known[0] == make_address("suites") and site.get_link(site.known[0]) == "index.html"
     assert overview.title == "Overview" and 'class="brand" href="index.html"' in overview.html
     columns = overview.html.partition('class="matrix"')[2].partition("</thead>")[0]
     assert "large v7" in columns and "small v7" not in columns
@@ -243,7 +244,7 @@ def test_a_larger_suite_that_has_just_begun_hides_no_complete_one(tmp_path, monk
     with views_of(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         overview = render_page(site, make_address("suites")).html
-        assert [row.id for row in views["large-v7"].paired.rows] == ["grad"]
+        assert [row.id for row in views["large-v7"].paired_board.rows] == ["grad"]
     columns = overview.partition('class="matrix"')[2].partition("</thead>")[0]
     assert "small v7" in columns
 
@@ -280,7 +281,7 @@ def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monke
         site = Site(views := dict(found), list_addresses(views))
         pages = [render_page(site, at).html for at in site.known if at.page in ("board", "method")]
         claims = render_page(site, make_address("claims")).html
-        paired, other = views["part-v7"].paired, site.known[1:3]
+        paired, other = views["part-v7"].paired_board, site.known[1:3]
     assert [each.get_choice("protocol") for each in other] == ["roar", "own-network"], "no board of KAR"
     assert [question.title for question in paired.questions] == ["ROAR gain at 90 %", "Own-network gain"]
     assert set(paired.questions[0].answers) == {"random", "grad"}, "ig was not run"
@@ -304,7 +305,7 @@ def test_an_estimators_page_says_what_both_questions_answer(views):
     assert "Own-network gain: 0 by construction" in describe_both_verdicts(board, "sobel")
     site = Site(views, list_addresses(views))
     assert "ROAR gain: not run." in render_page(site, make_address("method", estimator="gradcam")).html
-    row = views["quick-v7"].get_board(OWN_NETWORK).by_id
+    row = views["quick-v7"].get_board(OWN_NETWORK).rows_by_id
     assert write_verdict_sentence(views["quick-v7"].get_board(OWN_NETWORK), row["random"]).startswith(
         "Its own-network gain is 0 by construction"
     )

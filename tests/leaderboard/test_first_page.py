@@ -12,7 +12,7 @@ from sqlalchemy import URL, event
 from sqlalchemy.engine import Engine
 
 from leaderboard import first_page_cache
-from leaderboard.first_page_cache import Page, cache_page, make_shown, read_cached_page, sign_files
+from leaderboard.first_page_cache import Page, cache_page, fingerprint_files, make_shown_store, read_cached_page
 from leaderboard.links import Site, make_address
 from leaderboard.render import render_page
 from leaderboard.views import LiveStore
@@ -35,7 +35,7 @@ app = str(Path(first_page_cache.__file__).with_name("app.py"))
 with (
     patch.object(cli, "main_run"),
     patch.object(board, "_check_port"),
-    patch.object(board, "_keep_ready"),
+    patch.object(board, "_compute_pages_in_advance"),
     patch.object(board, "read_code_version", lambda: "1"),
     patch.object(first_page_cache, "read_code_version", lambda: "1"),
 ):
@@ -56,7 +56,7 @@ def shown(tmp_path, monkeypatch):
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
     url = make_store(tmp_path, SUITES["planted"], images=40)
     age(tmp_path / DEFAULT_FILE, 60)
-    return make_shown(url, tmp_path)
+    return make_shown_store(url, tmp_path)
 
 
 def age(path, seconds):
@@ -66,7 +66,7 @@ def age(path, seconds):
 
 def keep(shown, page=PAGE):
     with ResultsStore.open(shown.url, read_only=True) as store:
-        cache_page(shown, sign_files(shown.url), store.read_store_stamp(), page)
+        cache_page(shown, fingerprint_files(shown.url), store.read_store_stamp(), page)
 
 
 def start(shown):
@@ -107,17 +107,20 @@ def test_a_page_is_written_once_and_again_if_its_file_is_gone(shown, monkeypatch
 
 def test_files_that_were_just_written_have_no_sign(shown, tmp_path):
     """Neither have other databases. A log of writes belongs to the files, an empty one of readers does not."""
-    log, sign = tmp_path / f"{DEFAULT_FILE}-wal", sign_files(shown.url)
-    assert sign and sign_files("postgresql://nowhere/a") == sign_files(find_default_url(tmp_path / "none")) == ""
+    log, sign = tmp_path / f"{DEFAULT_FILE}-wal", fingerprint_files(shown.url)
+    assert (
+        sign
+        and fingerprint_files("postgresql://nowhere/a") == fingerprint_files(find_default_url(tmp_path / "none")) == ""
+    )
     log.touch()
-    assert sign_files(shown.url) == sign
+    assert fingerprint_files(shown.url) == sign
     log.write_bytes(b"a write")
-    assert sign_files(shown.url) == ""
+    assert fingerprint_files(shown.url) == ""
     age(log, 60)
-    assert sign_files(shown.url) not in ("", sign)
+    assert fingerprint_files(shown.url) not in ("", sign)
     log.unlink()
     age(tmp_path / DEFAULT_FILE, 0)
-    assert sign_files(shown.url) == ""
+    assert fingerprint_files(shown.url) == ""
 
 
 def test_urls_are_those_of_sqlalchemy_and_files_are_found_by_them(tmp_path):
@@ -126,7 +129,7 @@ def test_urls_are_those_of_sqlalchemy_and_files_are_found_by_them(tmp_path):
         url = make_store(folder, SUITES["planted"], lambda point: False)
         assert url == URL.create("sqlite", database=str(folder / DEFAULT_FILE)).render_as_string()
         age(folder / DEFAULT_FILE, 60)
-        assert sign_files(url)
+        assert fingerprint_files(url)
 
 
 @pytest.mark.process
@@ -159,6 +162,6 @@ def test_the_first_page_of_both_questions_reads_its_own_suite_with_few_statement
         view = next(iter(live.read_views(first_page_only=True).values()))
         page = render_page(Site({view.slug: view}, [], live=True), make_address())
         event.remove(Engine, "before_cursor_execute", count)
-        assert view.is_combined and view.paired and 'id="rows"' in page.html and not live.state
+        assert view.is_combined and view.paired_board and 'id="rows"' in page.html and not live.state
         assert list(live._views) == [view.slug] and len(live.read_views()) == 2
     assert len(statements) <= 40

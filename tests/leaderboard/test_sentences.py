@@ -7,8 +7,13 @@ import pytest
 
 from leaderboard.board_contents import BoardRow
 from leaderboard.headline import write_combined_headline, write_headline
-from leaderboard.page.board import list_key_entries
-from leaderboard.page.estimator import choose_places, collect_doubts, explain_disagreement, write_verdict_sentence
+from leaderboard.page.board import list_explanations
+from leaderboard.page.estimator import (
+    choose_evenly_spaced_images,
+    collect_doubts,
+    explain_disagreement,
+    write_verdict_sentence,
+)
 from leaderboard.render import load_templates
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.plan.protocols import SHOWN
@@ -170,13 +175,13 @@ def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
         row("yes", "e1", place=RankInterval(1, 1, 1)),
         row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found),
     )
-    place, masks = list_key_entries(SimpleNamespace(rows=[first, ranged]))
+    place, masks = list_explanations(SimpleNamespace(rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
     assert masks.startswith("masks alone 66 %: ") and masks.endswith(" have an accuracy of 66 %.")
     more = [replace(first, added=True), replace(ranged, reversed_by=("e1",))]
-    _, added, roar, _ = list_key_entries(SimpleNamespace(rows=more))
+    _, added, roar, _ = list_explanations(SimpleNamespace(rows=more))
     assert added.startswith("In brackets: ") and roar.startswith("ROAR place: ")
-    assert list(list_key_entries(SimpleNamespace(rows=[replace(first, place=None), first]))) == []
+    assert list(list_explanations(SimpleNamespace(rows=[replace(first, place=None), first]))) == []
 
 
 def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
@@ -254,7 +259,11 @@ def test_noise_shows_under_every_protocol_and_what_comes_from_outside_is_one_lin
 
 
 def test_a_page_shows_six_images_at_equal_steps_or_all_of_fewer_once():
-    assert choose_places(24) == [0, 4, 8, 12, 16, 20] and choose_places(3) == [0, 1, 2] and choose_places(0) == []
+    assert (
+        choose_evenly_spaced_images(24) == [0, 4, 8, 12, 16, 20]
+        and choose_evenly_spaced_images(3) == [0, 1, 2]
+        and choose_evenly_spaced_images(0) == []
+    )
 
 
 def test_templates_capitalize_only_the_first_letter():

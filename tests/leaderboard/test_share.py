@@ -62,7 +62,7 @@ def test_the_figure_has_every_row_and_hostile_names_are_text(view):
     marks = [len(list(found.iter(f"{SVG}{kind}"))) for kind in ("circle", "path")]
     controls = sum(row.control for row in view.board.rows)
     assert marks == [len(view.board.rows) - controls, controls]
-    assert [part.get("class") for part in found.iter(f"{SVG}g")] == [row.kind for row in view.board.rows]
+    assert [part.get("class") for part in found.iter(f"{SVG}g")] == [row.colour_class for row in view.board.rows]
     assert ".open circle{fill:#fff}" in text  # hollow, as on the board
     assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
 
@@ -155,7 +155,7 @@ def test_without_a_browser_a_pdf_is_refused(view, tmp_path, monkeypatch):
 
 def test_trust_has_the_numbers_of_the_studies_each_with_its_command_and_what_the_store_lacks(views):
     """After a study's page changed: python -m studies.trust."""
-    found = trust.trust()
+    found = trust.make_trust_record()
     assert json.loads(TRUST.read_text("utf-8")) == found
     for finding in found["findings"]:
         page = ROOT / finding["page"]
@@ -190,7 +190,12 @@ def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
         counts = suites.build_context(Site(views, list_addresses(views)), make_address("suites"))["counts"]
         assert counts == {"Photographs": 6, "Tables": 2}  # without quick 7, which benchmark-imagenette64 repeats
         both, first = views["quick-v7"], views["quick-v6"]
-        assert both.paired and both.paired.headline and both.pictures and first.headline_protocol.name == "matched"
+        assert (
+            both.paired_board
+            and both.paired_board.headline
+            and both.pictures
+            and first.headline_protocol.name == "matched"
+        )
         for result in (*both.results.results.values(), *first.results.results.values()):
             assert "dirty" not in result.provenance.code_version
         doubts = [doubt for board in first.headline_boards for row in board.rows for doubt in row.doubts]

@@ -109,7 +109,9 @@ def test_suites_on_the_same_images_and_network_stand_beside_each_other(tmp_path)
         make_store(tmp_path, suite, images=60)
     with views_of(tmp_path) as views:
         matched, places = views["quick-matched-v2"], {row.place for row in views["quick-v1"].board.rows}
-        assert [view.slug for view in matched.siblings] == ["quick-v1"] and matched.board.roar_from == "quick v1"
+        assert [view.slug for view in matched.suites_on_same_images] == [
+            "quick-v1"
+        ] and matched.board.roar_from == "quick v1"
         assert {row.roar for row in matched.board.rows} <= {*places, None}
 
 
@@ -175,7 +177,7 @@ def test_a_cached_page_is_shown_until_the_first_board_of_every_suite_is_there(tm
         monkeypatch.setattr(SuiteView, part, note)
     monkeypatch.setattr(SuiteView, "boards", ())
     with pytest.raises(InterruptedError):
-        live.keep_ready()
+        live.compute_pages_in_advance()
     slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all
     assert built == [(part, slug, False) for slug in slugs for part in ("paired", "board")] and judged.is_set()
 
@@ -195,7 +197,7 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     """By this code, and in a process that has not judged."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shown = ShownStore(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
-    monkeypatch.setenv(first_page_cache.ASKED, json.dumps(shown))
+    monkeypatch.setenv(first_page_cache.SELECTION_VARIABLE, json.dumps(shown))
     monkeypatch.setattr(first_page_cache, "judged", first_page_cache.Event())
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
     assert first_page_cache.read_cached_page(shown) is None

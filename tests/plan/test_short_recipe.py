@@ -7,7 +7,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import FAST
 from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.bootstrap import Estimate
-from studies.short_recipe.run import HERE, NAMES, judge, tables
+from studies.short_recipe.run import HERE, NAMES, judge, make_tables
 from tests.helpers.made_up import held
 
 SHORT, LONG = (read_suite(HERE / f"{name}.toml") for name in NAMES)
@@ -35,7 +35,7 @@ def accuracy(sign):
 def test_orders_that_are_equal_or_opposite_in_made_up_rows_are_called_so():
     short = held(SHORT, accuracy(1))
     for sign, tau, verdict in ((1, "+1.00 [+1.00, +1.00]", "orders these"), (-1, "-1.00 [-1.00, -1.00]", "does not")):
-        made = tables({"short": short, "long": held(LONG, accuracy(sign))})
+        made = make_tables({"short": short, "long": held(LONG, accuracy(sign))})
         assert "| short | 66 of 66 |" in made["runs"]
         assert tau in made["agreement"] and verdict in made["agreement"]
         assert made["gains"].count("\n") == 1 + len(STEEP)
@@ -44,7 +44,7 @@ def test_orders_that_are_equal_or_opposite_in_made_up_rows_are_called_so():
 def test_while_a_run_is_missing_nothing_is_called_measured():
     short, long = held(SHORT, accuracy(1)), held(LONG, accuracy(1))
     long.results.popitem()
-    made = tables({"short": short, "long": long})
+    made = make_tables({"short": short, "long": long})
     assert "| long | 65 of 66 |" in made["runs"]
     assert "not measured" in made["agreement"] and made["gains"].startswith("Not measured")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from toy import linear
-from toy.linear import FEATURES, Examples, ToyCurve, ToyResult, ToyWorld, accuracy, degrade, fit
+from toy.linear import FEATURES, Examples, ToyCurve, ToyResult, ToyWorld, compute_accuracy, degrade, fit_linear_model
 from toy.report import make_chart
 
 DRAWS = 20
@@ -24,7 +24,7 @@ def draws():
     for scored, rng in zip(*(np.random.default_rng(0).spawn(DRAWS) for _ in range(2)), strict=True):
         world = linear.draw_world(rng)
         train, test = (linear.draw_examples(world, count, rng) for count in (linear.TRAIN, linear.TEST))
-        inverted = linear.true_ranking(world, rng)[::-1]
+        inverted = linear.compute_true_ranking(world, rng)[::-1]
         best = [best_accuracy(world, inverted[k:]) for k in range(FEATURES)]
         found.append((train, test, np.array(linear.score_draw(scored)), best))
     return found
@@ -37,17 +37,17 @@ def test_fit_is_numpy_s_least_squares(t):
     x = degrade(x, rng.permutation(FEATURES), t, x.mean(axis=0))
     expected = np.linalg.lstsq(np.column_stack([x, np.ones(200)]), y)[0]
     # the normal equations have a condition number below 1e5 here: errors stay near 1e-11
-    np.testing.assert_allclose(fit(Examples(x, y)), expected, atol=1e-9)
+    np.testing.assert_allclose(fit_linear_model(Examples(x, y)), expected, atol=1e-9)
 
 
 def test_accuracy_ranking_and_removal_by_hand():
     # the line of least squares through (0, 0), (1, 0), (2, 1): -1/6, 1/3, 5/6 against one half
     line, x = np.array([1 / 2, -1 / 6]), np.array([[0.0], [1.0], [2.0]])
-    assert accuracy(line, Examples(x, np.array([0.0, 0.0, 1.0]))) == 1
-    assert accuracy(line, Examples(x, np.array([0.0, 1.0, 1.0]))) == 2 / 3
+    assert compute_accuracy(line, Examples(x, np.array([0.0, 0.0, 1.0]))) == 1
+    assert compute_accuracy(line, Examples(x, np.array([0.0, 1.0, 1.0]))) == 2 / 3
     signal = np.zeros(FEATURES)
     signal[:4] = [0.5, -3.0, 0.1, 1.0]
-    ranking = linear.true_ranking(ToyWorld(signal, np.ones(FEATURES)), np.random.default_rng(0))
+    ranking = linear.compute_true_ranking(ToyWorld(signal, np.ones(FEATURES)), np.random.default_rng(0))
     assert ranking[:4].tolist() == [1, 3, 0, 2]
     assert sorted(ranking[4:]) == list(range(4, 16))
     x = np.arange(32.0).reshape(2, 16)
@@ -74,7 +74,7 @@ def test_retrained_inverted_ranking_is_as_good_as_theory_allows(draws):
 
 @pytest.mark.slow
 def test_same_seed_same_numbers():
-    assert linear.experiment(0, 2) == linear.experiment(0, 2) != linear.experiment(1, 2)
+    assert linear.run_experiment(0, 2) == linear.run_experiment(0, 2) != linear.run_experiment(1, 2)
 
 
 def test_chart_shows_the_numbers_with_two_standard_errors():
