@@ -18,7 +18,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import store_findings, store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.checks import STAGES, USUAL, AcceptedSubmission, SubmissionPace, validate_submission
-from roarbench.submissions.file import Submission, read_submission
+from roarbench.submissions.file import Refusal, Submission, read_submission
 
 
 class SubmissionMode(NamedTuple):
@@ -64,9 +64,13 @@ def check_and_store_submissions(
 
 
 def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> AcceptedSubmission:
-    """Validate a submission as `submit` does, with messages for the user."""
-    with Stages(console, STAGES) as stages:
-        return validate_submission(submission, suite, stages.begin)
+    """Validate a submission, with messages for the user; a refusal names it, as a command may have several."""
+    try:
+        with Stages(console, STAGES) as stages:
+            return validate_submission(submission, suite, stages.begin)
+    except Refusal as refusal:
+        kind, words, trace = refusal.fault
+        raise Refusal(kind, f"{submission.name}: {words}", trace) from None
 
 
 def preview_submissions(

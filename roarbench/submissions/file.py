@@ -297,16 +297,16 @@ def _read_file(path: Path) -> bytes:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may block forever
             raise Refusal(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name a Python file")
-        _check_size(about.st_size)
+        _check_size(about.st_size, path.name)
         return path.read_bytes()
     except OSError as error:
         raise Refusal(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
 
 
-def _check_size(count: int) -> None:
+def _check_size(count: int, file: str = "the file") -> None:
     if count > LARGEST:
-        seen = f"{count / 1024:,.0f} KiB"
-        raise Refusal(SubmissionFault.TOO_LARGE, f"the file has {seen}, expected at most 256 KiB; remove embedded data")
+        words = f"{file} has {count / 1024:,.0f} KiB, expected at most 256 KiB; remove embedded data"
+        raise Refusal(SubmissionFault.TOO_LARGE, words)
 
 
 def _decode_source(source: bytes) -> str:
@@ -370,5 +370,6 @@ def _read_text(constants: dict[str, object], key: str, longest: int) -> str:
     value = constants.get(key, "")
     if not isinstance(value, str) or len(value) > longest or (key == "DESCRIPTION" and not value.strip()):
         seen = f"{len(value)} characters" if isinstance(value, str) else "not a plain string"
+        seen = seen if key in constants else "missing"
         raise Refusal(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{longest} characters; write {key} = "…"')
     return fit_on_one_line(value)

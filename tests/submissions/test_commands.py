@@ -72,7 +72,7 @@ def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call):
     fails = "    raise ValueError('\\x1b]0;title\\x07 no\\nway' + 'y' * 300)\n"
     Path("bad.py").write_text(GOOD.split("    inputs")[0] + fails)
     line = refused(call("validate", "bad.py"))
-    assert line.startswith("raised ValueError: ]0;title no way")
+    assert line.startswith("good: raised ValueError: ]0;title no way")
     assert line.endswith("; `--explain` shows the traceback")
     assert "--explain" not in refused(call("run", *PART, "--store", "store", "--submission", "bad.py"))
     answer = call("validate", "bad.py", "--explain")

@@ -34,7 +34,8 @@ def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
     ("code", "line"),
     [
         (b"", "NAME is missing or not a plain string"),
-        (b'NAME = "a"', "DESCRIPTION is 0 characters, expected 1-300"),
+        (b'NAME = "a"', "DESCRIPTION is missing, expected 1-300 characters; write DESCRIPTION = "),
+        (b'NAME = "a"\nDESCRIPTION = ""', "DESCRIPTION is 0 characters, expected 1-300"),
         (FILE + b"NAME = 'x y'", "NAME is 'x y', expected 1-40 characters of a-z, 0-9 and"),
         (FILE + b"NAME = '" + b"a" * 41 + b"'", "NAME is 'aaaaaaa"),
         (FILE + rb"NAME = '\x1b[2Jcleared\u202e'", r"NAME is '\\x1b\[2Jcleared"),
@@ -62,6 +63,9 @@ def test_a_refusal_names_the_file_as_a_command_may_have_several(tmp_path):
         with pytest.raises(Refusal, match=r"^second\.py: NAME is 'x y'") as caught:
             read_submission(Path(words))
         assert caught.value.fault.kind is SubmissionFault.NAMES
+    path.write_bytes(bytes(300 * 1024))
+    with pytest.raises(Refusal, match=r"^second\.py has 300 KiB, expected at most 256 KiB; remove embedded data$"):
+        read_submission(path)
 
 
 def test_the_template_is_a_submission_of_any_name(tmp_path, monkeypatch):
