@@ -155,7 +155,6 @@ def try_break(one: Break, copy: Path, left_out: Sequence[str] = (), most: float 
 
 
 def _list_failed_tests(said: str) -> list[str]:
-    """Return the node ids, or files, that pytest says failed."""
     lines = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     return [line.partition(" ")[2].partition(" - ")[0] for line in lines]
 
@@ -174,7 +173,6 @@ def _list_tests_that_fail_without_breaks(chosen: Sequence[Break], copy: Path) ->
 
 
 def main() -> None:
-    """Read the options, make the copy, and try each break that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="names of faults, with commas between them")
     parser.add_argument("--room", action="append", help="a file of tests/breaks, without .toml")
@@ -194,7 +192,6 @@ def main() -> None:
 
 
 def _try_all(chosen: Sequence[Break], copy: Path) -> bool:
-    """Try these faults, say a line for each, and return whether all are found."""
     begin, found = time.monotonic(), 0
     applying = [one for one in chosen if not wrong_with(one, copy)]
     for one in (one for one in chosen if one not in applying):

@@ -42,7 +42,6 @@ def read_layers() -> list[list[str]]:
 
 
 def draw_svg() -> str:
-    """Return the picture as SVG."""
     width = 2 * _MARGIN + _BOXES + 2 * _PANEL
     height = _TOP + len(read_layers()) * (_LINE + _GAP) + _MARGIN
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
@@ -108,7 +107,6 @@ def _draw_text(x: float, y: float, words: str, size: int, style: str = f'fill="{
 
 
 def main() -> None:
-    """Write the picture."""
     description = (__doc__ or "").split("\n")[0]
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("-o", "--output", type=Path, default=OUT, help="where to write it (default: %(default)s)")

@@ -85,7 +85,6 @@ def time_one_round(work: Callable[[], object], rounds: int) -> float:
 
 
 def wait_for_gpu() -> None:
-    """Wait until the GPU has done all launched work."""
     if GPU:
         torch.cuda.synchronize()
 
@@ -119,7 +118,6 @@ def time_convolution() -> str:
 
 
 def time_pinned_copy() -> str:
-    """Time a copy from pinned memory to the device."""
     data = torch.ones(2**30 if GPU else 2**24, dtype=torch.uint8, pin_memory=GPU)
     return f"{data.nbytes / time_one_round(lambda: data.to(DEVICE, non_blocking=True, copy=True), 5) / 1e9:.3g} GB/s"
 
@@ -316,7 +314,6 @@ def describe_step_end(step: Step, code: int | None, printed: str, told: str) -> 
 
 
 def write_report(found: list[tuple[Step, str, float]], path: Path) -> None:
-    """Write what each step found beside what was expected."""
     lines = [
         f"# First run on {name_device(DEVICE)}",
         "",
@@ -328,7 +325,6 @@ def write_report(found: list[tuple[Step, str, float]], path: Path) -> None:
 
 
 def main() -> None:
-    """Do all steps and write a report, or do one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--step", choices=[step.name for step in STEPS if callable(step.work)])
     parser.add_argument("--out", type=Path, default=Path("build/gpu"))

@@ -33,7 +33,6 @@ class ReleaseError(Exception):
 
 
 def main() -> None:
-    """Build, install, run, and write the tag's text; print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("dist"), help="where sdist, wheel and the tag's text are kept")
     out = parser.parse_args().out.resolve()

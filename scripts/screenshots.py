@@ -76,7 +76,6 @@ def run_server(command: Sequence[str], cache: Path | None = None) -> Iterator[st
 
 
 def find_free_port() -> int:
-    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -149,7 +148,6 @@ def list_static_pages(site: Path) -> list[Path]:
 
 
 def main(store: Path, folder: Path) -> None:
-    """Export the store, start the app, and take every page at every width."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as exported, start_browser() as driver:
         command = [*CLI, "leaderboard", "--store", str(store), "--export", exported]

@@ -39,7 +39,6 @@ def main() -> int:
 
 
 def stage_pages(folder: Path) -> None:
-    """Write all pages of the site into a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
     for path in list_pages_and_linked_files():
         copy = folder / path.relative_to(ROOT)
@@ -62,7 +61,6 @@ def stage_pages(folder: Path) -> None:
 
 
 def list_pages_and_linked_files() -> list[Path]:
-    """Return the pages, and the files that they link to."""
     pages = [ROOT / name for name in list_tracked_files(ROOT, "*.md") if not name.startswith("tests/")]
     linked = ((page.parent / target).resolve() for page in pages for target in _LINK.findall(page.read_text("utf-8")))
     return sorted({*pages, *(path for path in linked if path.is_file() and path.is_relative_to(ROOT))})
@@ -85,7 +83,6 @@ def convert_notebook(path: Path) -> str:
 
 
 def make_index_page(folder: str, title: str) -> str:
-    """Return a page that lists the pages of a folder by their titles."""
     found = sorted(path for path in (ROOT / folder).rglob("*.md") if path.parent != ROOT / folder or title != "Studies")
     lines = (
         f"- [{path.read_text('utf-8').splitlines()[0].lstrip('# ')}]({path.relative_to(ROOT / folder)})"
@@ -95,7 +92,6 @@ def make_index_page(folder: str, title: str) -> str:
 
 
 def make_commands_page() -> str:
-    """Return a page of all commands with their options."""
     group = typer.main.get_command(app)
     parts = ["# Commands\n\nMade from the program. Exit codes: 0 done, 1 a run failed, 2 the caller's mistake.\n"]
     for name, command in group.commands.items():  # type: ignore[attr-defined]
@@ -116,7 +112,6 @@ def make_python_page() -> str:
 
 
 def format_table_cell(text: str) -> str:
-    """Return text that fits into a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

@@ -44,7 +44,6 @@ ORIGIN = Provenance("0", {}, {})
 
 
 def install_made_up_suites(estimators: int) -> list[SuiteSpec]:
-    """Put made-up estimators and suites into this process's tables."""
     names = [f"made-{number:03}" for number in range(estimators - 2)]
     ESTIMATORS.update({name: Estimator(name, f"base-{name[-1]}", "base", "made up for a timing") for name in names})
     block = Block(ROAR, ("random", "sobel", *names), PAPER_LEVELS, SEEDS)
@@ -57,7 +56,6 @@ def install_made_up_suites(estimators: int) -> list[SuiteSpec]:
 
 
 def fill_store(folder: Path, suites: list[SuiteSpec]) -> None:
-    """Write noise for every run."""
     generator = np.random.default_rng(0)
     with ResultsStore.open(find_default_url(folder)) as store:
         for suite in suites:
@@ -86,7 +84,6 @@ def _measure_call(call: Callable[..., None], values: Sequence[Any]) -> dict[str,
 
 
 def run_command(estimators: int, *words: str) -> None:
-    """Do one command of the command line in this process."""
     from roarbench.cli.main import main
 
     install_made_up_suites(estimators)
@@ -107,7 +104,6 @@ def show_first_page(estimators: int, folder: Path) -> None:
 
 
 def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
-    """Serve the app, which has kept no page."""
     from leaderboard.cli import run_app
 
     install_made_up_suites(estimators)
@@ -174,7 +170,6 @@ def measure_commands(folder: Path, suite: str, estimators: int) -> dict[str, Any
 
 
 def main(estimators: int) -> None:
-    """Measure both stores, and print each as soon as it is there."""
     with tempfile.TemporaryDirectory() as name:
         write_demo(Path(name))
         print(json.dumps({"demo": measure_commands(Path(name), "quick@6", 2)}, indent=1), flush=True)

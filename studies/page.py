@@ -38,7 +38,6 @@ def write_store_tables(doc: str | None, page: Path, tables: Callable[[ResultsSto
 
 
 def open_store(folder: Path) -> ResultsStore:
-    """Open the results of a store that is only read."""
     return ResultsStore.open(find_default_url(folder), read_only=True)
 
 
@@ -49,7 +48,6 @@ def collect_runs(suite: SuiteSpec, store: ResultsStore, most: int = 10) -> list[
 
 
 def make_board(results: SuiteResults, protocol: Protocol) -> Board:
-    """Return the board of a protocol that the suite has."""
     found = results.make_board(protocol, Unit.SCALAR)
     assert found is not None, "the suite has it"
     return found

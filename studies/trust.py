@@ -39,7 +39,6 @@ def find_rows(page: str, first: str, column: int = 0, text: str = "") -> list[li
 
 
 def sum_column(rows: list[list[str]], column: int) -> int:
-    """Return the sum of a column."""
     return sum(int(row[column]) for row in rows)
 
 
@@ -57,7 +56,6 @@ def count_ordered_photographs() -> Finding:
 
 
 def count_corpus_winners() -> Finding:
-    """Count the maps made without a network that beat every control."""
     page = "corpus/README.md"
     ((_, maps, random, beats, *_),) = find_rows(page, "matched |")
     words = (
@@ -95,7 +93,6 @@ def count_repeated_matched_verdicts() -> Finding:
 
 
 def read_coverage() -> Finding:
-    """Report how often the intervals contain the known true gain."""
     page = "coverage/README.md"
     row = find_rows(page, "3 references x 1 training")[0]
     words = (
@@ -108,7 +105,6 @@ def read_coverage() -> Finding:
 
 
 def make_trust_record() -> dict[str, Any]:
-    """Return the findings, the corrections and the limits of all studies."""
     corrections = (ROOT / "docs/corrections.md").read_text("utf-8")
     return {
         "findings": [
@@ -131,7 +127,6 @@ def make_trust_record() -> dict[str, Any]:
 
 
 def _strip_markdown(markdown: str) -> str:
-    """Return a sentence without the marks of Markdown."""
     return re.sub(r"\[(.+?)\]\(.+?\)", r"\1", markdown).replace("**", "").replace("`", "").replace("\\", "").strip()
 
 

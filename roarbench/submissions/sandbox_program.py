@@ -100,7 +100,9 @@ def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
     ):
         most = resource.getrlimit(kind)[1]
         least = value if most == resource.RLIM_INFINITY else min(value, most)
-        resource.setrlimit(kind, (least, least))
+        # one second after SIGXCPU, whose cause is known, comes SIGKILL, which could have others
+        later = kind == resource.RLIMIT_CPU and least != most
+        resource.setrlimit(kind, (least, least + later))
 
 
 def _shorten_header(header: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +248,9 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
                 "memory", f"estimate ran out of memory{where}; process fewer images or copies at once"
             ) from None
         text = "".join(traceback.format_list(frames)) + seen
-        raise _SubmissionFailed(kind, f"{verb} {seen}{where}", text) from None
+        outside = isinstance(error, PermissionError | FileNotFoundError) or "name resolution" in seen
+        hint = "; the sandbox has no network and none of your files" * outside
+        raise _SubmissionFailed(kind, f"{verb} {seen}{where}{hint}", text) from None
 
 
 def _describe_exception(error: BaseException) -> str:

@@ -27,7 +27,6 @@ HEADS = (
 
 
 def make_shipped_tables() -> dict[str, str]:
-    """Return the tables of the shipped results."""
     return {
         "corpus": format_markdown_table(HEADS, _make_rows()),
         "fitted": format_markdown_table(FITTED, _make_fitted_rows()),

@@ -74,7 +74,6 @@ WORLDS = (
 
 
 def draw_correctness(world: PairedWorld, generator: np.random.Generator) -> Correctness:
-    """Draw images, networks and references, and let them answer."""
     shape = (world.networks, world.images)
     shared = np.sqrt(SHARED) * generator.normal(size=world.images)
     luck = generator.normal(size=(world.networks, len(LEVELS)))
@@ -153,7 +152,6 @@ def simulate(world: PairedWorld, boards: int, seed: int, resamples: int = 600) -
 
 
 def make_row(world: PairedWorld, boards: int, seed: int) -> Iterator[str]:
-    """Yield the cells of a world, percent with standard errors."""
     found = simulate(world, boards, seed)
     *shares, (width, _) = zip(found.mean(0), found.std(0) / np.sqrt(boards), strict=True)
     yield world.name
@@ -162,7 +160,6 @@ def make_row(world: PairedWorld, boards: int, seed: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the table."""
     parser = make_parser(__doc__)
     parser.add_argument("--boards", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)

@@ -71,7 +71,6 @@ class Judged(NamedTuple):
 
 
 def draw_for_board(scores: Correctness, bootstrap: Bootstrap) -> Judged:
-    """Draw for a synthetic board as for a real one."""
     spread = estimate_variance_components([scores])
     draws = draw_resamples(scores, bootstrap, spread)
     return Judged(draws, spread, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication))
@@ -194,7 +193,6 @@ def _compute_mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 
 def make_tables_of_record(record: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of the README by name."""
     worlds = record["worlds"]
     return {
         "designs": format_markdown_table(
@@ -228,12 +226,10 @@ def _format_coverage(tau: dict[str, float]) -> tuple[str, str]:
 
 
 def make_shipped_tables() -> dict[str, str]:
-    """Return the tables of the shipped results."""
     return make_tables_of_record(json.loads((FOLDER / "results.json").read_text("utf-8")))
 
 
 def main() -> None:
-    """Simulate all worlds, write numbers and tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--boards", type=int, default=1000, help="synthetic boards per design; other lines a fifth")
     parser.add_argument("--seed", type=int, default=0)

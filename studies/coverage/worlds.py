@@ -41,7 +41,6 @@ class World:
 
     @property
     def explained(self) -> tuple[str, ...]:
-        """Return the rows that depend on a reference."""
         return self.estimators[len(CONTROLS) :]
 
 
@@ -74,7 +73,6 @@ def compute_true_accuracies(world: World) -> dict[Point, float]:
 
 
 def compute_gains(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
-    """Return the gains of these accuracies, in accuracy points."""
     levels = (0.0, *world.levels)
     curves = {
         name: np.array([accuracies[UNTOUCHED], *(accuracies[name, t] for t in world.levels)])
@@ -92,7 +90,6 @@ class Setting(NamedTuple):
 
 
 def draw_setting(world: World, generator: np.random.Generator) -> Setting:
-    """Draw test images and how much each cell varies."""
     points = compute_true_accuracies(world)
     shared = np.float32(SHARED**0.5) * _draw_normal(generator, world.images)
     own = {point: np.float32(OWN**0.5) * _draw_normal(generator, world.images) for point in points}
@@ -112,7 +109,6 @@ class Experiment(NamedTuple):
 
 
 def draw_experiment(world: World, given: Setting, generator: np.random.Generator) -> Experiment:
-    """Draw references and trainings, and train."""
     count = world.references * world.trainings
     explains = np.arange(count) % world.references
     common = generator.standard_normal(world.references)

@@ -49,7 +49,6 @@ def measure_cost(estimator: Estimator) -> str:
 
 
 def time_milliseconds(estimator: Estimator) -> float:
-    """Measure the processor time of an image."""
     generator = torch.Generator().manual_seed(0)
     name, shape = ("mlp", (10, 1, 1)) if estimator.base == "shapley" else ("resnet-quick", (3, 64, 64))
     model = build_network(name, 10, shape[0], shape[1], generator).eval()

@@ -39,7 +39,6 @@ HEADS = ("protocol", "map", "mixed with", "gain at shares 0, .2, .4, .6, .8, 1",
 
 
 def list_scored_levels(found: Answers, protocol: str) -> list[float]:
-    """Return the levels at which a protocol was asked about a map."""
     plus, minus = PROTOCOLS[protocol]
     return [t for t in LEVELS if f"{t} {plus or minus}" in found]
 
@@ -71,7 +70,6 @@ def count_settled_pairs(steps: Sequence[Gains]) -> tuple[int, int, int]:
 
 
 def make_shipped_tables() -> dict[str, str]:
-    """Return the table of the shipped results."""
     return {"order": format_markdown_table(HEADS, _make_rows())}
 
 

@@ -24,7 +24,6 @@ Gains = NDArray[np.float64]  # of each image, (images,)
 
 
 def read_answers(path: Path = RESULTS) -> dict[str, Answers]:
-    """Return the answers that are kept, by row."""
     found: dict[str, Answers] = {}
     for key, bits in np.load(path).items():
         row, mask = key.split("/")

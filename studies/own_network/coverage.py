@@ -64,7 +64,6 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
 
 
 def main() -> None:
-    """Simulate every setting with 3, 5 and 8 networks."""
     made = make_parser(__doc__)
     made.add_argument("--experiments", type=int, default=300)
     count, found = made.parse_args().experiments, {}

@@ -53,17 +53,14 @@ def read_answers() -> dict[str, Kept]:
 
 
 def select_experiment(experiment: str) -> dict[str, Kept]:
-    """Return the answers of an experiment, by row."""
     return {name.partition("/")[2]: kept for name, kept in read_answers().items() if name.startswith(f"{experiment}/")}
 
 
 def compute_gain(kept: Kept, order: Order = Order.MORF, resamples: int = 2000) -> Sample:
-    """Return the gain of a row."""
     return compute_own_network_gain(kept, order, Bootstrap(resamples)).gain
 
 
 def estimate_gain(sample: Sample) -> Estimate:
-    """Return a gain with its interval."""
     return make_estimate(sample, CONFIDENCE)
 
 
@@ -88,7 +85,6 @@ def make_control_table() -> str:
 
 
 def make_patch_table() -> str:
-    """Return where maps put the patch."""
     found = json.loads((FOLDER / "patch.json").read_text())
     regions = ("own patch", "other patches", "elsewhere")
     rows = [[f"`{name}`", *(f"{found[name][f'first, {one}']:.1%}" for one in regions)] for name in found]
@@ -130,7 +126,6 @@ def make_mixed_table() -> str:
 
 
 def compute_gains(rows: Mapping[str, Kept], order: Order = Order.MORF) -> dict[str, Sample]:
-    """Return gains by row."""
     return {name: compute_gain(kept, order) for name, kept in rows.items()}
 
 
@@ -197,7 +192,6 @@ def _has_different_answers(kept: Kept) -> bool:
 
 
 def make_settings_table() -> str:
-    """Return the gains themselves in every setting."""
     found: dict[str, dict[str, float]] = {}
     names: list[str] = []
     for name, kept in select_experiment("order").items():
@@ -272,7 +266,6 @@ def _make_correlation_row(name: str, own: Mapping[str, float], found: Mapping[st
 
 
 def make_adversary_table() -> str:
-    """Return gains of estimators that are made to win."""
     found = {
         name: compute_own_network_gain(kept, Order.MORF, Bootstrap())
         for name, kept in select_experiment("adversary").items()
@@ -352,7 +345,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
 
 
 def make_tables(names: Iterable[str] = TABLES) -> Tables:
-    """Return the tables of the README by name."""
     return {name: TABLES[name]() for name in names}
 
 

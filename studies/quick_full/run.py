@@ -22,13 +22,11 @@ SHOWN = (ROAR, KAR, MATCHED, MORF, LERF, OWN_NETWORK, OWN_NETWORK_LERF)
 
 
 def make_tables(store: ResultsStore) -> Tables:
-    """Return how many runs a store has of each protocol, and the gains of all rows by each protocol."""
     results = collect_results(find_suite("quick-full"), store)
     return {"runs": make_runs_table(results), "gains": make_gains_table(results)}
 
 
 def make_runs_table(results: SuiteResults) -> str:
-    """Return the number of runs of each protocol."""
     points = expand_points(results.suite)
     lines = []
     for protocol in (*SHOWN, MASK_ONLY):

@@ -38,7 +38,6 @@ def describe_equal_verdicts(pairs: Sequence[tuple[Board, Board]]) -> str:
 
 
 def make_verdict_table(made: Sequence[Board], names: Sequence[str]) -> str:
-    """Return the verdict that leads of each row that asks a network, a column for each run."""
     said = {
         name: [row.beating.words for row in rows if row.beating] for name, rows in collect_common_rows(made).items()
     }
@@ -54,13 +53,11 @@ def select_half(scores: Correctness, second: bool) -> Correctness:
 
 
 def name_run(run: SuiteResults, machine: int) -> str:
-    """Return the head of a run's column."""
     name = f"replication {run.suite.replication}" if run.suite.replication else "first run"
     return name if machine == 1 else f"{name}, machine {machine}"
 
 
 def main() -> None:
-    """Write the tables into the page."""
     parser = make_parser(__doc__)
     parser.add_argument("--store", type=Path, action="append", required=True, help="once for each machine")
     parser.add_argument("--suite", default="quick-matched", help="a name or a file")

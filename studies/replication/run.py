@@ -52,7 +52,6 @@ def _format_cell(row: Row) -> str:
 
 
 def describe_all_pairs(made: Sequence[Board]) -> str:
-    """Return in a sentence what all pairs of runs add up to."""
     pairs = [compare_boards(one, other) for one, other in combinations(made, 2)]
     if not pairs:
         raise SystemExit("no finished replication of quick in this store; roarbench replicate makes one")
@@ -74,7 +73,6 @@ def describe_pairs(pairs: Sequence[Replication]) -> str:
 
 
 def make_tables(store: ResultsStore) -> dict[str, str]:
-    """Return the table of ROAR of the README, with its sentence."""
     made = make_boards(collect_runs_with_submissions(SUITE, store), ROAR)
     return {"roar": f"{make_gains_table(made)}\n\n{describe_all_pairs(made)}"}
 

@@ -26,7 +26,6 @@ HOLDS = 0.6  # Kendall's tau from here on says that two orders agree
 
 
 def make_tables_of_store(store: ResultsStore) -> Tables:
-    """Return the tables of the rows that a store has of both suites."""
     return make_tables({name: collect_results(read_suite(HERE / f"{name}.toml"), store, IMAGES) for name in NAMES})
 
 

@@ -4,6 +4,9 @@ import fcntl
 import mmap
 import os
 import random
+import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -154,3 +157,31 @@ def test_words_of_a_fault_are_one_printable_line():
     assert found.words.startswith("[2J a b")
     assert len(found.words) == LINE
     assert found.trace == "x ]0; \n  y "
+
+
+def run_here(code):
+    """The exit status of a process that has imported the program, and what it printed."""
+    start = "import sys; sys.argv[1:] = sys.path[:1]; from roarbench.submissions import sandbox_program as program\n"
+    done = subprocess.run([sys.executable, "-c", start + code], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.process
+def test_the_kernel_says_that_the_cpu_time_is_used_up_before_it_kills():
+    limit = "program._set_kernel_limits(cpu=-1, memory=2**40, answer=0)\n"
+    assert run_here(limit + "while True: pass")[0] == -signal.SIGXCPU
+
+
+@pytest.mark.process
+def test_a_file_or_an_address_that_the_sandbox_lacks_is_told():
+    for error, told in (
+        ("PermissionError(1, 'Operation not permitted')", True),
+        ("FileNotFoundError(2, 'No such file')", True),
+        ("OSError('Temporary failure in name resolution')", True),
+        ("OSError(28, 'No space left on device')", False),
+    ):
+        code = (
+            f"try:\n    with program._report_faults('raised', 'raised'): raise {error}\nexcept Exception as e: print(e)"
+        )
+        status, said = run_here(code)
+        assert status == 0 and ("; the sandbox has no network and none of your files" in said) is told
