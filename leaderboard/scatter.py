@@ -1,6 +1,6 @@
 """The scatter plot of ROAR gain against own-network gain, for every row with both."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from leaderboard.board_contents import Axis, make_linear_axis
@@ -15,23 +15,14 @@ _LETTER, _LINE = 6.4, 13.0  # width of a letter and height of a line in labels
 _STEPS = [0.0, *(sign * _LINE * n + 7 for n in range(1, 999) for sign in (1, -1))]
 
 
-class RowWithBothGains(NamedTuple):
-    """A row with both gains."""
-
-    name: str
-    control: bool
-    roar: Estimate
-    own: Estimate
-
-
 class Dot(NamedTuple):
-    """A point of the plot, with the place of its label in the plot's units."""
+    """A point of the plot: a row with both gains, and the place of its label in the plot's units."""
 
     name: str
     control: bool
     roar: Estimate
     own: Estimate
-    label: tuple[float, float]
+    label: tuple[float, float] = (0.0, 0.0)
 
 
 class Scatter(NamedTuple):
@@ -46,58 +37,50 @@ class Scatter(NamedTuple):
 
     def x(self, value: float) -> float:
         """Return the horizontal position of a ROAR gain."""
-        return _compute_x(self.roar, value)
+        return round(_WIDTH * self.roar.to_percent(value) / 100, 1)
 
     def y(self, value: float) -> float:
         """Return the vertical position of an own-network gain."""
-        return _compute_y(self.own, value)
+        return round(_HEIGHT * (1 - self.own.to_percent(value) / 100), 1)
 
 
 def make_scatter(board: PairedBoard) -> Scatter | None:
     """Build the plot of a board; None if no row has both gains."""
     retrained, (roar, own) = board.questions[0], (question.answers for question in board.questions[:2])
-    points = list[RowWithBothGains]()
+    dots = list[Dot]()
     for row in board.rows:
         one, other = roar.get(row.id), own.get(row.id)
         if one and other and None not in (one.gain.value, other.gain.value):
-            points.append(RowWithBothGains(find_display_name(row.id).full_name, row.control, one.gain, other.gain))
-    if not points:
+            dots.append(Dot(find_display_name(row.id).full_name, row.control, one.gain, other.gain))
+    if not dots:
         return None
-    across, down = (_make_axis(row.roar for row in points), _make_axis(row.own for row in points))
-    values = "; ".join(f"{row.name} {format_interval(row.roar)} and {format_interval(row.own)}" for row in points)
-    missing = len(board.rows) - len(points)
-    return Scatter(
+    values = "; ".join(f"{dot.name} {format_interval(dot.roar)} and {format_interval(dot.own)}" for dot in dots)
+    missing = len(board.rows) - len(dots)
+    plot = Scatter(
         retrained.title,
-        _place_labels(points, across, down),
-        across,
-        down,
+        dots,
+        _make_axis(dot.roar for dot in dots),
+        _make_axis(dot.own for dot in dots),
         f"{retrained.title} and own-network gain in points: {values}.",
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )
+    return plot._replace(dots=_place_labels(plot))
 
 
 def _make_axis(gains: Iterable[Estimate]) -> Axis:
     return make_linear_axis([end for gain in gains for end in gain if end is not None])
 
 
-def _compute_x(axis: Axis, value: float) -> float:
-    return round(_WIDTH * axis.to_percent(value) / 100, 1)
-
-
-def _compute_y(axis: Axis, value: float) -> float:
-    return round(_HEIGHT * (1 - axis.to_percent(value) / 100), 1)
-
-
-def _place_labels(points: Sequence[RowWithBothGains], across: Axis, down: Axis) -> list[Dot]:
+def _place_labels(plot: Scatter) -> list[Dot]:
     """Place each label beside its point, shifted up or down if another label is in the way."""
     dots = list[Dot]()
-    for point in sorted(points, key=lambda point: -(point.own.value or 0.0)):
-        x, y = _compute_x(across, point.roar.value or 0.0), _compute_y(down, point.own.value or 0.0) - 6
-        width = _LETTER * len(point.name)
+    for dot in sorted(plot.dots, key=lambda dot: -(dot.own.value or 0.0)):
+        x, y = plot.x(dot.roar.value or 0.0), plot.y(dot.own.value or 0.0) - 6
+        width = _LETTER * len(dot.name)
         x = x + 8 if x + width < _WIDTH else x - 8 - width
-        taken = [(*dot.label, _LETTER * len(dot.name)) for dot in dots]
+        taken = [(*other.label, _LETTER * len(other.name)) for other in dots]
         beside = [top - y for left, top, wide in taken if left < x + width and x < left + wide]
         y += next(step for step in _STEPS if all(abs(other - step) >= _LINE for other in beside))
-        dots.append(Dot(*point, (round(x, 1), round(y, 1))))
+        dots.append(dot._replace(label=(round(x, 1), round(y, 1))))
     return dots

@@ -25,7 +25,6 @@ from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
 from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings, make_repeat_command
 from roarbench.report.table import CONTROLS, UNTRAINED
-from roarbench.stats.verdicts import Comparison
 from roarbench.text import format_interval, format_rank, typeset
 
 _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
@@ -61,7 +60,11 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         ],
         "against": next(
             (
-                (make_plain(view.title), board.protocol, _list_control_comparisons(row))
+                (
+                    make_plain(view.title),
+                    board.protocol,
+                    sorted(row.beating.against.items(), key=lambda item: item[1].difference.value or 0.0),
+                )
                 for view, board, row in boards
                 if row.beating
             ),
@@ -108,12 +111,6 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
     if answer.by_construction or answer.gain.value is None:
         return answer.verdict_text
     return f"{answer.verdict_text}, {format_interval(answer.gain)} points"
-
-
-def _list_control_comparisons(row: BoardRow) -> list[tuple[str, Comparison]]:
-    """Return a row's comparisons with the controls, the strongest first."""
-    comparisons = row.beating.against.items() if row.beating else ()
-    return sorted(comparisons, key=lambda item: item[1].difference.value or 0.0)
 
 
 def _describe_who_and_when(view: SuiteView, name: str) -> str:

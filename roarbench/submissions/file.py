@@ -63,17 +63,6 @@ def read_class_attributes(tree: ast.Module, text: str) -> dict[str, ClassParamet
     return attributes
 
 
-def parse_parameters(owner: str, attributes: Mapping[str, ClassParameter], assignments: str) -> dict[str, Value]:
-    """Parse `samples=50,noise=0.1`, and return the values that are not default, in the order of the file.
-
-    Raises:
-        CallerError: The submission lacks these parameters or does not accept these values.
-    """
-    defaults = {name: attribute.default for name, attribute in attributes.items()}
-    table = {name: _make_parameter(default) for name, default in defaults.items()}
-    return parse_id_parameters(owner, defaults, assignments, f"{owner}({assignments})", table)
-
-
 def replace_defaults(text: str, attributes: Mapping[str, ClassParameter], values: Mapping[str, Value]) -> bytes:
     """Return the source with these values in place of the defaults of the parameters."""
     data = text.encode()
@@ -228,7 +217,11 @@ class Submission:
         Raises:
             CallerError: The submission lacks these parameters or does not accept these values.
         """
-        values = parse_parameters(self.name, self._read_attributes(), assignments) if assignments else {}
+        if not assignments:
+            return replace(self, values=())
+        table = {name: _make_parameter(default) for name, default in self.parameters.items()}
+        written = f"{self.name}({assignments})"
+        values = parse_id_parameters(self.name, self.parameters, assignments, written, table)
         return replace(self, values=tuple(values.items()))
 
     def _read_attributes(self) -> dict[str, ClassParameter]:

@@ -201,6 +201,6 @@ def test_an_estimators_page_shows_each_data_set_once_in_the_suite_with_most_pict
         view("lacks it", "three", "gb"),
         SimpleNamespace(title="bare", pictures=None),
     ]
-    site = SimpleNamespace(to=lambda page, slug: f"{page} {slug}")
+    site = SimpleNamespace(get_page_link=lambda page, slug: f"{page} {slug}")
     shown = [(title, drawn[2], link) for title, drawn, link in estimator.list_pictures(site, views, "grad")]
     assert shown == [("many", ["many grad"], "images many"), ("other", ["other grad"], "images other")]

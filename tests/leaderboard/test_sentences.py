@@ -186,7 +186,7 @@ def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
 
 def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
     suite = SimpleNamespace(title="quick")
-    here, there = (SimpleNamespace(tab=protocol.tab) for protocol in (MATCHED, ROAR))
+    here, there = (SimpleNamespace(tab_label=protocol.tab) for protocol in (MATCHED, ROAR))
     aside = (Doubt("m", "Masks tell. This counts under ROAR."), Doubt("≈ c", "Level with contrast.", grave=True))
     rows = [(here, aside), (there, (Doubt("m", "Masks tell.", grave=True), Doubt("x", "Else.")))]
     both = ["quick, What can only a network know?", "quick, ROAR (2019)"]

@@ -172,14 +172,14 @@ def test_a_cached_page_is_shown_until_the_first_board_of_every_suite_is_there(tm
 
     for name, value in {"judged": judged, "seen": seen, "sleep": sleep}.items():
         monkeypatch.setattr(f"leaderboard.views.{name}", value)
-    for part in ("paired", "board"):
+    for part in ("paired_board", "board"):
         note = property(lambda view, part=part: built.append((part, view.slug, judged.is_set())))
         monkeypatch.setattr(SuiteView, part, note)
     monkeypatch.setattr(SuiteView, "boards", ())
     with pytest.raises(InterruptedError):
         live.compute_pages_in_advance()
     slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all
-    assert built == [(part, slug, False) for slug in slugs for part in ("paired", "board")] and judged.is_set()
+    assert built == [(part, slug, False) for slug in slugs for part in ("paired_board", "board")] and judged.is_set()
 
 
 def page_of(**query):
