@@ -88,7 +88,7 @@ def cache_page(shown: ShownStore, files: str, state: str, page: Page) -> None:
             return
         text = json.dumps({"code": code, "files": files, "state": state, "page": page._asdict()})
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
+        write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"))
         _written[path] = files, state, page
 
 

@@ -21,15 +21,16 @@ _SAMPLED, _BLOCK = 256, 2**14  # blocks of a sample; bytes per block
 _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 
-def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path) -> Made:
+def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path | None = None) -> Made:
     """Write a temporary file, flush it to the disk, and rename it to `path`; return the result of `write`.
 
     Args:
         path: Final path of the file.
         write: Writes the file at the path that it receives.
-        temporary: Path on the same file system that no other process uses. The file is removed at the end, unless this
-            process is killed.
+        temporary: Path on the same file system that no other process uses; `.NAME.partial` beside `path` by default.
+            The file is removed at the end, unless this process is killed.
     """
+    temporary = temporary or path.with_name(f".{path.name}.partial")
     try:
         made = write(temporary)
         flush_to_disk(temporary)
@@ -41,16 +42,11 @@ def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path)
 
 
 def write_new_file(path: Path, write: Callable[[Path], Made]) -> Made:
-    """Write a file that does not exist yet; return the result of `write`.
-
-    Raises:
-        CallerError: The file exists.
-        StoreError: The file cannot be written.
-    """
+    """Write a file and return the result of `write`; raise CallerError if the file exists already."""
     if path.exists():
         raise CallerError(f"{path} already exists; name a new file")
     with convert_write_errors(path):
-        return write_atomically(path, write, path.with_name(f".{path.name}.partial"))
+        return write_atomically(path, write)
 
 
 @contextmanager
@@ -71,9 +67,6 @@ def lock_file(path: Path, *folders: Path) -> Iterator[None]:
 
     Once the lock is acquired, `folders`, which other processes may have changed, are listed so that new files are seen
     (`refresh_folders`).
-
-    Raises:
-        StoreError: The folder cannot be written.
     """
     lock = FileLock(path)
     with convert_write_errors(path.parent):
@@ -132,8 +125,8 @@ def record_whole_read(path: Path, checksum: str) -> None:
     """Record beside a large file that it was read completely and has this checksum, if the folder can be written."""
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
-            text, temporary = _make_signature(path, checksum), path.with_name(f".{path.name}.new")
-            write_atomically(_find_note_path(path), lambda new: new.write_text(text), temporary)
+            text = _make_signature(path, checksum)
+            write_atomically(_find_note_path(path), lambda temporary: temporary.write_text(text))
 
 
 def _was_read_whole_before(path: Path, checksum: str) -> bool:

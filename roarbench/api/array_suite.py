@@ -121,7 +121,7 @@ def write_array_suite(
             parse_suite(text, folder / "suite.toml")
             if any(find_protocol(one).trains for one in settings["protocols"]):
                 text += f"{UNTRIED}\n"
-            write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
+            write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"))
     return folder
 
 
@@ -302,7 +302,7 @@ def _accepts_smaller_images(given: GivenNetwork, images: Tensor) -> bool:
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:
     table = pa.table({"image": [_encode_png(one) for one in images], "label": labels})
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary), path.with_suffix(".new"))
+    write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 
 
 def _encode_png(image: NDArray[np.uint8]) -> bytes:
@@ -318,7 +318,7 @@ def find_and_write_peak_learning_rate(path: Path, say: Callable[[str], object]) 
     with lock_file(path.with_suffix(".lock")):
         if _is_untried(path):  # another process may have tuned the suite before the lock was free
             text = tune_learning_rate_and_sides(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
-            write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".new"))
+            write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"))
     return True
 
 

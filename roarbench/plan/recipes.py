@@ -111,7 +111,9 @@ class RecipeSetting(NamedTuple):
     """A setting that can be changed in a recipe's title."""
 
     expected: str  # description of the allowed values
-    read: Callable[[Any], object]  # converts a string or number; ValueError or OverflowError for other values
+    read: Callable[
+        [Any], object
+    ]  # converts a string, number or list; ValueError, TypeError or OverflowError for other values
 
 
 def _make_range_setting(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
@@ -142,6 +144,13 @@ def _read_starting_weights(value: Any) -> object:
     return value
 
 
+def _read_sides(value: Any) -> tuple[object, ...]:
+    sides = value.split("+") if isinstance(value, str) else value
+    if not isinstance(sides, list | tuple) or not sides:
+        raise ValueError
+    return tuple(map(_make_range_setting(float, 0.1, 1).read, sides))
+
+
 SETTINGS = {  # in the order of titles
     "epochs": _make_range_setting(float, 0.01, 10_000),
     "batch": _make_range_setting(int, 1, 65_536),
@@ -153,7 +162,8 @@ SETTINGS = {  # in the order of titles
     "momentum": _make_range_setting(float, 0, 0.9999),
     "weight_decay": _make_range_setting(float, 0, 10),
     "smoothing": _make_range_setting(float, 0, 0.9),
-    "sides": _make_range_setting(float, 0.1, 1),  # one side per part of the training, joined by `+`
+    # one side per part of the training, joined by `+` in titles
+    "sides": RecipeSetting("a list of fractions of the image side; write sides = [0.5, 1.0]", _read_sides),
     "micro_batch": _make_range_setting(int, 0, 65_536),
     "optimiser": _make_choice_setting(Optimiser),
     "start": RecipeSetting(
@@ -171,10 +181,7 @@ def find_recipe(title: str) -> Recipe:
     name, listed = (match[1], match[2].split(",")) if match else (title, [])
     if name not in RECIPES:
         raise UnknownName("recipe", name, RECIPES)
-    values = dict(part.partition("=")[::2] for part in listed)
-    return change_recipe(
-        RECIPES[name], {key: value.split("+") if key == "sides" else value for key, value in values.items()}
-    )
+    return change_recipe(RECIPES[name], dict(part.partition("=")[::2] for part in listed))
 
 
 def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
@@ -193,22 +200,9 @@ def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
 
 
 def _read_setting(key: str, value: object) -> object:
-    if key == "sides":
-        parts = tuple(_convert_value(key, part) for part in value) if isinstance(value, list | tuple) else ()
-        if not parts:
-            raise CallerError(
-                f"sides is {value!r}, expected a list of fractions of the image side; write sides = [0.5, 1.0]"
-            )
-        return parts
-    return _convert_value(key, value)
-
-
-def _convert_value(key: str, value: object) -> object:
     try:
-        if not isinstance(value, str | int | float):
-            raise ValueError
         return SETTINGS[key].read(value)
-    except (ValueError, OverflowError):
+    except (ValueError, TypeError, OverflowError):
         raise CallerError(f"{key} is {value!r}, expected {SETTINGS[key].expected}") from None
 
 

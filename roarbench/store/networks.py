@@ -174,9 +174,6 @@ class CheckpointFile:
         """Return the last saved state, on the CPU; None if there is none, or it belongs to other rankings.
 
         A damaged file is removed, so that the training starts from the beginning.
-
-        Raises:
-            StoreError: The file cannot be opened, or a damaged one cannot be removed.
         """
         try:
             content = self._path.read_bytes()

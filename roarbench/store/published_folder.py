@@ -55,12 +55,9 @@ class PublishedFile:
 
 
 def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dict[PublishedFile, list[RunResult]]:
-    """Check a folder with an `index.json`, and return its results by file.
+    """Check a folder with an `index.json`, and return its results by file; raise StoreError if a check fails.
 
     No row of the folder `earlier_folder` may be missing or differ.
-
-    Raises:
-        StoreError: A check fails; the message has the file and the expectation.
     """
     results_by_file = {file: _read_checked_file(folder, file) for file in read_index(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
@@ -80,11 +77,7 @@ def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dic
 
 
 def read_index(folder: Path) -> tuple[PublishedFile, ...]:
-    """Read the index of a folder, which must contain exactly the listed files.
-
-    Raises:
-        StoreError: The index cannot be read, a path has another form, or the folder and the index disagree.
-    """
+    """Read the index of a folder; raise StoreError unless the folder contains exactly the listed files."""
     files = _read_index_entries(folder / INDEX)
     names = [file.path for file in files]
     for name in names:
@@ -140,7 +133,7 @@ def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
     ]
     listed = [make_record(file) for file in sorted(files, key=lambda file: file.path)]
     text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
-    write_atomically(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
+    write_atomically(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"))
 
 
 def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
@@ -165,12 +158,7 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
 
 
 def find_suite_of_files(name: str, files: Iterable[Path]) -> SuiteSpec:
-    """Return the suite `NAME` or `NAME@VERSION` of exported files: one of the package, or a user's in these files.
-
-    Raises:
-        UnknownName: Neither the package nor a file has this suite.
-        StoreError: A file cannot be read.
-    """
+    """Return the suite `NAME` or `NAME@VERSION` of exported files: one of the package, or a user's in these files."""
     try:
         return find_suite(name)
     except UnknownName:
@@ -221,9 +209,6 @@ def fetch_files(source: str) -> Iterator[list[Path]]:
     """Yield the paths of files with results, and remove downloads afterwards.
 
     The source is an exported file, a folder of published results (which is checked), or the web address of a file.
-
-    Raises:
-        StoreError: The source cannot be reached or read, or the folder fails its checks.
     """
     if source.startswith(("https://", "http://")):
         with TemporaryDirectory() as folder:

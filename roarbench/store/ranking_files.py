@@ -257,11 +257,7 @@ def load_rankings_checksum(manifest: Path) -> str:
 
 
 def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
-    """Read the manifest of finished rankings.
-
-    Raises:
-        StoreError: There is no manifest, it has a newer format, or it does not describe the files of these splits.
-    """
+    """Read the manifest of finished rankings, which describes the files of these splits."""
     path = folder / MANIFEST
     try:
         manifest: dict[str, Any] = json.loads(path.read_text())

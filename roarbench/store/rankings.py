@@ -164,10 +164,6 @@ class RankingsStore:
         """Store the bit-planes of the images `start` … `stop - 1`, uint8 (stop - start, planes, width).
 
         An existing part with the same images is replaced.
-
-        Raises:
-            StoreError: The folder cannot be written.
-            ValueError: The planes have another shape.
         """
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
@@ -221,11 +217,7 @@ class RankingsStore:
             shutil.rmtree(parts, ignore_errors=True)
 
     def open(self, spec: RankingSpec) -> Rankings:
-        """Open finished rankings; check the sizes and headers of their files.
-
-        Raises:
-            StoreError: The rankings are missing, unfinished or damaged, or the folder has other rankings.
-        """
+        """Open finished rankings; check the sizes and headers of their files."""
         folder = self.get_folder(spec)
         manifest = read_manifest(folder, spec.splits)
         for key, value in describe_spec(spec).items():

@@ -22,7 +22,7 @@ def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, s
     path = workspace.root / _FILE
     with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
         known = _read_speeds(workspace) | {_make_network_key(suite): {"device": device, **speeds}}
-        write_atomically(path, lambda target: target.write_text(json.dumps(known, indent=1)), path.with_suffix(".new"))
+        write_atomically(path, lambda temporary: temporary.write_text(json.dumps(known, indent=1)))
 
 
 def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:

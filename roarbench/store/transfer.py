@@ -173,10 +173,6 @@ def export_results(
 
     `prediction_stability` has the share of noisy copies whose predicted class stays the same, in [0, 1], by checksum of
     the rankings.
-
-    Raises:
-        CallerError: The file already exists.
-        StoreError: The file cannot be written.
     """
     sources = {name: entry.source for name, entry in read_submissions_by_id(store.database).items()}
     with store.database.begin_read() as connection:

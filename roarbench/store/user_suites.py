@@ -35,16 +35,15 @@ def store_suite(database: Database, suite: SuiteSpec) -> None:
 
 def insert_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
     """Store suites within a transaction; existing suites stay unchanged."""
-    insert_new(connection, suites, [_make_row(suite) for suite in new])
-
-
-def _make_row(suite: SuiteSpec) -> dict[str, str]:
-    dataset = suite.own.dataset if suite.own else None
-    return {
-        "id": suite.name_in_commands,
-        "record": encode_canonically(write_suite_record(suite)),
-        "folder": dataset.folder if dataset else "",
-    }
+    rows = [
+        {
+            "id": suite.name_in_commands,
+            "record": encode_canonically(write_suite_record(suite)),
+            "folder": suite.dataset_record.folder,
+        }
+        for suite in new
+    ]
+    insert_new(connection, suites, rows)
 
 
 def read_suites(database: Database) -> list[SuiteSpec]:
@@ -84,10 +83,6 @@ def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path)
     """Refuse to execute a network's file that this user does not trust; save a copy in the store's folder to read.
 
     `trusted_digest` is the SHA-256 of a file that the user trusts; it may be empty.
-
-    Raises:
-        CallerError: The suite has such a file.
-        StoreError: The store's folder cannot be written.
     """
     for source in _list_network_sources(suite):
         digest = sha256(source.encode()).hexdigest()
@@ -115,5 +110,5 @@ def _save_source(folder: Path, source: str) -> Path:
     if not path.exists():
         with convert_write_errors(path):
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, lambda target: target.write_bytes(source.encode()), path.with_suffix(".partial"))
+            write_atomically(path, lambda temporary: temporary.write_bytes(source.encode()))
     return path

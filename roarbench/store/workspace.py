@@ -48,9 +48,7 @@ class Workspace:
         if not path.exists():
             with lock_file(self.root / ".identity.lock", self.root), convert_write_errors(path):
                 if not path.exists():
-                    write_atomically(
-                        path, lambda temporary: temporary.write_text(secrets.token_hex(16)), path.with_suffix(".new")
-                    )
+                    write_atomically(path, lambda temporary: temporary.write_text(secrets.token_hex(16)))
         return path.read_text()
 
     def save_submission(self, entry: str, source: bytes) -> None:

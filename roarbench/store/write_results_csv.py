@@ -21,12 +21,7 @@ _ROWS_AT_ONCE = 1_000  # rows in memory
 
 
 def write_results_csv(store: ResultsStore, path: Path) -> int:
-    """Write a line for every result of a store to a CSV file; return the number of lines.
-
-    Raises:
-        CallerError: The file already exists.
-        StoreError: The file cannot be written.
-    """
+    """Write a line for every result of a store to a new CSV file; return the number of lines."""
 
     def write(temporary: Path) -> int:
         with temporary.open("w", encoding="utf-8", newline="") as file:
