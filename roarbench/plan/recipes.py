@@ -111,9 +111,7 @@ class RecipeSetting(NamedTuple):
     """A setting that can be changed in a recipe's title."""
 
     expected: str  # description of the allowed values
-    read: Callable[
-        [Any], object
-    ]  # converts a string, number or list; ValueError, TypeError or OverflowError for other values
+    read: Callable[[Any], object]  # converts a value; ValueError, TypeError or OverflowError for other values
 
 
 def _make_range_setting(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
@@ -166,9 +164,8 @@ SETTINGS = {  # in the order of titles
     "sides": RecipeSetting("a list of fractions of the image side; write sides = [0.5, 1.0]", _read_sides),
     "micro_batch": _make_range_setting(int, 0, 65_536),
     "optimiser": _make_choice_setting(Optimiser),
-    "start": RecipeSetting(
-        "torchvision:NAME/WEIGHTS", _read_starting_weights
-    ),  # published weights at the start of training
+    # published weights at the start of training
+    "start": RecipeSetting("torchvision:NAME/WEIGHTS", _read_starting_weights),
     "compile": RecipeSetting("true or false", _read_flag),
 }
 
