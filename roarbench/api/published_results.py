@@ -14,7 +14,7 @@ from roarbench.files import compute_sha256
 from roarbench.identity import hash_value
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
-from roarbench.store.published_folder import fetch_files, find_suite_of_files, read_index
+from roarbench.store.published_folder import find_suite_of_files, list_result_files, read_index
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.transfer import import_results
 
@@ -33,8 +33,8 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     Args:
         suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`; also
             a suite from a user's file, if the source has rows of it.
-        source: A folder of published results, a file of `roarbench export`, or the address of one; the rows that come
-            with the package if None.
+        source: A folder of published results, or a file of `roarbench export`; the rows that come with the package if
+            None.
 
     Raises:
         UnknownName: The suite has no published rows.
@@ -51,8 +51,8 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
             raise UnknownName("published suite", title, published)
         own = [RESULTS / file.path for file in entries if file.suite == title]
         return _read_result(find_suite_of_files(title, own), own)
-    with fetch_files(str(source or "")) as files:
-        return _read_result(find_suite_of_files(suite, files), files)
+    files = list_result_files(str(source or ""))
+    return _read_result(find_suite_of_files(suite, files), files)
 
 
 def _order_version(title: str) -> int:

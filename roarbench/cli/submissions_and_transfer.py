@@ -87,7 +87,7 @@ def export_(
 
 def import_(
     source: Annotated[
-        str, declare_argument("File of `roarbench export`, or a folder of published results.", "FILE|FOLDER|URL")
+        str, declare_argument("File of `roarbench export`, or a folder of published results.", "FILE|FOLDER")
     ],
     store: StoreDir = STORE,
     db: Db = "",
@@ -95,18 +95,18 @@ def import_(
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
     from roarbench.analysis.load_results import find_unranked_rows, open_to_write
     from roarbench.report.import_summary import format_import_summary
-    from roarbench.store.published_folder import fetch_files
+    from roarbench.store.published_folder import list_result_files
     from roarbench.store.transfer import check_exports, import_results
 
     print_default_store(store, err)
-    with fetch_files(source) as files:
-        unchecked = [] if Path(source).is_dir() else files
-        with open_to_write(store, db, partial(check_exports, unchecked)) as results:
-            for file in files:
-                outcome = import_results(results, file)
-                dropped = find_unranked_rows(outcome.new | outcome.known, results, store)
-                for line in format_import_summary(file, outcome, dropped):
-                    err.print(line, soft_wrap=True)
+    files = list_result_files(source)
+    unchecked = [] if Path(source).is_dir() else files
+    with open_to_write(store, db, partial(check_exports, unchecked)) as results:
+        for file in files:
+            outcome = import_results(results, file)
+            dropped = find_unranked_rows(outcome.new | outcome.known, results, store)
+            for line in format_import_summary(file, outcome, dropped):
+                err.print(line, soft_wrap=True)
 
 
 def reproduce(

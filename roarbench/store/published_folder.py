@@ -11,15 +11,11 @@ No row is used before the whole folder has been checked: names and sizes first, 
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from http.client import HTTPException
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.request import urlopen
 
 from roarbench.errors import CallerError, StoreError, UnknownName
 from roarbench.files import compute_sha256, write_atomically
@@ -204,30 +200,11 @@ def _check_nothing_lost(now: dict[str, RunResult], before: dict[PublishedFile, l
             raise StoreError(f"{seen} with other values; published rows must not change")
 
 
-@contextmanager
-def fetch_files(source: str) -> Iterator[list[Path]]:
-    """Yield the paths of files with results, and remove downloads afterwards.
-
-    The source is an exported file, a folder of published results (which is checked), or the web address of a file.
-    """
-    if source.startswith(("https://", "http://")):
-        with TemporaryDirectory() as folder:
-            yield [_download(source, Path(folder) / "results.parquet")]
-    elif (path := Path(source)).is_dir():
-        yield [path / file.path for file in read_checked_folder(path)]
-    elif path.exists():
-        yield [path]
-    else:
-        raise StoreError(f"there is no {path}; name a file of `roarbench export`, or a folder of published results")
-
-
-def _download(address: str, path: Path) -> Path:
-    try:
-        with urlopen(address, timeout=60) as answer:
-            content = answer.read(_FILE_BYTES + 1)
-        if len(content) > _FILE_BYTES:
-            raise StoreError(f"{address} has more than {_FILE_BYTES:,} bytes; download it and name the downloaded file")
-        path.write_bytes(content)
-    except (OSError, ValueError, HTTPException) as error:
-        raise StoreError(f"cannot fetch {address}: {fit_on_one_line(str(error), 200)}") from None
-    return path
+def list_result_files(source: str) -> list[Path]:
+    """Return the files with results of a source: an exported file, or a folder of published results, which is checked."""
+    path = Path(source)
+    if path.is_dir():
+        return [path / file.path for file in read_checked_folder(path)]
+    if path.exists():
+        return [path]
+    raise StoreError(f"there is no {path}; name a file of `roarbench export`, or a folder of published results")

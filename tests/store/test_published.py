@@ -13,7 +13,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
 from roarbench.report.row_pull_request import prepare_published_file, write_comment, write_published_file
-from roarbench.store.published_folder import INDEX, add_file_to_index, fetch_files, read_checked_folder
+from roarbench.store.published_folder import INDEX, add_file_to_index, list_result_files, read_checked_folder
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
 from roarbench.store.submissions_and_annotations import Kind, insert_annotations
@@ -117,8 +117,8 @@ def twice(folder):
 )
 def test_tampering_is_refused_in_one_line(folder, tamper, said):
     tamper(folder)
-    with pytest.raises(StoreError) as refused, fetch_files(str(folder)):
-        pass
+    with pytest.raises(StoreError) as refused:
+        list_result_files(str(folder))
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -175,15 +175,10 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
         )
 
 
-def test_a_folder_gives_its_files_and_an_address_no_more_than_a_file_may_have(published, monkeypatch):
-    with fetch_files(str(published)) as files:
-        assert files == [published / NAME]
-    with pytest.raises(StoreError, match="cannot fetch"), fetch_files("http://127.0.0.1:9/results.parquet"):
-        pass
-    monkeypatch.setattr("roarbench.store.published_folder._FILE_BYTES", 10)
-    monkeypatch.setattr("roarbench.store.published_folder.urlopen", lambda *_, **__: (ROOT / "README.md").open("rb"))
-    with pytest.raises(StoreError, match="more than 10 bytes"), fetch_files("https://example.org/results.parquet"):
-        pass
+def test_a_folder_gives_its_files_and_a_missing_one_is_refused(published):
+    assert list_result_files(str(published)) == [published / NAME]
+    with pytest.raises(StoreError, match="there is no"):
+        list_result_files(str(published / "missing"))
 
 
 def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_file(tmp_path):
