@@ -201,7 +201,7 @@ def _check_nothing_lost(now: dict[str, RunResult], before: dict[PublishedFile, l
 
 
 def list_result_files(source: str) -> list[Path]:
-    """Return the files with results of a source: an exported file, or a folder of published results, which is checked."""
+    """Return the files of a source of results: an exported file, or a folder of them, which is checked."""
     path = Path(source)
     if path.is_dir():
         return [path / file.path for file in read_checked_folder(path)]
