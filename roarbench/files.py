@@ -32,13 +32,13 @@ def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path 
     """
     temporary = temporary or path.with_name(f".{path.name}.partial")
     try:
-        made = write(temporary)
+        outcome = write(temporary)
         flush_to_disk(temporary)
         os.replace(temporary, path)  # noqa: PTH105 (one name for every rename in the project, which tests can cut off)
     finally:
         temporary.unlink(missing_ok=True)
     flush_to_disk(path.parent)
-    return made
+    return outcome
 
 
 def write_new_file(path: Path, write: Callable[[Path], Made]) -> Made:
@@ -144,9 +144,9 @@ def _find_note_path(path: Path) -> Path:
 def _make_signature(path: Path, checksum: str) -> str:
     """Return a line of checksum, size, modification time and a hash of blocks sampled with the checksum as seed."""
     status, digest = path.stat(), hashlib.sha256()
-    places = Random(checksum).choices(range(status.st_size), k=_SAMPLED)
+    offsets = Random(checksum).choices(range(status.st_size), k=_SAMPLED)
     with path.open("rb") as file:
-        for offset in (0, *sorted(places)):
+        for offset in (0, *sorted(offsets)):
             file.seek(offset)
             digest.update(file.read(_BLOCK))
     return f"{checksum} {status.st_size} {status.st_mtime_ns} {digest.hexdigest()}\n"

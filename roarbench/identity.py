@@ -88,8 +88,8 @@ def _check_value(name: str, value: Any, kind: Any) -> None:
         if not isinstance(value, origin) or len(value) > _ITEMS:
             raise _make_value_error(name, value, f"a {origin.__name__} of at most {_ITEMS} items")
         for part in value.items() if isinstance(value, dict) else value:
-            for one, its in zip(part, parts, strict=True) if isinstance(value, dict) else [(part, parts[0])]:
-                _check_value(name, one, its)
+            for item, item_kind in zip(part, parts, strict=True) if isinstance(value, dict) else [(part, parts[0])]:
+                _check_value(name, item, item_kind)
     elif is_dataclass(value) and isinstance(value, kind):
         check_field_values(value)
     elif expected := _describe_expected_unless_valid(name, value, kind):

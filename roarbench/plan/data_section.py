@@ -49,8 +49,8 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
         section.refuse_unread_keys()
         return known
     # the columns of a table are counted later
-    made = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_pixel_format(section)
-    record = replace(made, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
+    record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_pixel_format(section)
+    record = replace(record, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
     read = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}[kinds[0]]
     record = read(section, base, record)
     section.refuse_unread_keys()

@@ -153,7 +153,7 @@ def compose_recipe_lines(images: int) -> tuple[str, ...]:
 
 
 def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
-    many = 20 if record.train_images <= _CHEAP else 5
+    seeds = 20 if record.train_images <= _CHEAP else 5
     epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
     estimators = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
@@ -171,8 +171,8 @@ protocols = ["matched", "roar"]  # the experiments, the most important one first
 estimators = [{estimators}]
 # `roarbench estimators` lists all; "controls" are rankings to beat; estimators that need pixels are left out
 levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
-seeds = {many}  # trainings per point; each uses the rankings of its own reference
-references = {many}  # explained networks: many show how much networks differ
+seeds = {seeds}  # trainings per point; each uses the rankings of its own reference
+references = {seeds}  # explained networks: many show how much networks differ
 
 [data]
 table = {format_toml(location)}  # a parquet or CSV file, relative to this file

@@ -40,9 +40,9 @@ def parse_suite(text: str, path: Path) -> SuiteSpec:
     if "version" in top:
         raise top.make_error("has a version, which only roarbench's own suites have; leave it out")
     dataset = read_data(top.read_section("data"), path.parent, name)
-    made = read_sections(top, dataset, path.parent)
+    suite = read_sections(top, dataset, path.parent)
     with top.add_location_to_errors():
-        return set_content_version(made)
+        return set_content_version(suite)
 
 
 def _check_name(top: TomlTable, name: str) -> None:

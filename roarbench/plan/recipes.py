@@ -189,11 +189,11 @@ def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
     read = {key: _read_setting(key, values[key]) for key in SETTINGS if key in values}
     other = {key: value for key, value in read.items() if value != getattr(recipe, key)}
     changes = ",".join(f"{key}={_format_value(value)}" for key, value in other.items())
-    made: Recipe = replace(recipe, **other, changes=f"({changes})" if changes else "")  # type: ignore[arg-type]
-    if made.warmup >= made.epochs:
-        seen = f"{made.title} has a warmup of {made.warmup:g} epochs and {made.epochs:g} epochs in all"
+    changed: Recipe = replace(recipe, **other, changes=f"({changes})" if changes else "")  # type: ignore[arg-type]
+    if changed.warmup >= changed.epochs:
+        seen = f"{changed.title} has a warmup of {changed.warmup:g} epochs and {changed.epochs:g} epochs in all"
         raise CallerError(f"{seen}; write a warmup below epochs")
-    return made
+    return changed
 
 
 def _read_setting(key: str, value: object) -> object:

@@ -269,12 +269,12 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
         return ""
     record = suite.dataset_record
     names = {name for block in suite.blocks if block.protocol == protocol for name in block.estimators}
-    has = {name for name in names if find_estimator(name).is_model_free and not suite.explain_inapplicable(name)}
+    present = {name for name in names if find_estimator(name).is_model_free and not suite.explain_inapplicable(name)}
     usual = list_controls_to_beat(record.channels, record.tabular)
-    lacking = [name for name in usual if name not in has and not suite.explain_inapplicable(name)]
-    if not has or not lacking:
+    missing = [name for name in usual if name not in present and not suite.explain_inapplicable(name)]
+    if not present or not missing:
         return ""
     return (
-        f"only {format_count(len(has), 'control')} for {protocol.name}, and fewer controls are easier to beat; "
-        f"add {', '.join(lacking)} to `estimators`, as in a file that `new-suite` writes"
+        f"only {format_count(len(present), 'control')} for {protocol.name}, and fewer controls are easier to beat; "
+        f"add {', '.join(missing)} to `estimators`, as in a file that `new-suite` writes"
     )

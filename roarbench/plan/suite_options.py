@@ -35,7 +35,9 @@ def apply_selection_options(
     chosen, rows = parse_estimators_option(suite, estimators) or (), None
     if estimators is not None:
         records = suite.estimator_records
-        rows = [one.id for one in records if one.is_model_free or one.id in chosen or one.id in suite.entered]
+        rows = [
+            record.id for record in records if record.is_model_free or record.id in chosen or record.id in suite.entered
+        ]
     return select_part_of_suite(suite, rows, seeds, parse_protocol_option(suite, protocol) if protocol else None)
 
 
@@ -46,12 +48,12 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     and the title names them; CallerError if none is left.
     """
     fill, reasons, blocks = find_recorded_fill_name(fill) if fill else "", dict[str, str](), dict[Block, None]()
-    places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
+    existing = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
     for block in suite.blocks:
         changed = _set_fill_and_unit(block, fill, unit)
         if why := _explain_impossible_cells(changed, suite):
             reasons[changed.protocol.name] = why
-        elif changed == block or (changed.protocol, changed.unit, changed.fill) not in places:
+        elif changed == block or (changed.protocol, changed.unit, changed.fill) not in existing:
             blocks[changed] = None
     if reasons and all(block.protocol.retrain is ScoredNetwork.MASKS for block in blocks):
         raise CallerError(f"suite '{suite.name}': {next(iter(reasons.values()))}")
@@ -124,9 +126,9 @@ def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> l
 def parse_protocol_option(suite: SuiteSpec, name: str) -> Protocol:
     """Return the protocol of `--protocol`; raise CallerError if the suite does not have it."""
     protocol = find_protocol(name)
-    has = dict.fromkeys(block.protocol.name for block in suite.blocks)
-    if name not in has:
-        raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(has)}")
+    names = dict.fromkeys(block.protocol.name for block in suite.blocks)
+    if name not in names:
+        raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(names)}")
     return protocol
 
 
@@ -146,8 +148,8 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: S
         raise CallerError(f"{seen}; {change}leave --reference out")
     names: dict[str, str] = {}
     for reference in references:
-        begun = [one for one in known if one.startswith(reference)] if "@" in reference else []
-        given = begun[0] if len(begun) == 1 else make_weights_title(reference)
+        matching = [title for title in known if title.startswith(reference)] if "@" in reference else []
+        given = matching[0] if len(matching) == 1 else make_weights_title(reference)
         if given in names:
             same = "is named twice" if reference == names[given] else f"has the weights of {names[given]}"
             raise CallerError(f"--reference {reference} {same}; name each network once")

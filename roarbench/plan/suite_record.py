@@ -21,12 +21,12 @@ from roarbench.plan.suite_sections import DIGITS, MOST
 _MOST_RUNS = 10**6
 
 
-def set_content_version(made: SuiteSpec) -> SuiteSpec:
+def set_content_version(suite: SuiteSpec) -> SuiteSpec:
     """Return a suite whose version is the hash of its content; CallerError for a name that could lead out of a folder.
 
     Files with equal content have the same version, whatever their location, comments, names and order.
     """
-    suite = replace(made, version=hash_value(_make_content_record(made))[:DIGITS])
+    suite = replace(suite, version=hash_value(_make_content_record(suite))[:DIGITS])
     try:
         check_field_values(suite)
     except ValueError as error:
@@ -77,7 +77,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     _check_values(
         values, [(values["model"], source), *((network.model, network.source) for network in networks)], blocks
     )
-    made = SuiteSpec(
+    unversioned = SuiteSpec(
         name=values["name"],
         version="",
         about=values["about"],
@@ -93,7 +93,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
         networks=networks,
     )
-    suite = drop_estimators(set_content_version(made), dict(values["left_out"]))
+    suite = drop_estimators(set_content_version(unversioned), dict(values["left_out"]))
     for item in (suite.own, *networks):
         check_field_values(item)
     return suite
@@ -101,8 +101,8 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
 
 def _read_given_network(values: Mapping[str, Any]) -> GivenNetwork:
     """Read a given network; only published weights get a path, because a file may have moved."""
-    made = GivenNetwork(**values)
-    return replace(made, weights=made.published_name)
+    network = GivenNetwork(**values)
+    return replace(network, weights=network.published_name)
 
 
 def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]], blocks: tuple[Block, ...]) -> None:

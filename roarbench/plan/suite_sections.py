@@ -92,9 +92,9 @@ def _read_block(
 
 def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
     """Refuse a protocol without Random, with which its other rows are compared; mask-only needs no Random."""
-    judged = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
-    with_random = {(block.protocol, block.unit, block.fill) for block in judged if "random" in block.estimators}
-    for block in judged:
+    compared = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
+    with_random = {(block.protocol, block.unit, block.fill) for block in compared if "random" in block.estimators}
+    for block in compared:
         if (block.protocol, block.unit, block.fill) not in with_random:
             seen = f"{block.protocol.name} lacks random, with which its rows are compared"
             raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
@@ -122,12 +122,12 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     networks: dict[str, GivenNetwork] = {}
     for text in top.read_texts("networks"):
         with top.add_location_to_errors():
-            one = _read_given_network(text, base)
-            if one.given in networks:
+            network = _read_given_network(text, base)
+            if network.given in networks:
                 raise CallerError(
                     f"networks has '{text}' with the same weights as another network; list each network once"
                 )
-            networks[one.given] = one
+            networks[network.given] = network
     return tuple(networks.values())
 
 
@@ -181,8 +181,8 @@ def _read_network_file(path: Path, function: str) -> tuple[str, str]:
         content = path.read_bytes()
         source = content.decode()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise CallerError(f"cannot read the network's file {path}: {why}; write FILE.py:FUNCTION") from None
+        problem = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise CallerError(f"cannot read the network's file {path}: {problem}; write FILE.py:FUNCTION") from None
     if len(content) > _LARGEST:
         raise CallerError(
             f"{path} has {len(content):,} bytes; a file that defines a network may have at most {_LARGEST:,}"
@@ -247,9 +247,9 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
 
 def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
     with section.add_location_to_errors():
-        like = find_recipe(section.read_text("like", default.title if default else None))
-        table = RECIPES[like.title.partition("(")[0]]
-        values = {key: getattr(like, key) for key in SETTINGS if getattr(like, key) != getattr(table, key)}
+        base = find_recipe(section.read_text("like", default.title if default else None))
+        table = RECIPES[base.title.partition("(")[0]]
+        values = {key: getattr(base, key) for key in SETTINGS if getattr(base, key) != getattr(table, key)}
         return change_recipe(table, values | section.read_unread_values() | ({"start": start} if start else {}))
 
 

@@ -94,8 +94,10 @@ def make_suite_argument(suite: SuiteSpec) -> str:
 
 def find_headline_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
     """Return the protocols whose tables are shown after a run: the suite's first one, ROAR and own-network gain."""
-    has = [block.protocol for block in suite.blocks]
-    return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol in (ROAR, OWN_NETWORK)))))
+    protocols = [block.protocol for block in suite.blocks]
+    return tuple(
+        dict.fromkeys((protocols[0], *(protocol for protocol in protocols if protocol in (ROAR, OWN_NETWORK))))
+    )
 
 
 def find_default_explained_weights(suite: SuiteSpec) -> str:
@@ -150,10 +152,10 @@ def _list_added_in_block(block: Block, names: Iterable[str], suite: SuiteSpec) -
     for name in names:
         estimator = find_estimator(name)
         if estimator.addable and (estimator.submitted or estimator.id_without_parameters not in suite.estimators):
-            has = "random" in block.estimators or block.protocol is MASK_ONLY
+            belongs = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]
         else:
-            like = estimator.id_without_parameters
-            has, kinds = like in block.estimators, [row.twin for row in twins if row.parent_id == like]
-        yield from (name,) if has else ()  # rows of mask-only networks need no Random
+            default_id = estimator.id_without_parameters
+            belongs, kinds = default_id in block.estimators, [row.twin for row in twins if row.parent_id == default_id]
+        yield from (name,) if belongs else ()  # rows of mask-only networks need no Random
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))

@@ -51,38 +51,42 @@ class TomlTable:
             key,
             default,
             'a string; write {key} = "…"',
-            lambda one: isinstance(one, str) and (one.strip() or one == default),
+            lambda value: isinstance(value, str) and (value.strip() or value == default),
         )
         return text
 
     def read_flag(self, key: str, default: bool) -> bool:
         """Return true or false."""
         expected = "true or false; write {key} = " + str(not default).lower()
-        return bool(self._read_value(key, default, expected, lambda one: isinstance(one, bool)))
+        return bool(self._read_value(key, default, expected, lambda value: isinstance(value, bool)))
 
     def read_number(self, key: str, low: float, high: float, default: float | None = None) -> float:
         """Return a number from `low` to `high`."""
         expected = f"a number from {low:g} to {high:g}; write {{key}} = {default or high:g}"
-        return float(self._read_value(key, default, expected, lambda one: _is_number(one) and low <= one <= high))
+        return float(self._read_value(key, default, expected, lambda value: _is_number(value) and low <= value <= high))
 
     def read_integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
         """Return an integer from `low` to `high`."""
         expected = f"a whole number from {low} to {high}; write {{key}} = {default or low}"
-        number: int = self._read_value(key, default, expected, lambda one: type(one) is int and low <= one <= high)
+        number: int = self._read_value(
+            key, default, expected, lambda value: type(value) is int and low <= value <= high
+        )
         return number
 
     def read_texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return a list of strings without duplicates."""
         expected = 'a list of names; write {key} = ["…"]'
         return tuple(
-            dict.fromkeys(self._read_value(key, default, expected, _make_list_check(lambda one: isinstance(one, str))))
+            dict.fromkeys(
+                self._read_value(key, default, expected, _make_list_check(lambda value: isinstance(value, str)))
+            )
         )
 
     def read_sorted_numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{(low + high) / 2:.1g}]"
-        fits = _make_list_check(lambda one: _is_number(one) and low <= one <= high)
-        return tuple(sorted({float(one) for one in self._read_value(key, None, expected, fits)}))
+        fits = _make_list_check(lambda value: _is_number(value) and low <= value <= high)
+        return tuple(sorted({float(number) for number in self._read_value(key, None, expected, fits)}))
 
     def read_numbers(self, key: str) -> tuple[float, ...]:
         """Return a list of numbers, unsorted."""
@@ -94,7 +98,7 @@ class TomlTable:
         expected = "a table; write [{key}] on a line of its own, with its values below"
         if key not in self._values:
             self._refuse_misspelled_key(key, dict)
-        value = self._read_value(key, {}, expected, lambda one: isinstance(one, dict))
+        value = self._read_value(key, {}, expected, lambda value: isinstance(value, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
     def read_sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
@@ -110,8 +114,8 @@ class TomlTable:
         if key not in self._values:
             return [TomlTable(common, self._where)]
         expected = "a list of tables; write [[{key}]] on a line of its own, with its values below"
-        sections = self._read_value(key, None, expected, _make_list_check(lambda one: isinstance(one, dict)))
-        return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(sections, 1)]
+        sections = self._read_value(key, None, expected, _make_list_check(lambda value: isinstance(value, dict)))
+        return [TomlTable(common | section, f"{self._where}, [[{key}]] {n}") for n, section in enumerate(sections, 1)]
 
     def read_unread_values(self) -> dict[str, Any]:
         """Return the values not read yet, and mark them as read."""

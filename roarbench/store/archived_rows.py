@@ -97,7 +97,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
     Raises:
         CallerError: A process is working on one of these runs.
     """
-    why = {
+    shared = {
         "reason": fit_on_one_line(reason, REASON_LENGTH),
         "who": _name_user_and_host(),
         "code_version": read_code_version(),
@@ -108,19 +108,19 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
                 f"{len(busy)} of these runs are in progress; stop the command that works on them, or wait until it ends"
             )
         vouched = {name: _read_rows(connection, table, keys) for name, table in _VOUCHED.items()}
-        taken = {kind: _read_rows(connection, table, keys) for kind, table in _KINDS.items()}
-        for kind, rows in taken.items():
+        rows_by_kind = {kind: _read_rows(connection, table, keys) for kind, table in _KINDS.items()}
+        for kind, rows in rows_by_kind.items():
             for row in rows:
                 attached = vouched if kind == "result" else {}
                 attached_rows = {
-                    name: [one for one in candidates if one["key"] == row["key"]]
+                    name: [candidate for candidate in candidates if candidate["key"] == row["key"]]
                     for name, candidates in attached.items()
                 }
                 values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **attached_rows}}
-                connection.execute(insert(forgotten), {**values, **why})
+                connection.execute(insert(forgotten), {**values, **shared})
         for table in (*_KINDS.values(), *_VOUCHED.values(), stopped, tries):
             delete_rows(connection, table, keys)
-    return ArchivedCounts(len(taken["result"]), len(taken["failure"]))
+    return ArchivedCounts(len(rows_by_kind["result"]), len(rows_by_kind["failure"]))
 
 
 def read_archived_rows(database: Database, keys: Collection[str]) -> list[ArchivedRow]:

@@ -67,11 +67,11 @@ class Checksums:
     def _record_checksums(
         self, artifacts: Collection[Artifact], made_here: bool, inputs: Collection[RecordedChecksum] = ()
     ) -> None:
-        made = {artifact.key: artifact for artifact in artifacts}
+        by_key = {artifact.key: artifact for artifact in artifacts}
         here = {"folder": self.workspace.identity, "place": f"{socket.gethostname()}:{self.workspace.root.resolve()}"}
 
         def work(connection: Connection) -> None:
-            new = [artifact for artifact in sorted(made.values()) if artifact.checksum or not made_here]
+            new = [artifact for artifact in sorted(by_key.values()) if artifact.checksum or not made_here]
             rows = [{"key": artifact.key, "what": artifact.what, "checksum": artifact.checksum} for artifact in new]
             insert_new(connection, checksums, rows, {**here, "created": read_database_clock(connection)})
             stored = (
@@ -79,19 +79,19 @@ class Checksums:
                 .order_by(checksums.c.key)
                 .with_for_update()
             )
-            there = {row.key: row for row in select_matching(connection, stored, checksums.c.key, made)}
-            for row, artifact in ((there[key], artifact) for key, artifact in made.items() if key in there):
+            there = {row.key: row for row in select_matching(connection, stored, checksums.c.key, by_key)}
+            for row, artifact in ((there[key], artifact) for key, artifact in by_key.items() if key in there):
                 own = row.folder == here["folder"]
                 if _may_replace_checksum(connection, row, artifact, own, made_here):
-                    mine = update(checksums).where(checksums.c.key == row.key)
+                    statement = update(checksums).where(checksums.c.key == row.key)
                     connection.execute(
-                        mine.values(**here, checksum=artifact.checksum, created=read_database_clock(connection))
+                        statement.values(**here, checksum=artifact.checksum, created=read_database_clock(connection))
                     )
                 else:
                     self._refuse_different_checksum(row, artifact, own)
             self._check_recorded_inputs(connection, inputs)
 
-        if made:
+        if by_key:
             self.database.run_write(work)
 
     def _refuse_different_checksum(self, row: Any, here: Artifact, own_folder: bool) -> None:
@@ -127,13 +127,15 @@ def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, 
     # another folder is making the artifact; its command may not have a lease yet, or may have ended
     if not row.checksum:
         return own or not (row.now - row.created < SILENCE or read_leases(connection))
-    made = made_here and artifact.checksum not in ("", row.checksum)
-    return own and made and not _has_dependent_result(connection, row, artifact)
+    is_new = made_here and artifact.checksum not in ("", row.checksum)
+    return own and is_new and not _has_dependent_result(connection, row, artifact)
 
 
-def _has_dependent_result(connection: Connection, row: Any, made: Artifact) -> bool:
+def _has_dependent_result(connection: Connection, row: Any, artifact: Artifact) -> bool:
     """Return whether a result depends on the earlier file; imported results depend on another store's folder."""
-    rankings = made.rankings or ("" if made.key_in_runs else row.checksum)
+    rankings = artifact.rankings or ("" if artifact.key_in_runs else row.checksum)
     on_rankings = [results.c.rankings == rankings] if rankings else []
-    used = and_(results.c.record.contains(made.key_in_runs), *on_rankings, results.c.key.not_in(select(imports.c.key)))
+    used = and_(
+        results.c.record.contains(artifact.key_in_runs), *on_rankings, results.c.key.not_in(select(imports.c.key))
+    )
     return connection.execute(select(results.c.key).where(used).limit(1)).first() is not None

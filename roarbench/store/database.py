@@ -95,23 +95,23 @@ class Database:
             return work(connection)
 
     def _retry_while_unreachable(self, call: Callable[[], T]) -> T:
-        begun, told = time.monotonic(), False
+        start, reported = time.monotonic(), False
         while True:
             try:
                 with convert_database_errors(self.where):
                     answer = call()
             except StoreError as error:
-                elapsed = time.monotonic() - begun
+                elapsed = time.monotonic() - start
                 if not is_unreachable(error) or elapsed > self.patience:
                     raise
                 # `tell` may block, so other threads stay silent
-                if not told and threading.current_thread() is threading.main_thread():
+                if not reported and threading.current_thread() is threading.main_thread():
                     self.tell(f"{error}; this command waits for the server, and nothing is lost")
-                    told = True
+                    reported = True
                 time.sleep(random.uniform(0.5, 1.5) * min(5.0, 0.1 + elapsed))
             else:
-                if told:
-                    self.tell(f"results store {self.where}: the server is back after {time.monotonic() - begun:.0f} s")
+                if reported:
+                    self.tell(f"results store {self.where}: the server is back after {time.monotonic() - start:.0f} s")
                 return answer
 
     @contextmanager

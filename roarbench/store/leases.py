@@ -122,13 +122,13 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     """Lease the first `limit` requests that are neither done, nor stopped, nor held by a living owner."""
     keys = {key for request in requests for key in request.keys}
     done = find_stored_keys(connection, results, keys)
-    why = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
+    reasons = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
     rows = list(select_matching(connection, select(leases, *_select_clocks(connection)), leases.c.key, keys))
     living = _find_living_owners(rows)
     leased = {row.key for row in rows if row.owner in living}
     dead = {row.key: row.number for row in rows if row.owner not in living}
-    gone = done | leased | why.keys()
-    free = [request for request in requests if gone.isdisjoint(request.keys)][:limit]
+    unavailable = done | leased | reasons.keys()
+    free = [request for request in requests if unavailable.isdisjoint(request.keys)][:limit]
     numbers = {request: secrets.randbits(62) for request in free}
     fresh = {key: _make_row(request, owner, number) for request, number in numbers.items() for key in request.keys}
     taken = {key for key in sorted(fresh) if key in dead and _take_over(connection, key, dead[key], fresh[key])}
@@ -136,15 +136,15 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
     late = find_stored_keys(connection, results, taken)  # keys that their previous owner has finished meanwhile
-    mine = taken - late
-    granted = {request: number for request, number in numbers.items() if mine.issuperset(request.keys)}
+    own = taken - late
+    granted = {request: number for request, number in numbers.items() if own.issuperset(request.keys)}
     delete_leases(connection, taken - {key for request in granted for key in request.keys}, owner)
-    return LeaseReply(granted, done | late, why, leased | fresh.keys() - taken)
+    return LeaseReply(granted, done | late, reasons, leased | fresh.keys() - taken)
 
 
 def _make_row(request: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
-    by = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
-    return {"number": number, **by, "what": request.what, "data": request.data}
+    owner_columns = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
+    return {"number": number, **owner_columns, "what": request.what, "data": request.data}
 
 
 def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
@@ -156,15 +156,15 @@ def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any
 
 def renew_leases(connection: Connection, owner: Owner) -> dict[str, int]:
     """Record an owner's heartbeat; return the numbers of its leases by key."""
-    mine = update(leases).where(leases.c.owner == owner.id).values(beat=read_database_clock(connection))
-    return {row.key: row.number for row in connection.execute(mine.returning(leases.c.key, leases.c.number))}
+    statement = update(leases).where(leases.c.owner == owner.id).values(beat=read_database_clock(connection))
+    return {row.key: row.number for row in connection.execute(statement.returning(leases.c.key, leases.c.number))}
 
 
 def delete_leases(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
     """Delete the leases on these keys: those of one owner, or of all owners."""
     for chunk in split_keys(keys):
-        mine = [leases.c.owner == owner.id] if owner else []
-        connection.execute(delete(leases).where(leases.c.key.in_(chunk), *mine))
+        conditions = [leases.c.owner == owner.id] if owner else []
+        connection.execute(delete(leases).where(leases.c.key.in_(chunk), *conditions))
 
 
 def release_lease(connection: Connection, key: str, number: int) -> bool:

@@ -167,8 +167,8 @@ def find_suite_of_files(name: str, files: Iterable[Path]) -> SuiteSpec:
 def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
     run, origin = result.run, result.provenance
     texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
-    if odd := next((text for text in texts if text.startswith(FORMULA)), ""):
-        return f"a spreadsheet would take '{fit_on_one_line(odd, 40)}' for a formula"
+    if formula := next((text for text in texts if text.startswith(FORMULA)), ""):
+        return f"a spreadsheet would take '{fit_on_one_line(formula, 40)}' for a formula"
     if run.limit:
         return f"its data set was reduced (--max-images {run.limit}); publish results on whole data sets"
     own_suite = replace(suite, replication=run.seed // REPLICATION)

@@ -130,10 +130,10 @@ def merge_batch_records(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatc
 def trim_batch_records(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
     """Drop the first `first` images from records of batches."""
     for part in parts:
-        gone = min(first, part.images)
-        first -= gone
-        if gone < part.images:
-            yield part._replace(images=part.images - gone)
+        dropped = min(first, part.images)
+        first -= dropped
+        if dropped < part.images:
+            yield part._replace(images=part.images - dropped)
 
 
 def is_covered(done: Iterable[range], start: int, stop: int) -> bool:

@@ -181,8 +181,8 @@ class RankingsStore:
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
         """Refuse to add to parts from another kind of device; checks one part, whereas `seal` checks all parts."""
         parts = self.get_folder(spec) / "parts"
-        begun = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
-        refuse_mixed_devices(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
+        descriptions = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
+        refuse_mixed_devices(parts, [*descriptions, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Join the parts into finished files with these numbers of images; do nothing if they are finished.
@@ -204,9 +204,9 @@ class RankingsStore:
                     for split, count in counts.items()
                     for part, _ in choose_covering_parts(parts, split, count)
                 ]
-                told = [read_planes(path).about for path in used]
-                about = {"format": FORMAT, **describe_spec(spec), "weights": read_weights_checksum(parts, told)}
-                refuse_mixed_devices(parts, told)
+                descriptions = [read_planes(path).about for path in used]
+                about = {"format": FORMAT, **describe_spec(spec), "weights": read_weights_checksum(parts, descriptions)}
+                refuse_mixed_devices(parts, descriptions)
                 files = {str(split): self._join_parts(spec, split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = about | {"files": files, "versions": versions}
@@ -263,7 +263,7 @@ class RankingsStore:
     def _join_parts(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; return its entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
-        about, seconds, made, stable_copies = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
+        about, seconds, batches, stable_copies = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
         ties: list[float] = []
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
@@ -272,7 +272,7 @@ class RankingsStore:
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
                 noted = metadata.pop("made", []) or [(len(planes), 0, "")]
-                made += trim_batch_records(first - part.start, (ExplainedBatches(*batches) for batches in noted))
+                batches += trim_batch_records(first - part.start, (ExplainedBatches(*values) for values in noted))
                 stable_copies += metadata.pop("kept", [])[first - part.start :]
                 ties += metadata.pop("ties", [])[first - part.start :]
                 if metadata != about:
@@ -287,7 +287,7 @@ class RankingsStore:
         if len(stable_copies) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
-        return entry | {"made": [part._asdict() for part in merge_batch_records(made)]}
+        return entry | {"made": [part._asdict() for part in merge_batch_records(batches)]}
 
 
 def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:

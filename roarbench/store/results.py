@@ -62,16 +62,16 @@ class Failures:
         Raises:
             LostLease: One of these leases is gone; nothing is written.
         """
-        why = fit_on_one_line(reason, REASON_LENGTH)
-        same = {"reason": why, "code_version": read_code_version()}
-        rows = [{"key": run.key, "record": encode_canonically(make_record(run)), **same} for run in runs]
+        reason = fit_on_one_line(reason, REASON_LENGTH)
+        shared = {"reason": reason, "code_version": read_code_version()}
+        rows = [{"key": run.key, "record": encode_canonically(make_record(run)), **shared} for run in runs]
 
         def work(connection: Connection) -> None:
             for run in runs:
                 if lease is not None and not release_lease(connection, run.key, lease):
                     raise LostLease(f"another process took over the lease on {run.key}")
             connection.execute(insert(failures), rows)
-            _insert_stopped_runs(connection, [run.key for run in runs], "", runs[0].data, why)
+            _insert_stopped_runs(connection, [run.key for run in runs], "", runs[0].data, reason)
 
         self._database.run_write(work)
 
@@ -99,12 +99,12 @@ class Failures:
         """Queue failed runs again, and all failed steps on the images with this fingerprint; return the runs' keys."""
 
         def work(connection: Connection) -> set[str]:
-            due = find_stored_keys(connection, stopped, keys)
-            clear_failures(connection, due)
+            failed = find_stored_keys(connection, stopped, keys)
+            clear_failures(connection, failed)
             steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
             connection.execute(delete(tries).where(tries.c.key.in_(steps)))
             connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
-            return due
+            return failed
 
         return self._database.run_write(work)
 
@@ -274,9 +274,9 @@ class ResultsStore:
         seeds: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
             # skips parsing: most records have neither field
-            made = json.loads(text) if '"limit":' in text or '"given":' in text else {}
+            record = json.loads(text) if '"limit":' in text or '"given":' in text else {}
             number = find_explained_and_scored_network(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
-            seeds.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
+            seeds.setdefault((data, record.get("limit"), record.get("given", "")), set()).add(number)
         return seeds
 
     def list_datasets_and_networks(self) -> set[tuple[str, str]]:

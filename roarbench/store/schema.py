@@ -247,9 +247,9 @@ def open_database(url: str, read_only: bool) -> Database:
         StoreError: The database is missing, unreadable, read-only, damaged, newer than this version, or not a store.
     """
     address = _parse_url(url)
-    lite = address.get_backend_name() == "sqlite"
-    where = str(address.database) if lite else address.set(query={}).render_as_string(hide_password=True)
-    engine = _make_sqlite_engine(Path(where), read_only) if lite else _make_postgres_engine(address, read_only)
+    is_sqlite = address.get_backend_name() == "sqlite"
+    where = str(address.database) if is_sqlite else address.set(query={}).render_as_string(hide_password=True)
+    engine = _make_sqlite_engine(Path(where), read_only) if is_sqlite else _make_postgres_engine(address, read_only)
     event.listen(engine, "begin", _begin_transaction)
     database = Database(engine, where)
     try:
@@ -258,7 +258,7 @@ def open_database(url: str, read_only: bool) -> Database:
             with database.begin_write() as connection:  # fails early if the database is not writable
                 if (version := _read_version(connection, where)) < HEAD:
                     _upgrade_schema(connection, version)
-        if lite and not read_only:
+        if is_sqlite and not read_only:
             _use_wal(engine, where)
             database.watch_file()
     except BaseException:

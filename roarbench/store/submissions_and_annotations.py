@@ -120,9 +120,9 @@ def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -
     imported = find_stored_keys(connection, imports, rows) | {
         key for key, (_, rankings) in rows.items() if rankings in shipped
     }
-    again = {row.key: row.verdict for row in select_matching(connection, last, reproductions.c.key, imported)}
+    verdicts = {row.key: row.verdict for row in select_matching(connection, last, reproductions.c.key, imported)}
     different = ReproductionOutcome.DIFFERENT
-    doubted = {key for key in imported if again.get(key, different) == different}
+    doubted = {key for key in imported if verdicts.get(key, different) == different}
     return {key: _choose_origin(name, key in doubted) for key, (name, _) in rows.items()}
 
 

@@ -114,11 +114,11 @@ class ExportedFile:
         if not all(0 <= count <= _ROWS for count in rows):
             raise self._make_too_large_error(f"{max(rows, key=abs):,} rows, expected at most {_ROWS:,}")
         self._check_size(sum(max(chunk.total_uncompressed_size, chunk.total_compressed_size) for chunk in chunks))
-        odd = {chunk.compression for chunk in chunks} - _CODECS
-        odd |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
-        if odd:
+        unexpected = {chunk.compression for chunk in chunks} - _CODECS
+        unexpected |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
+        if unexpected:
             raise StoreError(
-                f"{self._path} is packed with {min(odd)}, which exports never use; export the results again"
+                f"{self._path} is packed with {min(unexpected)}, which exports never use; export the results again"
             )
 
     def read_rows(self) -> Iterator[dict[str, Any]]:
@@ -179,9 +179,9 @@ def export_results(
         rows = connection.execute(select(schema.results).order_by("key"))
         stored = [read_result(row) for row in rows if keys is None or row.key in keys]
     about = {**(COLUMNS.metadata or {}), _ANNOTATIONS: export_annotations(store.database, stored, prediction_stability)}
-    data, places = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
+    data, pairs = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
     about |= {_NOTES: _encode_image_notes(note for note in read_image_notes(store.database) if note.data in data)}
-    suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in places]
+    suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs]
     if own := [write_suite_record(suite) for suite in suites]:
         about |= {_SUITES: encode_canonically(own).encode()}
     table = pa.Table.from_pylist([_make_export_row(result, sources) for result in stored], schema=COLUMNS)
