@@ -14,13 +14,13 @@ import torch
 from clock import DEVICE, GPU, describe_device, time_seconds
 
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.device_ranking import rank_to_planes
+from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.devices import count_available_gpu_bytes
 from roarbench.enums import PAPER_LEVELS, Unit
 from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
-from roarbench.estimators.engine import EXPLAINED, compute_importance_maps, count_fitting_images
+from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps, count_fitting_images
 from roarbench.estimators.estimator import NOISE, SEED, Batch
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 
@@ -34,7 +34,11 @@ def main() -> None:
     parser.parse_args()
     torch.set_num_threads(1)
     cost = count_network_cost(NETWORK, CLASSES, 3, SIZE)
-    n = count_fitting_images(count_available_gpu_bytes(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
+    n = (
+        count_fitting_images(count_available_gpu_bytes(), cost.activations, SHAPE, len(PAPER))
+        if GPU
+        else IMAGES_PER_PASS
+    )
     model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(DEVICE)
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
@@ -49,7 +53,7 @@ def main() -> None:
     noise = time_seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     some, ties = torch.rand(8, *SHAPE), draw_tie_order(torch.arange(8).numpy(), layout.features)
-    rank = time_seconds(partial(rank_to_planes, some.to(DEVICE), ties.__getitem__, layout)) / 8
+    rank = time_seconds(partial(rank_to_bit_planes, some.to(DEVICE), ties.__getitem__, layout)) / 8
     print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms, an image")
     if GPU:
         print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")

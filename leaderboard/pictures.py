@@ -22,7 +22,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.matched_other_image_masks import (
     assign_strata,
-    compute_changes,
+    compute_magnitudes_in_numpy,
     draw_matching_ties,
     make_other_image_masks,
 )
@@ -192,13 +192,10 @@ class PictureMaker:
         own = _find_removed_features(planes[whose], self.level, self.protocol.order, layout)
         if kind != "matched":
             return own
-        codes, ties = (
-            read_bin_codes(planes[self.others], layout),
-            draw_matching_ties(self.seed, self.numbers, layout.features),
-        )
-        return make_other_image_masks(
-            own, codes, assign_strata(compute_changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties
-        )
+        codes = read_bin_codes(planes[self.others], layout)
+        ties = draw_matching_ties(self.seed, self.numbers, layout.features)
+        strata = assign_strata(compute_magnitudes_in_numpy(self.pixels, self.fill, layout.unit))
+        return make_other_image_masks(own, codes, strata, self.protocol.order, ties)
 
     def _draw_heat_maps(self, rankings: Rankings) -> Bytes:
         """Return heat maps, uint8 (n, h, w, 3): colours show the fraction of levels at which each pixel is removed."""

@@ -26,15 +26,15 @@ SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable of a worker: number
 # environment variable of workers that compile training networks on a GPU: the mode of torch.compile
 COMPILING = "ROARBENCH_COMPILE"
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # messages of CUDA, Windows and Linux
-_LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # torch's messages about a failing GPU
-_FAILED: list[str] = []  # first failure of the compiler in this process; every further try would take seconds
-_MET: set[torch.Size] = set()  # image shapes with a compiled network in this process
-_KEEPING = {  # glibc's mallopt options by number in malloc.h, values in bytes
+_GPU_FAILURES = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # torch's messages about a failing GPU
+_COMPILER_FAILURES: list[str] = []  # the first one of this process; every further try would take seconds
+_COMPILED_SHAPES: set[torch.Size] = set()  # image shapes with a compiled network in this process
+_MALLOC_OPTIONS = {  # glibc's mallopt options by number in malloc.h, values in bytes
     -3: 2**31 - 1,  # mmap threshold: larger tensors return their memory at once when freed
     -1: 2**31 - 1,  # trim threshold: free bytes at the end of the heap before malloc returns them
     -2: 2**26,  # top pad: additional bytes whenever the heap grows
 }
-_SLOW_SORTS = "NPY_DISABLE_CPU_FEATURES"
+_NPY_DISABLED = "NPY_DISABLE_CPU_FEATURES"
 _ZEN_4 = (r"vendor_id\s*: AuthenticAMD", r"cpu family\s*: 25", r"flags\s*:.*\bavx512f\b.*")
 _log = logging.getLogger(__name__)
 # compiled variants of one network per process: sides, parts of a batch, channels, classes; a suite has up to six
@@ -139,27 +139,27 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
     can need more, so the limit is raised.
     """
     try:
-        forward = _start_compiler(model)
+        forward = _compile_with_settings(model)
     except Exception as error:
-        _give_up_compilation(error)
+        _record_compiler_failure(error)
         return model
 
     def compiled_or_not(images: Tensor) -> Tensor:
-        if not _FAILED:
-            if images.shape not in _MET:
-                _MET.add(images.shape)
+        if not _COMPILER_FAILURES:
+            if images.shape not in _COMPILED_SHAPES:
+                _COMPILED_SHAPES.add(images.shape)
                 _log.warning("compiling the network for images of shape %s; this can take minutes", tuple(images.shape))
             try:
                 return forward(images)
             except Exception as error:  # the compiler may raise many types, all before any computation
-                _give_up_compilation(error)
+                _record_compiler_failure(error)
         logits: Tensor = model(images)  # the network's own errors are raised here
         return logits
 
     return compiled_or_not
 
 
-def _start_compiler(model: nn.Module) -> Callable[[Tensor], Tensor]:
+def _compile_with_settings(model: nn.Module) -> Callable[[Tensor], Tensor]:
     torch._dynamo.config.recompile_limit = VARIANTS
     import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
 
@@ -182,21 +182,21 @@ def run_compiled_backward(loss: Tensor) -> None:
     Raises:
         CompilerFailed: The pass failed for the first time in this process, and not because of the machine.
     """
-    eager = bool(_FAILED)
+    eager = bool(_COMPILER_FAILURES)
     try:
         loss.backward()  # type: ignore[no-untyped-call]
     except Exception as error:
         if eager:
             raise
-        _give_up_compilation(error)
+        _record_compiler_failure(error)
         raise CompilerFailed from None
 
 
-def _give_up_compilation(error: Exception) -> None:
+def _record_compiler_failure(error: Exception) -> None:
     """Note why the compiler failed, so that this process compiles no more; raise a failure of the machine."""
     if is_machine_failure(cause := _unwrap_compiler_error(error)):
         raise cause from None
-    _FAILED.append(str(cause))
+    _COMPILER_FAILURES.append(str(cause))
 
 
 def _unwrap_compiler_error(error: BaseException) -> Exception:
@@ -209,9 +209,10 @@ def _unwrap_compiler_error(error: BaseException) -> Exception:
 
 def describe_compilation_failure() -> str:
     """Explain in one line why compilation failed in this process; empty if it has not failed."""
-    if not _FAILED:
+    if not _COMPILER_FAILURES:
         return ""
-    return f"training is not compiled and therefore slower ({fit_on_one_line(_FAILED[0], 120)}); see roarbench doctor"
+    seen = fit_on_one_line(_COMPILER_FAILURES[0], 120)
+    return f"training is not compiled and therefore slower ({seen}); see roarbench doctor"
 
 
 def name_device(device: torch.device) -> str:
@@ -286,7 +287,7 @@ def _set_float32(settings: _Float32) -> None:
         part.fp32_precision = precision
 
 
-def limit_compilers(processes: int) -> None:
+def limit_compiler_threads(processes: int) -> None:
     """Limit the compiler threads of each of `processes` processes to its share of the CPU cores.
 
     The default is up to 32 threads for each process. The limit must be set before a network is compiled. If the
@@ -304,15 +305,15 @@ def avoid_avx512_sorts() -> Iterator[None]:
     that code slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads the environment variable at
     import. If the variable is already set, it is kept.
     """
-    if _SLOW_SORTS in os.environ or not _is_zen_4(_read_processor()):
+    if _NPY_DISABLED in os.environ or not _is_zen_4(_read_processor()):
         yield
         return
     dispatched: list[str] = import_module("numpy._core._multiarray_umath").__cpu_dispatch__
-    os.environ[_SLOW_SORTS] = " ".join(name for name in dispatched if name == "X86_V4" or name.startswith("AVX512"))
+    os.environ[_NPY_DISABLED] = " ".join(name for name in dispatched if name == "X86_V4" or name.startswith("AVX512"))
     try:
         yield
     finally:
-        del os.environ[_SLOW_SORTS]
+        del os.environ[_NPY_DISABLED]
 
 
 def _is_zen_4(processor: str) -> bool:
@@ -336,7 +337,7 @@ def keep_freed_cpu_memory() -> None:
     one page by page. At 224 pixels this takes up to half of the time in which maps are computed.
     """
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        for option, size in _KEEPING.items():
+        for option, size in _MALLOC_OPTIONS.items():
             mallopt(option, size)
 
 
@@ -371,5 +372,5 @@ def is_gpu_dead() -> bool:
 
 def is_machine_failure(error: Exception) -> bool:
     """Return whether an error is a failure of the machine, such as a lost GPU, so that a retry may succeed."""
-    lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST)
+    lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _GPU_FAILURES)
     return lost or isinstance(error, torch.AcceleratorError) or is_out_of_memory(error)

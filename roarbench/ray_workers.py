@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.devices import COMPILING, SHARING, limit_compilers
+from roarbench.devices import COMPILING, SHARING, limit_compiler_threads
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.logs import write_worker_log
@@ -103,7 +103,7 @@ class _JobActor:
             os.environ[COMPILING] = setup.compiling
         if setup.sharing:
             os.environ[SHARING] = str(setup.sharing)
-            limit_compilers(8 * setup.sharing)  # an actor sees only its own GPU; a machine has 8 at most
+            limit_compiler_threads(8 * setup.sharing)  # an actor sees only its own GPU; a machine has 8 at most
         with suppress(OSError):  # without the folder, jobs that need files by relative paths report the error
             os.chdir(setup.folder)
         if setup.logs:

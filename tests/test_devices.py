@@ -23,7 +23,7 @@ from roarbench.devices import (
     list_gpu_ids,
 )
 from roarbench.errors import CallerError, MachineError
-from roarbench.estimators.engine import EXPLAINED
+from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution import importance, local_worker_setup
 from roarbench.store.provenance import count_cores
@@ -88,7 +88,7 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     assert (count_available_gpu_bytes(), inputs.can_fit_in_memory(work.images, width)) == (1e9, False)
     assert importance.count_images_per_batch(work, 18) == 2048
     gpu_of_8_gb.free = 0
-    assert importance.count_images_per_batch(work, 18) == EXPLAINED
+    assert importance.count_images_per_batch(work, 18) == IMAGES_PER_PASS
     for free, own, workers, bytes_each, why in (  # what others hold is not counted on
         (3, 4, 1, 7, "own counts"),
         (3, 0, 2, 3, "less than its share"),
@@ -134,7 +134,7 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
         raise RuntimeError("Failed to find\nC compiler.")
 
     tries, images = [], torch.randn(2, 3, 16, 16)
-    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
     torch.compiler.reset()
     assert devices.describe_compilation_failure() == ""
@@ -162,14 +162,14 @@ def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(k
 
         return forward
 
-    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", compiling)
     assert torch.equal(compile_network(model)(images), model(images))
     assert "Triton 1.0 is too old" in devices.describe_compilation_failure()
 
 
 def test_compiling_is_said_once_for_each_shape_while_it_happens(monkeypatch, caplog):
-    monkeypatch.setattr(devices, "_MET", set())
+    monkeypatch.setattr(devices, "_COMPILED_SHAPES", set())
     monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: caplog.messages.copy())
     said = []
     for images in (torch.zeros(4, 3), torch.zeros(4, 3), torch.zeros(2, 3)):  # of three networks of one kind
@@ -185,7 +185,7 @@ def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatc
 
         return forward
 
-    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", compiling)
     with pytest.raises(torch.OutOfMemoryError):
         compile_network(torch.nn.Linear(3, 2))(torch.randn(4, 3))
@@ -196,7 +196,7 @@ def test_a_backward_pass_that_cannot_be_compiled_is_told_from_a_failure_of_the_m
     def run_backward(error):
         devices.run_compiled_backward(SimpleNamespace(backward=Mock(side_effect=error)))
 
-    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", [])
     with pytest.raises(torch.OutOfMemoryError):
         run_backward(torch.OutOfMemoryError("CUDA out of memory"))
     assert devices.describe_compilation_failure() == ""
@@ -219,8 +219,8 @@ def test_a_torch_without_the_option_compiles_too(monkeypatch):
     """Older versions lack the option, and their module of options refuses names that it does not know."""
     import torch._inductor.config as inductor
 
-    monkeypatch.setattr(devices, "_FAILED", [])
-    monkeypatch.setattr(devices, "_MET", set())
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(devices, "_COMPILED_SHAPES", set())
     monkeypatch.delitem(inductor._config, "loop_reindexing_after_fusion")
     with pytest.raises(AttributeError):
         inductor.loop_reindexing_after_fusion = False
@@ -231,7 +231,7 @@ def test_a_torch_without_the_option_compiles_too(monkeypatch):
 def test_a_compiler_that_cannot_be_started_leaves_the_network_as_it_is(monkeypatch):
     """torch refuses versions of Python that it does not know yet."""
     model, refused = torch.nn.Linear(3, 2), Mock(side_effect=RuntimeError("not supported on Python 3.99+"))
-    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", refused)
     assert compile_network(model) is model
     assert "not supported on Python 3.99+" in devices.describe_compilation_failure()
@@ -284,15 +284,15 @@ def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_m
     features = record.channels * record.size**2
     needed = (record.train_images + record.test_images) * (features + features // 8)
     h200, h100 = 141e9, 80e9
-    assert needed < 0.9 * inputs.SHARE * h200 and needed > 1.1 * inputs.SHARE * h100
+    assert needed < 0.9 * inputs.MEMORY_SHARE * h200 and needed > 1.1 * inputs.MEMORY_SHARE * h100
 
 
 def test_compilers_share_the_cores(monkeypatch):
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda who: range(96))
     for processes, each in ((4, "24"), (1, "32"), (200, "1")):
         monkeypatch.setattr(devices.os, "environ", {})
-        devices.limit_compilers(processes)
-        devices.limit_compilers(5)  # what is set counts
+        devices.limit_compiler_threads(processes)
+        devices.limit_compiler_threads(5)  # what is set counts
         assert devices.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
 
 

@@ -20,7 +20,7 @@ from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.devices import can_use_bf16
 from roarbench.enums import Precision
 from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
-from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
+from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Batch, Estimator
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
@@ -67,7 +67,12 @@ def compute_captum_map(row: Estimator, model: nn.Module, given: Batch, at_once: 
     made, found = kinds[row.base](model), []
     options: dict[str, Any] = {"abs": False} if row.base == "grad" else {}
     if row.base == "ig":
-        options = {"baselines": -2.0, "method": "riemann_right", "n_steps": IG_STEPS, "internal_batch_size": EXPLAINED}
+        options = {
+            "baselines": -2.0,
+            "method": "riemann_right",
+            "n_steps": IG_STEPS,
+            "internal_batch_size": IMAGES_PER_PASS,
+        }
     if row.form in TUNNELS:
         made = NoiseTunnel(made)
         options |= {"nt_samples": SAMPLES, "nt_samples_batch_size": copies}
@@ -120,7 +125,7 @@ def find_largest_distance(model: nn.Module, short: nn.Module, given: Batch) -> f
 
 
 def test_the_18_maps(beside: Beside) -> None:
-    model, short, ours = build_small_network(), build_short_network(), make_batch(EXPLAINED)
+    model, short, ours = build_small_network(), build_short_network(), make_batch(IMAGES_PER_PASS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
         for each in (model, short):
@@ -147,15 +152,15 @@ def time_all_maps(model: nn.Module, given: Batch, precision: Precision) -> float
 
 
 def add_figure_of_maps(beside: Beside, name: str, mine: float, captum: float, bar: float) -> None:
-    """Add a line to the table: core-seconds of ours for `EXPLAINED` images, of captum's for `BY_CAPTUM`."""
-    each, other = mine / EXPLAINED, captum / BY_CAPTUM
+    """Add a line to the table: core-seconds of ours for `IMAGES_PER_PASS` images, of captum's for `BY_CAPTUM`."""
+    each, other = mine / IMAGES_PER_PASS, captum / BY_CAPTUM
     detail = f"{1000 * each:.0f} against {1000 * other:.0f} core-ms an image"
     beside.keep(Figure(name, "captum in float32, one by one at its best batch", other / each, bar, detail))
 
 
 def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     """Measure how near the engine is to the bare passes: at most 1.15 times their time, noise apart."""
-    model, given, count = build_small_network(), make_batch(EXPLAINED), count_passes(ALL)
+    model, given, count = build_small_network(), make_batch(IMAGES_PER_PASS), count_passes(ALL)
     counting = CountingPasses(model).eval()
     compute_importance_maps(ALL, counting, make_batch(2), BLACK)
     assert (counting.forwards, counting.backwards) == (2 * count.forward, 2 * count.backward)
@@ -165,7 +170,7 @@ def test_the_floor_of_the_18_maps(beside: Beside) -> None:
         rounds=1,
     )
     noise = measure_core_seconds(lambda: [draw_normal_noise(given.images, given.ids, j, SEED) for j in range(SAMPLES)])
-    detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {EXPLAINED} images"
+    detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {IMAGES_PER_PASS} images"
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"
     beside.keep(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))

@@ -33,9 +33,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from roarbench.compute.bit_planes import Layout, encode
-from roarbench.compute.prediction import choose_scoring_batch_size, predict
+from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import draw_tie_order, make_sort_keys
-from roarbench.estimators.engine import EXPLAINED, compute_importance_maps
+from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.network_surgery import fold_batchnorm
 from roarbench.execution.workload import Work, count_work
@@ -97,13 +97,13 @@ def list_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list
     rows, model = list_explaining_estimators(), build_small_network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     data = SUITE.dataset_record
     images = (data.train_images + data.test_images) * SUITE.references
-    short, given = fold_batchnorm(model), make_batch(EXPLAINED)
+    short, given = fold_batchnorm(model), make_batch(IMAGES_PER_PASS)
     epochs, once = int(RECIPE.epochs) * IMAGES, (IMAGES, IMAGES)
     return [
         PipelinePart(
             f"maps of {len(rows)} estimators",
             images,
-            (EXPLAINED, BY_CAPTUM),
+            (IMAGES_PER_PASS, BY_CAPTUM),
             partial(compute_importance_maps, rows, short, given, BLACK, SUITE.maps.precision),
             make_captum_call(rows, model),
         ),
@@ -131,7 +131,7 @@ def list_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list
             "scoring",
             len(expand_points(SUITE)) * data.test_images,
             once,
-            lambda: predict(model, read_degraded_images(folder, layout), NORM, AT_A_TIME).argmax(1),
+            lambda: predict_logits(model, read_degraded_images(folder, layout), NORM, AT_A_TIME).argmax(1),
             partial(predict_by_plain_loop, folder, labels, model),
         ),
     ]

@@ -168,10 +168,10 @@ def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], 
 
 def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]) -> list[str]:
     """Return the fingerprints of the images that were read from a folder."""
-    from roarbench.datasets.file_locations_and_downloads import describe_source
+    from roarbench.datasets.file_locations_and_downloads import make_source_identity
 
     dataset = suite.dataset_record
-    files = hash_source(make_record(dataset.anywhere), describe_source(dataset, Path(folder)))
+    files = hash_source(make_record(dataset.without_location), make_source_identity(dataset, Path(folder)))
     return [note.data for note in notes if note.files == files]
 
 

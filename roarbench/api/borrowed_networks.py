@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from roarbench.errors import CallerError
-from roarbench.estimators.engine import set_exact_modes
+from roarbench.estimators.engine import use_exact_eager_mode
 from roarbench.text import describe_type
 
 
@@ -34,7 +34,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
                     model.eval()
             for parameter, _, _ in gradients:
                 parameter.grad = None  # `backward` would add to a gradient in place
-            with set_exact_modes():
+            with use_exact_eager_mode():
                 yield
         finally:
             _restore_modes(modes)

@@ -21,7 +21,7 @@ from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission, make_submission_name
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
-from roarbench.compute.device_ranking import rank_to_planes
+from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
@@ -321,6 +321,6 @@ def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps:
         part = torch.from_numpy(maps[start:stop])
         batches = [ExplainedBatches(stop - start, 0, "")]
         ties = partial(remember_tie_orders(make_image_ids(split, start, stop).numpy()), spec.layout.features)
-        planes, tied = rank_to_planes(part, ties, spec.layout)
+        planes, tied = rank_to_bit_planes(part, ties, spec.layout)
         made = MapProvenance(0.0, weights, batches, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

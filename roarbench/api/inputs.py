@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader, Dataset
 
 from roarbench.datasets.catalogue import make_user_dataset_record
-from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, decode_to_pixels, is_deep_grey
+from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, crop_to_pixels, decode_image, is_deep_grey
 from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.errors import CallerError
 from roarbench.plan.data_section import read_published_preprocessing
@@ -230,7 +230,7 @@ class Preprocessing:
         if not isinstance(photograph, str | Path):
             if is_deep_grey(photograph.mode):
                 raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
-            return decode_to_pixels(photograph, record)
+            return crop_to_pixels(photograph, record)
         try:
             decoded = decode_image(Path(photograph).read_bytes(), record)
         except OSError as error:

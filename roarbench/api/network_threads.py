@@ -65,7 +65,7 @@ class NetworkThreads(NamedTuple):
         """Yield the results of `work(networks, item)` in the order of the items.
 
         The calling thread takes the items from the iterator; with `take_alone`, while no other thread works, so that
-        the iterator may call functions that are not thread-safe. The caller has set `set_exact_modes`, which holds for
+        the iterator may call functions that are not thread-safe. The caller has set `use_exact_eager_mode`, which holds for
         all threads.
         """
         if len(self.copies) == 1:

@@ -25,7 +25,7 @@ from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.devices import choose_float32_layout
 from roarbench.enums import Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
-from roarbench.estimators.engine import EXPLAINED
+from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.plan.runs import find_recorded_fill_name
 from roarbench.plan.suite_options import find_unit
 from roarbench.text import describe_type
@@ -248,7 +248,7 @@ def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> li
     """
     size = max(1, _PIXELS // pixels[0, 0].numel())
     if networks and all(map(_is_on_gpu, networks)):
-        size = max(size, min(EXPLAINED, EXPLAINED * 224**2 // pixels[0, 0].numel()))
+        size = max(size, min(IMAGES_PER_PASS, IMAGES_PER_PASS * 224**2 // pixels[0, 0].numel()))
     return [slice(start, min(start + size, len(pixels))) for start in range(0, len(pixels), size)]
 
 

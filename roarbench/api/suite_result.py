@@ -15,7 +15,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, 
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import find_submitted_rows
+from roarbench.estimators.catalogue import map_names_to_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite_options import find_unit
@@ -254,7 +254,7 @@ class SuiteResult:
     @property
     def _rows_by_name(self) -> dict[str, str]:
         """Return row ids by the names given here and in the tables."""
-        submitted = find_submitted_rows(self.stored.suite.estimators)
+        submitted = map_names_to_submissions(self.stored.suite.estimators)
         return {**{name: row for name, row in submitted.items() if row not in self.names.values()}, **self.names}
 
     def find_row(self, name: str) -> str:

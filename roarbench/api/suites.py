@@ -275,12 +275,12 @@ class Suite:
         The default store's folder is printed.
         """
         from roarbench.analysis.load_results import open_to_write
-        from roarbench.datasets.file_locations_and_downloads import describe_source
+        from roarbench.datasets.file_locations_and_downloads import make_source_identity
         from roarbench.store.user_suites import store_suite
 
         print_default_store(self.store, console)
         plan = self.fitted
-        results = open_to_write(self.store, self.db, partial(describe_source, plan.dataset_record, self.data))
+        results = open_to_write(self.store, self.db, partial(make_source_identity, plan.dataset_record, self.data))
         if plan.own:
             store_suite(results.database, plan)
         for name, why in plan.left_out.items():

@@ -71,23 +71,23 @@ def shrink_images(images: Tensor, side: int) -> Tensor:
     step = math.gcd(side, images.shape[3])
     # from k + 1 to k pixels: each result covers 2 x 2 pixels
     if images.device.type == "cpu" and images.shape[3] - side == step:
-        return _average_in_fours(images, step)
+        return _average_2x2_windows(images, step)
     return interpolate(images, size=(side, side), mode="area")
 
 
-def _average_in_fours(images: Tensor, groups: int) -> Tensor:
-    """Shrink images (n, c, h, h) by `groups` pixels per side; the result equals torch's `interpolate` bit for bit.
+def _average_2x2_windows(images: Tensor, pixels_fewer: int) -> Tensor:
+    """Shrink images (n, c, h, h) by `pixels_fewer` per side; the result equals torch's `interpolate` bit for bit.
 
     Adding whole arrays is 2.6 times as fast as `interpolate`, which adds pixel by pixel.
     """
     n, channels, full, _ = images.shape
-    per_group = full // groups - 1  # a group has `per_group` + 1 rows or columns and gives `per_group`
-    parts = images.reshape(n, channels, groups, per_group + 1, groups, per_group + 1)
+    per_group = full // pixels_fewer - 1  # a group has `per_group` + 1 rows or columns and gives `per_group`
+    parts = images.reshape(n, channels, pixels_fewer, per_group + 1, pixels_fewer, per_group + 1)
     first, second = slice(0, per_group), slice(1, per_group + 1)
     total = parts[:, :, :, first, :, first] + parts[:, :, :, first, :, second]
     total += parts[:, :, :, second, :, first]
     total += parts[:, :, :, second, :, second]
-    return total.reshape(n, channels, groups * per_group, groups * per_group).div_(4)
+    return total.reshape(n, channels, pixels_fewer * per_group, pixels_fewer * per_group).div_(4)
 
 
 def draw_augmentation_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -114,16 +114,16 @@ def find_largest_shift(height: int) -> int:
     return max(1, height // SHIFT)
 
 
-def shift_images(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tensor:
+def shift_images(images: Tensor, shifts: Tensor, mirrored: Tensor | None = None) -> Tensor:
     """Shift each image (n, c, h, w) by its own whole number of pixels; gaps are filled by reflection at the edge.
 
-    `moves` are the pixels down and to the right, int64 (2, n, 1), smaller than the height and the width. Images that
+    `shifts` are the pixels down and to the right, int64 (2, n, 1), smaller than the height and the width. Images that
     are `mirrored`, bool (n,), are mirrored in the same pass, as by `flip_images` afterwards.
     """
     (n, channels, height, width), device = images.shape, images.device
-    down, right = moves
-    rows = _mirror(torch.arange(height, device=device) + down, height)  # source row of each row, (n, h)
-    columns = _mirror(torch.arange(width, device=device) + right, width)
+    down, right = shifts
+    rows = _reflect_positions(torch.arange(height, device=device) + down, height)  # source row of each row, (n, h)
+    columns = _reflect_positions(torch.arange(width, device=device) + right, width)
     if mirrored is not None:
         columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     lines = (torch.arange(n * channels, device=device) * height).view(n, channels, 1) + rows[:, None]
@@ -131,29 +131,29 @@ def shift_images(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) 
     return moved.gather(2, columns[:, None].expand(moved.shape)).view(images.shape)
 
 
-def draw_shifts(n: int, most: int, generator: torch.Generator) -> Tensor:
-    """Draw the pixels by which n images move down and to the right, up to `most`, as int64 (2, n, 1)."""
-    return torch.randint(-most, most + 1, (2, n, 1), generator=generator)
+def draw_shifts(n: int, largest: int, generator: torch.Generator) -> Tensor:
+    """Draw the pixels by which n images move down and to the right, up to `largest`, as int64 (2, n, 1)."""
+    return torch.randint(-largest, largest + 1, (2, n, 1), generator=generator)
 
 
-def _mirror(places: Tensor, size: int) -> Tensor:
+def _reflect_positions(positions: Tensor, side: int) -> Tensor:
     """Reflect positions beyond either end of a side at the outermost pixel."""
-    inside = places.abs()
-    return torch.where(inside < size, inside, 2 * (size - 1) - inside)
+    inside = positions.abs()
+    return torch.where(inside < side, inside, 2 * (side - 1) - inside)
 
 
-def crop_and_resize_images(images: Tensor, parts: Tensor) -> Tensor:
+def crop_and_resize_images(images: Tensor, crops: Tensor) -> Tensor:
     """Stretch a part of each image (n, c, h, w) to the full size with bicubic interpolation.
 
-    The parts come from `draw_crops` and may start between pixels. Values may slightly exceed the pixel range and are
+    The crops come from `draw_crops` and may start between pixels. Values may slightly exceed the pixel range and are
     not clipped, as in the authors' code.
     """
-    grid = affine_grid(parts, list(images.shape), align_corners=False)
+    grid = affine_grid(crops, list(images.shape), align_corners=False)
     return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
 
 
-def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
-    """Draw parts of n images as affine maps, float32 (n, 2, 3); `shape` is width / height.
+def draw_crops(n: int, image_aspect: float, generator: torch.Generator) -> Tensor:
+    """Draw parts of n images as affine maps, float32 (n, 2, 3); `image_aspect` is width / height.
 
     The diagonal of a map holds the size of the part, in (0, 1]; its last column holds the centre, in [-1, 1], x before
     y. The area and the position are uniform, and the aspect ratio is log-uniform. A part that is wider or higher than
@@ -162,7 +162,7 @@ def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
     area, aspect, *position = torch.rand(4, n, generator=generator)
     area = AREA[0] + (AREA[1] - AREA[0]) * area
     low, high = math.log(ASPECT[0]), math.log(ASPECT[1])
-    aspect = torch.exp(low + (high - low) * aspect) / shape
+    aspect = torch.exp(low + (high - low) * aspect) / image_aspect
     sizes = torch.stack([(area * aspect).sqrt(), (area / aspect).sqrt()], dim=1).clamp(max=1)
     centres = (1 - sizes) * (2 * torch.stack(position, dim=1) - 1)
     return torch.cat([torch.diag_embed(sizes), centres[:, :, None]], dim=2)

@@ -42,7 +42,7 @@ class Layout:
     @cached_property
     def boundary_codes(self) -> tuple[int, ...]:
         """Return the bin code at each boundary; the first bin has code 0."""
-        return _assign_codes(len(self.bin_boundaries), self.planes)
+        return _assign_search_tree_codes(len(self.bin_boundaries), self.planes)
 
     @property
     def planes(self) -> int:
@@ -118,10 +118,10 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     Raises:
         CallerError: The layout does not have this level.
     """
-    reading, d = _find_reading(t, order, layout), layout.features
+    reading, d = _plan_plane_reading(t, order, layout), layout.features
     if reading is None:
         return np.tile(
-            _mark_existing(d) if count_removed(t, d) else np.zeros(layout.bytes_per_plane, np.uint8), (len(planes), 1)
+            _pack_ones(d) if count_removed(t, d) else np.zeros(layout.bytes_per_plane, np.uint8), (len(planes), 1)
         )
     removed = planes[:, reading.lowest].copy()
     for plane, combine in reading.above:
@@ -129,7 +129,7 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     if order is Order.MORF:
         np.invert(removed, out=removed)
         if d % 8:
-            removed &= _mark_existing(d)
+            removed &= _pack_ones(d)
     return removed
 
 
@@ -143,12 +143,12 @@ def read_bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint
 
 
 @cache
-def _mark_existing(d: int) -> NDArray[np.uint8]:
+def _pack_ones(d: int) -> NDArray[np.uint8]:
     """Return packed bits with 1 for each of d features and 0 in the unused bits."""
     return np.packbits(np.ones(d, bool))
 
 
-class _Reading(NamedTuple):
+class _PlaneReading(NamedTuple):
     """Planes that separate features at a boundary: the lowest plane, and the planes above it with their operators.
 
     A code is at or beyond the boundary if it has the lowest set bit and all higher set bits of the boundary's code, or
@@ -160,7 +160,7 @@ class _Reading(NamedTuple):
 
 
 @cache
-def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
+def _plan_plane_reading(t: float, order: Order, layout: Layout) -> _PlaneReading | None:
     """Find how to read a level from the planes; None if the level removes all features or none."""
     count = count_removed(t, layout.features)
     boundary = count if order is Order.MORF else layout.features - count
@@ -171,17 +171,17 @@ def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
         raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
     *upper, lowest = _list_set_bits(layout.boundary_codes[layout.bin_boundaries.index(boundary)], layout.planes)
     above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
-    return _Reading(lowest, tuple(above))
+    return _PlaneReading(lowest, tuple(above))
 
 
-def _assign_codes(count: int, planes: int, upper: int = 1) -> tuple[int, ...]:
+def _assign_search_tree_codes(count: int, planes: int, round_up: int = 1) -> tuple[int, ...]:
     """Assign ascending codes to `count` boundaries; boundaries near the middle need the fewest planes."""
     if count == 0:
         return ()
-    middle = (count - 1 + upper) // 2  # of two middle boundaries, the one nearer to the middle of the whole ranking
+    middle = (count - 1 + round_up) // 2  # of two middle boundaries, the one nearer to the middle of the whole ranking
     half = 1 << (planes - 1)
-    right = _assign_codes(count - 1 - middle, planes - 1, 0)
-    return (*_assign_codes(middle, planes - 1, 1), half, *(half + code for code in right))
+    right = _assign_search_tree_codes(count - 1 - middle, planes - 1, 0)
+    return (*_assign_search_tree_codes(middle, planes - 1, 1), half, *(half + code for code in right))
 
 
 def _list_set_bits(code: int, planes: int) -> list[int]:

@@ -90,7 +90,7 @@ class DegradedImages:
 
 
 @dataclass(frozen=True)
-class RemovedMaps:
+class RemovalMasks:
     """Removal masks as images; the accuracy of a network on the masks shows how much they reveal of the class."""
 
     shape: tuple[int, int, int]  # channels, height and width of an image
@@ -107,7 +107,7 @@ class RemovedMaps:
 
 
 @dataclass(frozen=True)
-class RedrawnImages:
+class RandomlyDegradedImages:
     """Images from which random features are removed, redrawn at every reading, as in the code of Hooker et al. 2019.
 
     A network then sees every pixel in some epoch, which helps Random; the control `random-redrawn` measures how much.
@@ -124,9 +124,9 @@ class RedrawnImages:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return newly degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
-        return self.degrade_newly(take_rows(self.pixels, index), index)
+        return self.apply_new_masks(take_rows(self.pixels, index), index)
 
-    def degrade_newly(self, images: Tensor, index: Tensor) -> Tensor:
+    def apply_new_masks(self, images: Tensor, index: Tensor) -> Tensor:
         """Degrade images that are read already, (b, c, h, w); the result is that of `batch`."""
         count, channels, height, width = images.shape
         shape = channels, height, width
@@ -161,14 +161,14 @@ def apply_non_mean_fill(images: Tensor, removed: Tensor, fill: str, mean: Tensor
     Returns:
         uint8 (n, c, h, w), a new tensor; kept values are exact.
     """
-    gone = removed.expand(images.shape)
+    removed = removed.expand(images.shape)
     with use_exact_float32():  # TF32, cuDNN's default, would round brightness to eighths
-        values = _FILLS[fill](images.float(), gone, mean[:, None, None].expand(images.shape[1:]), ids)
-    return torch.where(gone, values.round().clamp(0, 255).to(torch.uint8), images)
+        values = _FILLS[fill](images.float(), removed, mean[:, None, None].expand(images.shape[1:]), ids)
+    return torch.where(removed, values.round().clamp(0, 255).to(torch.uint8), images)
 
 
-def _fill_from_neighbours(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
-    known, values = (~gone).float(), images * ~gone
+def _fill_from_neighbours(images: Tensor, removed: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
+    known, values = (~removed).float(), images * ~removed
     known, values = known.flatten(0, 1)[:, None], values.flatten(0, 1)[:, None]  # each channel is filled independently
     window = torch.ones(1, 1, 3, 3, device=images.device)
     while bool(((known == 0) & (nearby := F.conv2d(known, window, padding=1)).gt(0)).any()):
@@ -178,12 +178,12 @@ def _fill_from_neighbours(images: Tensor, gone: Tensor, mean: Tensor, ids: Tenso
     return torch.where(known.view(images.shape) > 0, values.view(images.shape), mean)
 
 
-def _fill_linearly(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
+def _fill_linearly(images: Tensor, removed: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
     drawn = draw_fill_noise(images, ids, normal=True)
-    return interpolate(images, gone, mean) + _ROAD_NOISE * drawn
+    return interpolate_removed_values(images, removed, mean) + _ROAD_NOISE * drawn
 
 
-def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
+def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) -> Tensor:
     """Interpolate each removed value as the weighted mean of its up to eight neighbours (ROAD, Rong et al., ICML 2022).
 
     Direct neighbours have weight 1/6, diagonal ones 1/12. Removed neighbours are unknown too, so the values solve a
@@ -192,13 +192,13 @@ def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
 
     Args:
         images: float32 (n, c, h, w).
-        gone: bool (n, c, h, w), True where removed.
+        removed: bool (n, c, h, w), True where removed.
         mean: (c, h, w), used for channels without kept values.
 
     Returns:
         float32 (n, c, h, w); only the removed positions are meaningful.
     """
-    known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~gone, gone))
+    known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~removed, removed))
     kernel = torch.tensor(_AROUND, device=images.device)[None, None]
 
     # as groups of one image, the same sums take a third of the time on a CPU
@@ -206,24 +206,25 @@ def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
         n = len(values)
         return F.conv2d(values.transpose(0, 1), kernel.expand(n, -1, -1, -1), padding=1, groups=n).transpose(0, 1)
 
-    given = images.flatten(0, 1)[:, None] * known
-    weights = sum_neighbours(torch.ones_like(given[:1]))
-    interpolated = _solve(
-        _estimate_coarse_to_fine(given, known) * unknown, sum_neighbours(given), sum_neighbours, weights, unknown
+    kept = images.flatten(0, 1)[:, None] * known
+    weights = sum_neighbours(torch.ones_like(kept[:1]))
+    interpolated = _solve_by_conjugate_gradients(
+        _estimate_coarse_to_fine(kept, known) * unknown, sum_neighbours(kept), sum_neighbours, weights, unknown
     )
     nothing = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
     return torch.where(nothing, mean, interpolated.view(images.shape))
 
 
-def _solve(
-    values: Tensor, given: Tensor, sum_neighbours: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
+def _solve_by_conjugate_gradients(
+    start: Tensor, right_side: Tensor, sum_neighbours: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
 ) -> Tensor:
-    """Solve (weights - sum_neighbours) x = given for unknown positions by conjugate gradients, starting from `values`.
+    """Solve (weights - sum_neighbours) x = right_side at unknown positions by conjugate gradients, from `start`.
 
     The iteration stops for each image separately, so a solution does not depend on the other images of the batch.
     """
-    solved, going = torch.empty_like(values), torch.arange(len(values), device=values.device)
-    left = (given - weights * values + sum_neighbours(values)) * unknown
+    values, solved = start, torch.empty_like(start)
+    going = torch.arange(len(values), device=values.device)
+    left = (right_side - weights * values + sum_neighbours(values)) * unknown
     step = scaled = left / weights
     product = (left * scaled).sum((2, 3), keepdim=True)
     for _ in range(_ITERATIONS):
@@ -243,33 +244,33 @@ def _solve(
     return solved
 
 
-def _estimate_coarse_to_fine(given: Tensor, known: Tensor) -> Tensor:
+def _estimate_coarse_to_fine(values: Tensor, known: Tensor) -> Tensor:
     """Estimate removed values, (n, 1, h, w), from the mean of the smallest square around them that has a kept value."""
-    if max(given.shape[2:]) == 1:
-        return given
-    sums, counts = (F.avg_pool2d(values, 2, ceil_mode=True) for values in (given, known))
+    if max(values.shape[2:]) == 1:
+        return values
+    sums, counts = (F.avg_pool2d(part, 2, ceil_mode=True) for part in (values, known))
     coarse = _estimate_coarse_to_fine(sums / counts.clamp(min=1e-9), (counts > 0).float())
-    return torch.where(known > 0, given, F.interpolate(coarse, given.shape[2:], mode="bilinear"))
+    return torch.where(known > 0, values, F.interpolate(coarse, values.shape[2:], mode="bilinear"))
 
 
 _Fill = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 _FILLS: dict[str, _Fill] = {
-    "zero": lambda images, gone, mean, ids: torch.zeros_like(images),
-    "blur": lambda images, gone, mean, ids: blur(images),
-    "noise": lambda images, gone, mean, ids: draw_fill_noise(images, ids, normal=False),
+    "zero": lambda images, removed, mean, ids: torch.zeros_like(images),
+    "blur": lambda images, removed, mean, ids: blur(images),
+    "noise": lambda images, removed, mean, ids: draw_fill_noise(images, ids, normal=False),
     "linear": _fill_linearly,
     "neighbours": _fill_from_neighbours,
 }
 
 
-def compute_removal_magnitude(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
+def compute_removal_magnitudes(images: Tensor, fully_removed: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
     """Return how much removal changes each feature, |x - fill|, and the same after a blur, uint8 (n, d) each.
 
     The blur is that of the twins. For rows of a table, which have no neighbours, only the first array is returned.
-    `images` is uint8 (n, c, h, w), and `replaced`, float32 in [0, 255], has every feature removed. The number of a
+    `images` is uint8 (n, c, h, w), and `fully_removed`, float32 in [0, 255], has every feature removed. The number of a
     pixel is the mean over its channels.
     """
-    change = (images.float() - replaced).abs()
+    change = (images.float() - fully_removed).abs()
     made = [change, blur(change)] if images.shape[2] > 1 else [change]
     if unit is not Unit.SCALAR:
         made = [magnitude.mean(1, keepdim=True) for magnitude in made]

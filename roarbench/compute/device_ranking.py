@@ -40,29 +40,29 @@ class RankedBatch(NamedTuple):
     tied: list[float]  # share of features that have the map's most frequent value, per map; 1 / d without ties
 
 
-def rank_to_planes(importance: Tensor, ties: DrawTies, layout: Layout) -> RankedBatch:
+def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) -> RankedBatch:
     """Rank a batch of maps and encode the ranking as bit-planes.
 
     Args:
         importance: float (n, c, h, w) or (n, h, w), finite.
-        ties: Function that returns `draw_tie_order` of some images by their positions in the batch, int64 (k,). It is
-            called only for images with equal features on both sides of a level.
+        draw_ties: Function that returns `draw_tie_order` of some images by their positions in the batch, int64 (k,).
+            It is called only for images with equal features on both sides of a level.
         layout: Shape, unit and levels.
 
     Raises:
         RunError: A map has another shape or a value that is not finite.
     """
-    if _is_on_gpu(importance, layout):
+    if _can_rank_on_gpu(importance, layout):
         flat = _flatten_features(importance, layout)
         bits = _convert_to_sortable_integers(flat)
-        made = [_encode_sorted(part, layout) for part in torch.split(bits, _ROWS)]
+        made = [_encode_without_ties(part, layout) for part in torch.split(bits, _ROWS)]
         if bool(flat.isfinite().all()):
             planes, shares, undecided = map(torch.cat, zip(*made, strict=True))
             positions = undecided.nonzero()[:, 0].cpu()
             for start in range(0, len(positions), _ROWS):
                 chosen = positions[start : start + _ROWS]
                 there = send_to_device(chosen, bits.device)
-                planes[there] = _encode_planes(_add_ties(bits[there], ties(chosen.numpy())), layout)
+                planes[there] = _encode_planes(_make_sort_keys(bits[there], draw_ties(chosen.numpy())), layout)
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
     # raises the error for unusable maps
     features = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
@@ -72,7 +72,7 @@ def rank_to_planes(importance: Tensor, ties: DrawTies, layout: Layout) -> Ranked
     encoded = encode_with_sorted_copy(numbers, ordered, layout)
     rows = np.flatnonzero(find_rows_with_ties_at_boundaries(ordered, layout))
     if len(rows):
-        encoded[rows] = encode(make_sort_keys(features[rows], ties(rows)), layout)
+        encoded[rows] = encode(make_sort_keys(features[rows], draw_ties(rows)), layout)
     return RankedBatch(encoded, compute_largest_tie_shares(ordered))
 
 
@@ -82,12 +82,12 @@ def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[floa
     return [1 / d if row.all() else _measure_longest_run(row) / d for row in new]
 
 
-def _measure_longest_run(new: NDArray[np.bool_]) -> int:
-    """Return the length of the longest run of equal numbers; `new` marks numbers that differ from the previous one."""
-    return int(np.diff(np.flatnonzero(new), prepend=-1, append=len(new)).max())
+def _measure_longest_run(differs: NDArray[np.bool_]) -> int:
+    """Return the length of the longest run of equal numbers; `differs` marks numbers unlike the previous one."""
+    return int(np.diff(np.flatnonzero(differs), prepend=-1, append=len(differs)).max())
 
 
-def _is_on_gpu(importance: Tensor, layout: Layout) -> bool:
+def _can_rank_on_gpu(importance: Tensor, layout: Layout) -> bool:
     """Return whether maps of the expected shape are on a GPU and can be ranked there as NumPy would rank them.
 
     With more than 7 channels, NumPy sums in another order.
@@ -116,7 +116,7 @@ def _convert_to_sortable_integers(importance: Tensor) -> Tensor:
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-def _add_ties(bits: Tensor, ties: NDArray[np.int32]) -> Tensor:
+def _make_sort_keys(bits: Tensor, ties: NDArray[np.int32]) -> Tensor:
     """Make sort keys, int64 (n, d), as `ranking.make_sort_keys` does."""
     return (bits.long() << 32) | send_to_device(torch.from_numpy(ties), bits.device)
 
@@ -129,13 +129,13 @@ def _encode_planes(keys: Tensor, layout: Layout) -> Tensor:
 def _encode_with_sorted_copy(keys: Tensor, ordered: Tensor, layout: Layout) -> Tensor:
     planes = torch.zeros((len(keys), layout.planes, layout.bytes_per_plane), dtype=torch.uint8, device=keys.device)
     for boundary, flipped in zip(layout.bin_boundaries, find_planes_changing_at_boundaries(layout), strict=True):
-        beyond = _pack(keys < ordered[:, layout.features - boundary, None], layout.bytes_per_plane)
+        beyond = _pack_bits(keys < ordered[:, layout.features - boundary, None], layout.bytes_per_plane)
         for plane in flipped:
             planes[:, plane] ^= beyond
     return planes
 
 
-def _encode_sorted(bits: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+def _encode_without_ties(bits: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
     """Encode integers without tie orders; return planes, `RankedBatch.tied`, and the rows with ties at boundaries."""
     ordered, d = bits.sort(dim=1).values, layout.features
     # torch.mode would sort every row again, and on a GPU rows of more than 2048 numbers one after another
@@ -147,7 +147,7 @@ def _encode_sorted(bits: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor
     return _encode_with_sorted_copy(bits, ordered, layout), counts.amax(1).double() / d, undecided
 
 
-def _pack(bits: Tensor, width: int) -> Tensor:
+def _pack_bits(bits: Tensor, width: int) -> Tensor:
     """Pack bool (n, d) into uint8 (n, width), most significant bit first; unused bits are 0."""
     filled = pad(bits.byte(), (0, 8 * width - bits.shape[1]))
     shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=bits.device)  # a copy of a list would wait for the GPU

@@ -34,12 +34,12 @@ class ExchangedImages:
     """Images with another image's removal mask each, from a ranking and level drawn with equal probability."""
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
-    # removal masks by ranking and level, all of one unit, of the n images or, if `lent`, of another set of images
-    cuts: Sequence[RankingMask]
+    # removal masks by ranking and level, all of one unit; of the n images or, if `from_other_set`, of another set
+    ranking_masks: Sequence[RankingMask]
     mean: Tensor  # float32 (c,), the training mean, in [0, 255]
     unit: Unit
     generator: torch.Generator  # generator on the CPU, whose numbers are the same on all machines
-    lent: bool = False  # the removal masks come from images of another set
+    from_other_set: bool = False  # the removal masks come from images of another set
     # fill value, one of `FILLS`; its random numbers depend on an image's index in this set
     fill: str = "mean"
 
@@ -48,29 +48,29 @@ class ExchangedImages:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return newly degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
-        return self.degrade_newly(take_rows(self.pixels, index), index)
+        return self.apply_new_masks(take_rows(self.pixels, index), index)
 
-    def degrade_newly(self, images: Tensor, index: Tensor) -> Tensor:
+    def apply_new_masks(self, images: Tensor, index: Tensor) -> Tensor:
         """Degrade images that are read already, (b, c, h, w); the result is that of `batch`."""
-        lenders, cuts = self._draw(index)
-        packed = np.empty((len(index), self.cuts[0].layout.bytes_per_plane), np.uint8)
-        for number in np.unique(cuts):
-            rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
-            packed[rows] = find_removed_bits(cut.planes[lenders[rows]], cut.t, cut.order, cut.layout)
+        lenders, mask_numbers = self._draw_lenders_and_masks(index)
+        packed = np.empty((len(index), self.ranking_masks[0].layout.bytes_per_plane), np.uint8)
+        for number in np.unique(mask_numbers):
+            rows, mask = np.flatnonzero(mask_numbers == number), self.ranking_masks[number]
+            packed[rows] = find_removed_bits(mask.planes[lenders[rows]], mask.t, mask.order, mask.layout)
         removed = unpack_bits(
-            send_to_device(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit
+            send_to_device(torch.from_numpy(packed), images.device), self.ranking_masks[0].layout.shape, self.unit
         )
         return replace_features(images, removed, self.fill, self.mean, index.cpu())
 
-    def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    def _draw_lenders_and_masks(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Draw for each image the index of another image, uniformly, and the index of a set of masks.
 
-        If masks are `lent`, the other image belongs to another set; otherwise it is never the image itself.
+        If masks are `from_other_set`, the other image belongs to another set; otherwise it is never the image itself.
         """
-        if self.lent:
-            lenders = torch.randint(len(self.cuts[0].planes), (len(index),), generator=self.generator)
+        if self.from_other_set:
+            lenders = torch.randint(len(self.ranking_masks[0].planes), (len(index),), generator=self.generator)
         else:
             steps = torch.randint(1, len(self), (len(index),), generator=self.generator)
             lenders = (index.cpu() + steps) % len(self)
-        cuts = torch.randint(len(self.cuts), (len(index),), generator=self.generator)
-        return lenders.numpy(), cuts.numpy()
+        mask_numbers = torch.randint(len(self.ranking_masks), (len(index),), generator=self.generator)
+        return lenders.numpy(), mask_numbers.numpy()

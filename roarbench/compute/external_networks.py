@@ -27,15 +27,15 @@ def make_external_network(name: str, source: str, classes: int, channels: int, s
         CallerError: The network cannot be made for these images, or timm is not installed.
     """
     if source:
-        return _make_of_source(name, source, classes, channels, size)
+        return _make_network_from_source(name, source, classes, channels, size)
     if name.startswith(_TORCHVISION):
-        return _make_of_torchvision(name.removeprefix(_TORCHVISION), classes, channels, size)
+        return _make_torchvision_network(name.removeprefix(_TORCHVISION), classes, channels, size)
     if name.startswith(_TIMM):
-        return _make_of_timm(name.removeprefix(_TIMM), classes, channels, size)
+        return _make_timm_network(name.removeprefix(_TIMM), classes, channels, size)
     raise UnknownName("model", name, MODELS)
 
 
-def _make_of_torchvision(name: str, classes: int, channels: int, size: int) -> nn.Module:
+def _make_torchvision_network(name: str, classes: int, channels: int, size: int) -> nn.Module:
     from roarbench.compute.torchvision_networks import import_torchvision_models  # the import takes seconds
 
     models = import_torchvision_models()
@@ -65,7 +65,7 @@ def import_timm_if_needed(name: str) -> Any:
         raise CallerError(f"{name} needs timm, which is not installed; run pip install timm") from None
 
 
-def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Module:
+def _make_timm_network(name: str, classes: int, channels: int, size: int) -> nn.Module:
     timm = import_timm_if_needed(f"{_TIMM}{name}")
     if not timm.is_model(name):
         raise UnknownName("timm network", name, timm.list_models())
@@ -77,7 +77,7 @@ def _make_of_timm(name: str, classes: int, channels: int, size: int) -> nn.Modul
     return made
 
 
-def _make_of_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
+def _make_network_from_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
     """Run a Python file and call its function; a user who names a file trusts the file."""
     stem, _, function = name.partition("@")[0].rpartition(".")
     file = f"{stem}.py"
@@ -107,13 +107,13 @@ def _make_of_source(name: str, source: str, classes: int, channels: int, size: i
         raise CallerError(f"{seen}{remedy}") from error
     if not isinstance(made, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
-    _check_weights(made, f"{function} of {file}")
+    _check_device_and_dtype(made, f"{function} of {file}")
     if not isinstance(made, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
         made.register_forward_hook(_take_logits)  # unlike a wrapper, a hook leaves the names of the weights as they are
     return made
 
 
-def _check_weights(made: nn.Module, maker: str) -> None:
+def _check_device_and_dtype(made: nn.Module, maker: str) -> None:
     """Raise CallerError for weights that are not on the CPU or not float32, the dtype of all training here."""
     for weight in (one for one in (*made.parameters(), *made.buffers()) if one.is_floating_point()):
         if weight.device.type != "cpu":
@@ -133,7 +133,7 @@ def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
     return read_logits(output)
 
 
-class LogitsAlone(nn.Module):
+class LogitsOnly(nn.Module):
     """A wrapper of a network whose output has `logits`; the wrapper returns the logits."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -187,7 +187,7 @@ def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
         output = model(images.clone())
     except Exception:  # `network_checks.check_network` reports the error
         return model
-    return model if read_logits(output) is output else LogitsAlone(model).eval()
+    return model if read_logits(output) is output else LogitsOnly(model).eval()
 
 
 @torch.no_grad()

@@ -15,18 +15,18 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from roarbench.compute.augment import draw_augmentation, find_largest_shift, shrink_images
-from roarbench.compute.degrade import DegradedImages, RemovedMaps
+from roarbench.compute.degrade import DegradedImages, RemovalMasks
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.decoded import ImageData
 
 # inputs that are equal at every reading and cheap to read, so prepared images serve all epochs
-Fixed = DegradedImages | RemovedMaps
-MOST = 2e9  # maximum bytes of prepared inputs at full size on a CPU, as float32
-SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
+Fixed = DegradedImages | RemovalMasks
+MAX_CACHE_BYTES = 2e9  # maximum bytes of prepared inputs at full size on a CPU, as float32
+MEMORY_SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 _READ = 32  # inputs per step of preparation, so intermediate arrays stay in a core's cache
 _SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
 _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
-MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations that only move pixels
+PIXEL_MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations that only move pixels
 
 
 class Inputs(Protocol):
@@ -109,9 +109,9 @@ def normalise_on_device(
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=layout)
 
 
-def is_cacheable(inputs: object, width: int, most: float) -> TypeGuard[Fixed]:
-    """Return whether the inputs are the same at every reading and fit in `most` bytes, with `width` bytes a number."""
-    return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * width <= most
+def is_cacheable(inputs: object, bytes_per_number: int, max_bytes: float) -> TypeGuard[Fixed]:
+    """Return whether the inputs are the same at every reading and fit in `max_bytes`."""
+    return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * bytes_per_number <= max_bytes
 
 
 class InputCache:
@@ -119,12 +119,12 @@ class InputCache:
 
     Args:
         inputs: Inputs for which `is_cacheable` is true.
-        make: Function that prepares inputs, float32 (b, c, size, size), and returns a tensor with as many rows.
+        prepare: Function that prepares inputs, float32 (b, c, size, size), and returns a tensor with as many rows.
     """
 
-    def __init__(self, inputs: Fixed, make: Callable[[Tensor], Tensor]) -> None:
-        self._inputs, self._make = inputs, make
-        self._size, self._made = 0, torch.empty(0)
+    def __init__(self, inputs: Fixed, prepare: Callable[[Tensor], Tensor]) -> None:
+        self._inputs, self._prepare = inputs, prepare
+        self._size, self._prepared = 0, torch.empty(0)
 
     @property
     def original_side(self) -> int:
@@ -134,14 +134,14 @@ class InputCache:
     def get_at_side(self, size: int) -> Tensor:
         """Return all inputs, prepared at this side in pixels."""
         if self._size != size:
-            self._made = torch.empty(0)  # frees the memory of the previous size first
-            self._size, self._made = size, self._prepare_all(size)
-        return self._made
+            self._prepared = torch.empty(0)  # frees the memory of the previous size first
+            self._size, self._prepared = size, self._prepare_all(size)
+        return self._prepared
 
     def _prepare_all(self, size: int) -> Tensor:
         n, made = len(self._inputs), torch.empty(0)
         for start in range(0, n, _READ):
-            part = self._make(shrink_images(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))
+            part = self._prepare(shrink_images(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))
             if not start:
                 made = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
             made[start : start + len(part)] = part
@@ -167,7 +167,7 @@ def augment_padded_images(
         images: Output of `pad_for_augmentation`, on the CPU.
         index: int64 (b,).
         size: Side of an image without the padding, in pixels.
-        kind: One of `MOVING`.
+        kind: One of `PIXEL_MOVING`.
         generator: Source of all random numbers.
 
     Returns:

@@ -20,8 +20,10 @@ _TURN = 7919  # distance between the starts of two images' tie orders, in featur
 _VALUES = 256  # possible values of a uint8 number
 
 
-def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit) -> list[NDArray[np.uint8]]:
-    """Compute `degrade.compute_removal_magnitude` for the mean fill, without torch."""
+def compute_magnitudes_in_numpy(
+    pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit
+) -> list[NDArray[np.uint8]]:
+    """Compute `degrade.compute_removal_magnitudes` for the mean fill, without torch."""
     # the import takes a quarter of a second, and pages without pictures need no filter
     from scipy.ndimage import gaussian_filter1d
 
@@ -32,16 +34,16 @@ def compute_changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: 
     return [part.reshape(len(part), -1).round().astype(np.uint8) for part in made]
 
 
-def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
-    """Assign each feature to a stratum: quantile bins of the first number, divided by bins of the next, and so on.
+def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
+    """Assign each feature to a stratum: quantile bins of the first magnitude, divided by bins of the next, and so on.
 
-    Equal features are in the same stratum, so strata differ in size and may be empty. `numbers` are arrays of uint8
-    (n, d). The strata are (n, d), in [0, bins ** len(numbers)), of the smallest sufficient dtype.
+    Equal features are in the same stratum, so strata differ in size and may be empty. `magnitudes` are arrays of uint8
+    (n, d). The strata are (n, d), in [0, bins ** len(magnitudes)), of the smallest sufficient dtype.
     """
-    strata = np.zeros(numbers[0].shape, np.min_scalar_type(bins ** len(numbers) - 1))
-    for depth, number in enumerate(numbers):
+    strata = np.zeros(magnitudes[0].shape, np.min_scalar_type(bins ** len(magnitudes) - 1))
+    for depth, magnitude in enumerate(magnitudes):
         groups = bins**depth
-        for image, values in zip(strata, number, strict=True):
+        for image, values in zip(strata, magnitude, strict=True):
             cells = image.astype(np.int64) * _VALUES + values
             counts = np.bincount(cells, minlength=groups * _VALUES).reshape(groups, _VALUES)
             below = counts.cumsum(1) - counts  # number of the group's features with a smaller value
@@ -51,8 +53,8 @@ def assign_strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDA
 
 
 def make_other_image_masks(
-    own: NDArray[np.bool_],
-    places: NDArray[np.unsignedinteger[Any]],
+    own_masks: NDArray[np.bool_],
+    other_bins: NDArray[np.unsignedinteger[Any]],
     strata: NDArray[np.unsignedinteger[Any]],
     order: Order,
     ties: NDArray[np.integer],
@@ -62,16 +64,17 @@ def make_other_image_masks(
     If the other image is the image itself, the result is its own mask.
 
     Args:
-        own: bool (n, d), the image's own mask, True where removed.
-        places: unsigned (n, d), each feature's bin in the other image's ranking; 0 is most important.
+        own_masks: bool (n, d), the image's own mask, True where removed.
+        other_bins: unsigned (n, d), each feature's bin in the other image's ranking; 0 is most important.
         strata: (n, d), from `assign_strata`.
         order: MoRF removes the first bins, LeRF the last.
         ties: int (n, d), a permutation of 0 … d - 1 in every row; within a bin, smaller numbers are removed first.
     """
-    shape = 1 + int(strata.max()), 1 + int(places.max())  # (strata, bins)
-    turned = places if order is Order.MORF else shape[1] - 1 - places
+    shape = 1 + int(strata.max()), 1 + int(other_bins.max())  # (strata, bins)
+    turned = other_bins if order is Order.MORF else shape[1] - 1 - other_bins
     cells = strata.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
-    return np.stack([_match_mask(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
+    images = zip(own_masks, cells, ties, strict=True)
+    return np.stack([_match_mask(mask, cell, tie, shape) for mask, cell, tie in images])
 
 
 def _match_mask(

@@ -32,8 +32,8 @@ def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
     if any(weight.device.type != "cpu" for weight in _list_weights(model)) or any(map(_has_hooks, model.modules())):
         return None
     try:
-        copied, seen = copy_network(model), _observe(model, images)
-        if _observe(copied, images) != seen:
+        copied, seen = copy_network(model), _observe_layer_calls(model, images)
+        if _observe_layer_calls(copied, images) != seen:
             return None
         for norm, convolution in seen.pairs.items():
             if seen.calls[norm] == seen.calls[convolution] == 1:
@@ -61,7 +61,7 @@ def _list_weights(model: nn.Module) -> list[Tensor]:
     return [*model.parameters(), *model.buffers()]
 
 
-class _Seen(NamedTuple):
+class _LayerCalls(NamedTuple):
     """Calls of modules in one pass."""
 
     calls: Counter[str]  # number, by the module's name
@@ -69,10 +69,10 @@ class _Seen(NamedTuple):
 
 
 @torch.no_grad()
-def _observe(model: nn.Module, images: Tensor) -> _Seen:
+def _observe_layer_calls(model: nn.Module, images: Tensor) -> _LayerCalls:
     """Count the calls of linear layers, and find each batch norm whose input is the output of a convolution."""
     names: dict[nn.Module, str] = {part: name for name, part in model.named_modules() if isinstance(part, _OBSERVED)}
-    seen, outputs = _Seen(Counter(), {}), list[tuple[str, Tensor]]()
+    seen, outputs = _LayerCalls(Counter(), {}), list[tuple[str, Tensor]]()
 
     def keep(module: nn.Module, inputs: Sequence[Any], output: Any) -> None:
         seen.calls[names[module]] += 1

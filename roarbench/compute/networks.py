@@ -85,7 +85,7 @@ def build_network(
     if residual:
         _draw_weights(model, generator)
     for module in model.modules():
-        if _may_overflow(module):
+        if _needs_strided_projection(module):
             module.__class__ = StridedProjection
     return model.train()
 
@@ -98,7 +98,7 @@ def set_batch_norm_scales(model: nn.Module) -> nn.Module:
     return model
 
 
-def _may_overflow(module: nn.Module) -> bool:
+def _needs_strided_projection(module: nn.Module) -> bool:
     return (
         type(module) is nn.Conv2d
         and (module.kernel_size, module.padding, module.groups) == ((1, 1), (0, 0), 1)

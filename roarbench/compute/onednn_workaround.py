@@ -35,7 +35,7 @@ class CorrectedGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 ):
                     self.changed = True
                     return _compute_in_float32(func, args)
-                if _does_overflow(images, weight, padding, groups):
+                if _overruns_workspace(images, weight, padding, groups):
                     self.changed = True
                     return _compute_without_stride(func, args)
         return func(*args, **(kwargs or {}))
@@ -64,7 +64,7 @@ def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]
     return [result if result is None else result.to(args[1].dtype) for result in made]
 
 
-def _does_overflow(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
+def _overruns_workspace(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
     """Return whether oneDNN writes past its workspace, so that the gradient is wrong or the process dies.
 
     `StridedProjection` describes the case for `nn.Conv2d` modules; this function detects it in any convolution.

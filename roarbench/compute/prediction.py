@@ -23,8 +23,8 @@ _READ = 32  # inputs per step of preparation on a CPU
 def choose_scoring_batch_size(size: int) -> int:
     """Return the number of images of `size` pixels per side that are scored in one batch: 128 up to 64 pixels, else 32.
 
-    The number depends only on the size, because logits may depend on the batch size (see `predict`). Batches are always
-    filled up, so a large batch would slow down the scoring of a few photographs, and 32 photographs keep a GPU busy.
+    The number depends only on the size, because logits may depend on the batch size (see `predict_logits`). Batches are
+    always filled up, so a large batch would slow down the scoring of a few photographs; 32 photographs keep a GPU busy.
     """
     return 128 if size <= 64 else 32
 
@@ -36,16 +36,16 @@ class NormalisedNetwork(NamedTuple):
     norm: Normalisation
 
 
-def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
+def predict_logits(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
     """Compute the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
 
     The computation is in float32, without autocast and TF32, on every device. The last batch is filled up with copies
     of the last input, because the rounding of a convolution depends on the batch size (`choose_scoring_batch_size`).
     """
-    return predict_each([NormalisedNetwork(model, norm)], inputs, batch)[0]
+    return predict_logits_of_networks([NormalisedNetwork(model, norm)], inputs, batch)[0]
 
 
-def predict_each(networks: Sequence[NormalisedNetwork], inputs: Inputs, batch: int) -> list[Tensor]:
+def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: Inputs, batch: int) -> list[Tensor]:
     """Compute the logits of several networks on one device; each batch of inputs is prepared once for all of them."""
     device = find_device(networks[0].model)
     for network in networks:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.compute.degrade import RedrawnImages, degrade, unpack_bits
+from roarbench.compute.degrade import RandomlyDegradedImages, degrade, unpack_bits
 from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.enums import Unit
 
@@ -78,15 +78,15 @@ class StreamedImages:
                 # torch reuses pinned memory only after the copies from this memory have finished
                 pinned = self._device.type == "cuda"
                 target = torch.empty((len(index), *source.shape[1:]), dtype=torch.uint8, pin_memory=pinned)
-                part.read.append(target)
+                part.buffers.append(target)
                 for rows, out in zip(slices, target.tensor_split(len(slices)), strict=True):
-                    part.waiting.append(self._readers.submit(_read, source, rows.numpy(), out.numpy()))
+                    part.futures.append(self._readers.submit(_copy_rows, source, rows.numpy(), out.numpy()))
         return part
 
     def _finish_reading(self, part: "_Part") -> Tensor:
-        for reading in part.waiting:
-            reading.result()
-        pixels, *removed = (read.to(self._device, non_blocking=True) for read in part.read)
+        for future in part.futures:
+            future.result()
+        pixels, *removed = (buffer.to(self._device, non_blocking=True) for buffer in part.buffers)
         if not removed:
             return pixels.float()
         channels, height, width = self._pixels.shape[1:]
@@ -102,7 +102,9 @@ class StreamedChangingImages:
         device: The device on which images are degraded.
     """
 
-    def __init__(self, drawn: RedrawnImages | ExchangedImages, pixels: NDArray[np.uint8], device: torch.device) -> None:
+    def __init__(
+        self, drawn: RandomlyDegradedImages | ExchangedImages, pixels: NDArray[np.uint8], device: torch.device
+    ) -> None:
         self._drawn, self.generator = drawn, drawn.generator
         self._pixels = StreamedImages(pixels, None, torch.empty(0), drawn.unit, device)
 
@@ -113,11 +115,11 @@ class StreamedChangingImages:
         """Yield the images of each part as `StreamedImages.read` does; masks are drawn when their part is yielded."""
         indices, ahead = tee(parts)
         for index, images in zip(indices, self._pixels.read(ahead), strict=True):
-            yield self._drawn.degrade_newly(images, index)
+            yield self._drawn.apply_new_masks(images, index)
 
     def batch(self, index: Tensor) -> Tensor:
         """Return newly degraded images, float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
-        return self._drawn.degrade_newly(self._pixels.batch(index), index)
+        return self._drawn.apply_new_masks(self._pixels.batch(index), index)
 
 
 Streamed = StreamedImages | StreamedChangingImages  # inputs with a method `read`
@@ -126,13 +128,13 @@ Streamed = StreamedImages | StreamedChangingImages  # inputs with a method `read
 class _Part(NamedTuple):
     """Rows that threads are reading from the files."""
 
-    read: list[Tensor]
-    waiting: list[Future[None]]
+    buffers: list[Tensor]
+    futures: list[Future[None]]
 
 
-def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np.uint8]) -> None:
+def _copy_rows(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np.uint8]) -> None:
     """Copy rows of a memory-mapped array; all rows are requested from the disk before the first one is copied."""
-    if (mapped := _find_mapping(source)) is not None:
+    if (mapped := _find_memory_map(source)) is not None:
         length = source[0].nbytes
         for row in rows.tolist():
             start = row * length // mmap.PAGESIZE * mmap.PAGESIZE
@@ -140,7 +142,7 @@ def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np
     np.take(source, rows, axis=0, out=target, mode="clip")  # other modes copy everything to a buffer first
 
 
-def _find_mapping(array: Any) -> mmap.mmap | None:
+def _find_memory_map(array: Any) -> mmap.mmap | None:
     """Return the memory map whose data an array shows, beginning at the first byte; None for an array in memory."""
     while isinstance(array, np.ndarray | memoryview):
         array = array.obj if isinstance(array, memoryview) else array.base

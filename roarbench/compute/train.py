@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from roarbench.compute.augment import augment, shrink_images
-from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.compute.inputs import (
-    MOST,
-    MOVING,
-    SHARE,
+    MAX_CACHE_BYTES,
+    MEMORY_SHARE,
+    PIXEL_MOVING,
     Batches,
     InputCache,
     Inputs,
@@ -53,9 +53,9 @@ from roarbench.stopping import ENDED, defer_stop, is_stop_requested
 from roarbench.text import format_bytes
 
 CHECKPOINT_EVERY = 300.0  # maximum seconds of training between checkpoints
-_DRAWS = 2**32  # distance between the seeds of two trainings' global random numbers
-_OURS = 0.8  # share of a GPU's memory; if less is available, other processes hold memory
-_LOOK_EVERY = 50  # steps between looks at the loss on a GPU: each look waits for all launched kernels
+_SEED_DISTANCE = 2**32  # distance between the seeds of two trainings' global random numbers
+_FREE_SHARE = 0.8  # share of a GPU's memory; if less is available, other processes hold memory
+_CHECK_LOSS_EVERY = 50  # steps between checks of the loss on a GPU: each check waits for all launched kernels
 
 
 class Checkpoint(Protocol):
@@ -91,13 +91,13 @@ def fit(
     training = Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
-    look_every = 1 if find_device(model).type == "cpu" else _LOOK_EVERY
+    check_every = 1 if find_device(model).type == "cpu" else _CHECK_LOSS_EVERY
     with defer_stop(), let_cudnn_choose_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
             training.advance()
             done = training.step
-            if (done % look_every == 0 or done == training.steps) and not math.isfinite(
+            if (done % check_every == 0 or done == training.steps) and not math.isfinite(
                 loss := training.losses[-1].item()
             ):
                 divergence = f"the loss is {loss} at step {done - 1} of {training.steps}"
@@ -122,7 +122,7 @@ class Training:
     Attributes:
         step: Number of finished steps.
         losses: Losses of the last epoch's steps, scalars on the device.
-        at_once: Images per forward pass; halved if GPU memory runs out.
+        images_per_pass: Images per forward pass; halved if GPU memory runs out.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class Training:
         self._compiled = set[float]()  # shares of the full side whose backward pass is compiled
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
-        self.at_once = min(recipe.micro_batch or self._batch, self._batch)
-        self._mended: dict[torch.Size, bool] = {}  # by image shape: whether oneDNN's gradients need the correction
+        self.images_per_pass = min(recipe.micro_batch or self._batch, self._batch)
+        self._needs_correction: dict[torch.Size, bool] = {}  # whether oneDNN's gradients do, by image shape
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._ahead: Iterator[Tensor] = iter(())  # streamed images of the next parts
         self._batches_ahead = 0
@@ -168,7 +168,8 @@ class Training:
 
         If the compiler fails in a backward pass, the step is repeated uncompiled.
         """
-        waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._list_generators()]
+        waiting = self._batches.waiting
+        generator_states = [generator.get_state() for generator in self._list_generators()]
         # the compiler runs at the first step of each side, and a failure leaves the statistics of batch norm changed
         side = find_side_share(self._recipe, self.step, self.steps)
         compiling = self._compiles and side not in self._compiled
@@ -184,7 +185,7 @@ class Training:
         else:
             self._compiled.add(side)
             return None
-        self._rewind(waiting, drawn)
+        self._rewind(waiting, generator_states)
         if out_of_memory is None:
             for buffer, saved in buffers:
                 buffer.copy_(saved)
@@ -193,15 +194,15 @@ class Training:
 
     def _halve_micro_batch(self, error: RuntimeError) -> None:
         # other processes hold the memory and may free it later
-        if count_available_gpu_bytes() < _OURS * compute_gpu_memory_share():
+        if count_available_gpu_bytes() < _FREE_SHARE * compute_gpu_memory_share():
             raise error
         normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
-        if normed or self.at_once == 1:
+        if normed or self.images_per_pass == 1:
             why = "; because of batch norm, the step cannot be split" if normed else ""
             share = format_bytes(compute_gpu_memory_share())
-            seen = f"a step of {self.at_once} images takes more than {share} of GPU memory"
+            seen = f"a step of {self.images_per_pass} images takes more than {share} of GPU memory"
             raise NoRoom(f"{seen}, the share of each worker{why}; use fewer --workers or a larger GPU")
-        self.at_once //= 2
+        self.images_per_pass //= 2
 
     def _do_step(self) -> None:
         for group in self._optimiser.param_groups:
@@ -209,7 +210,7 @@ class Training:
         parts = self._split_batch(self._take_next_batch())
         self._optimiser.zero_grad()
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
-            torch.manual_seed(self._seed * _DRAWS + self.step)
+            torch.manual_seed(self._seed * _SEED_DISTANCE + self.step)
             loss = torch.stack([self._add_gradients(index) for index in parts]).sum()
         self._optimiser.step()
         self.losses.append(loss)
@@ -247,15 +248,15 @@ class Training:
         self.losses.extend(loss.to(self._device) for loss in state["losses"])
         self._rewind(state["waiting"], state["generators"])
 
-    def _rewind(self, waiting: Tensor, drawn: list[Tensor]) -> None:
+    def _rewind(self, waiting: Tensor, generator_states: list[Tensor]) -> None:
         """Restore the order of batches and the random generators of an earlier step."""
         self._batches.waiting, self._batches_ahead = waiting, 0
-        for generator, state in zip(self._list_generators(), drawn, strict=True):
+        for generator, state in zip(self._list_generators(), generator_states, strict=True):
             generator.set_state(state)
 
     def _list_generators(self) -> list[torch.Generator]:
         """Return all random generators whose state a checkpoint stores."""
-        if isinstance(self._inputs, RedrawnImages | ExchangedImages | StreamedChangingImages):
+        if isinstance(self._inputs, RandomlyDegradedImages | ExchangedImages | StreamedChangingImages):
             return [self._generator, self._inputs.generator]
         return [self._generator]
 
@@ -267,10 +268,10 @@ class Training:
     def _add_gradients(self, index: Tensor) -> Tensor:
         """Run the forward and backward pass of a part; return the part's share of the batch's loss."""
         images, labels = self._load_images(index), self._labels.index_select(0, send_to_device(index, self._device))
-        pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
-        return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
+        pairs = zip(torch.split(images, self.images_per_pass), torch.split(labels, self.images_per_pass), strict=True)
+        return torch.stack([self._add_gradients_of_one_pass(*pair) for pair in pairs]).sum()
 
-    def _add_gradients_at_once(self, images: Tensor, labels: Tensor) -> Tensor:
+    def _add_gradients_of_one_pass(self, images: Tensor, labels: Tensor) -> Tensor:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
@@ -283,20 +284,20 @@ class Training:
         if self._compiles:
             run_compiled_backward(loss)
             return
-        if self._device.type != "cpu" or not self._mended.get(shape, True):
+        if self._device.type != "cpu" or not self._needs_correction.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
             return
         with CorrectedGradients() as mode:  # type: ignore[no-untyped-call]
             loss.backward()  # type: ignore[no-untyped-call]
-        self._mended[shape] = mode.changed
+        self._needs_correction[shape] = mode.changed
 
     def _load_images(self, index: Tensor) -> Tensor:
         """Return augmented and normalised images at this step's side, (b, c, side, side), on the device."""
         kind = self._recipe.augmentation
-        if self._cache is not None and kind in MOVING:
+        if self._cache is not None and kind in PIXEL_MOVING:
             return self._augment_cached_images(self._cache, index)
         read = self._read_degraded_images(index)
-        if not self._gpu and kind in MOVING:  # moving uint8 pixels takes two thirds of the time of moving float32
+        if not self._gpu and kind in PIXEL_MOVING:  # moving uint8 pixels takes two thirds of the time of moving float32
             return augment_padded_images(
                 self._normalise_and_pad(read), torch.arange(len(index)), read.shape[3], kind, self._generator
             )
@@ -334,11 +335,11 @@ class Training:
 
     def _make_cache(self, inputs: Inputs) -> InputCache | None:
         """Return a cache of the prepared inputs for all epochs; None if they cannot be cached."""
-        moving = self._recipe.augmentation in MOVING
+        moving = self._recipe.augmentation in PIXEL_MOVING
         dtype = torch.bfloat16 if moving and self._bf16 else torch.float32
         # a GPU has the inputs themselves, too: at most one byte a number
         size = dtype.itemsize + 1 if self._gpu else torch.float32.itemsize
-        if not is_cacheable(inputs, size, SHARE * count_available_gpu_bytes() if self._gpu else MOST):
+        if not is_cacheable(inputs, size, MEMORY_SHARE * count_available_gpu_bytes() if self._gpu else MAX_CACHE_BYTES):
             return None
         return InputCache(inputs, self._normalise_and_pad if moving else lambda images: images.to(self._device))
 

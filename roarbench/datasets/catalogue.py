@@ -108,7 +108,7 @@ class DatasetRecord:
         return bool(self.own or self.hub) and self.train_split == self.test_split and not (self.share or self.holdout)
 
     @property
-    def anywhere(self) -> "DatasetRecord":
+    def without_location(self) -> "DatasetRecord":
         """Return the record without the location of the images."""
         return replace(self, folder="")
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from roarbench import identity
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
-from roarbench.datasets.file_locations_and_downloads import describe_source
+from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.parallel_decoding import JOURNAL, DecodingProgress, decode_splits
 from roarbench.datasets.sources import RawSplit, check_limit, open_source
 from roarbench.enums import Split
@@ -77,10 +77,10 @@ def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | N
 def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
     """Return the folder of a decoded data set; its name depends on everything that determines the content."""
     check_limit(record, limit)
-    source = describe_source(record, data)
+    source = make_source_identity(record, data)
     identity_values = {
         "format": FORMAT,
-        "record": identity.make_record(record.anywhere),
+        "record": identity.make_record(record.without_location),
         "source": source,
         "limit": limit,
     }
@@ -106,7 +106,7 @@ def _decode_into(
     workers: int,
     note: Callable[[DecodingProgress], object],
 ) -> None:
-    source, raw = describe_source(record, data), open_source(record, data, limit is not None)
+    source, raw = make_source_identity(record, data), open_source(record, data, limit is not None)
     splits = {split: raw[split].select_subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(target, ignore_errors=True)  # a folder without manifest is the rest of an interrupted deletion
@@ -126,7 +126,7 @@ def _decode_into(
         judged["normalised"] = [record.mean, record.std]
     manifest = {
         "format": FORMAT,
-        "record": identity.make_record(record.anywhere),
+        "record": identity.make_record(record.without_location),
         "source": source,
         "limit": limit,
         "splits": entries,

@@ -75,7 +75,7 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
                 if values is not None:
                     plain = reduce_to_eight_bits(values, record.depth or 16)
                     repairs += (FLAT,) if _is_flat(np.asarray(plain)) and not _is_flat(values) else ()
-                pixels = decode_to_pixels(plain, record)
+                pixels = crop_to_pixels(plain, record)
                 return DecodedImage(
                     pixels, repairs + _note_several_pictures(image) + ((TRUNCATED,) if truncated else ()), bits
                 )
@@ -111,23 +111,23 @@ def round_up_depth(bits: int) -> int:
     return next((depth for depth in _DEPTHS if depth >= bits), bits)
 
 
-def check_depth(bits: int, depth: int, of: str) -> None:
+def check_depth(bits: int, depth: int, source: str) -> None:
     """Raise DataError if values use more bits than the record's depth or, without a depth, far fewer than 16.
 
     Bits beyond the depth would be cut off, and 12-bit values that are read as 16-bit values would have only 16 shades.
     """
     wanted = round_up_depth(bits)
     if bits and (bits > (depth or 16) or not depth and wanted <= FEW_BITS):
-        seen = f"values of {of} use {bits} bits, but are read as {depth or 16} bits"
+        seen = f"values of {source} use {bits} bits, but are read as {depth or 16} bits"
         raise DataError(f"{seen}; write depth = {wanted} under [data]")
 
 
-def refuse_damaged(
-    names: Sequence[str], images: int, of: str, kinds: Mapping[str, int], advice: str = "repair or remove them"
+def refuse_damaged_images(
+    names: Sequence[str], images: int, source: str, kinds: Mapping[str, int], advice: str = "repair or remove them"
 ) -> None:
     """Raise DataError if the share of damaged images exceeds `DAMAGED_SHARE`; `kinds` counts the images by fault."""
     if len(names) > DAMAGED_SHARE * images:
-        seen = f"{len(names)} of {images} images of {of} cannot be decoded completely"
+        seen = f"{len(names)} of {images} images of {source} cannot be decoded completely"
         why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
         raise DataError(f"{seen}: {list_some(names)} ({why}); {advice}")
 
@@ -218,7 +218,7 @@ def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Imag
     return image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
 
 
-def decode_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
+def crop_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
     """Return the centred square of an image, uint8 (channels, size, size): RGB for three channels, grey for one."""
     mode, size = "L" if record.channels == 1 else "RGB", record.size
     plain = image if image.mode == mode else image.convert(mode)  # `convert` copies even without a change of mode

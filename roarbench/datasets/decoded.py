@@ -62,7 +62,7 @@ class ImageData:
         return self.train if split is Split.TRAIN else self.test
 
     def __reduce__(self) -> tuple[Callable[[Path], "ImageData"], tuple[Path]]:
-        return _open_files, (self.folder,)
+        return _open_decoded_once, (self.folder,)
 
 
 def open_decoded(folder: Path) -> ImageData:
@@ -81,7 +81,7 @@ def open_decoded(folder: Path) -> ImageData:
 
 
 @lru_cache(maxsize=2)
-def _open_files(folder: Path) -> ImageData:
+def _open_decoded_once(folder: Path) -> ImageData:
     return open_decoded(folder)
 
 

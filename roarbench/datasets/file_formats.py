@@ -67,7 +67,7 @@ def list_class_names(folder: Path) -> list[str]:
         raise DataError(f"{seen}; name a folder that has one folder of images per class") from error
 
 
-def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
+def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
     """Return the images of these classes in groups, and their class numbers, int64 (n,), ascending.
 
     Images are in their class's folder or its subfolders, and are sorted by name. Raises DataError if a class has no
@@ -85,8 +85,8 @@ def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, 
     return tuple(groups), np.repeat(np.arange(len(classes)), counts)
 
 
-def _list_image_names(folder: Path, name: str) -> Iterator[str]:
-    for path in list_files_below(folder / name):
+def _list_image_names(folder: Path, class_name: str) -> Iterator[str]:
+    for path in list_files_below(folder / class_name):
         if has_image_suffix(path) and not is_hidden(path.relative_to(folder)):
             if not path.exists():
                 raise DataError(f"{path} is a link to a missing file; repair or remove the link")
@@ -123,7 +123,7 @@ def _raise_unreadable_folder(error: OSError) -> None:
     raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
-def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+def read_image_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
     """Yield the contents of image files, at most `_CHUNK` at a time; rows ascend and count from the start of the group.
 
     Raises DataError if a file cannot be read.
@@ -144,7 +144,7 @@ class RowGroup(NamedTuple):
 
 
 @contextmanager
-def _add_file_name(file: Path) -> Iterator[None]:
+def _add_file_name_to_errors(file: Path) -> Iterator[None]:
     """Add a file's name to pyarrow's errors in the block; raise DataError if the file is a Git LFS pointer."""
     try:
         yield
@@ -189,8 +189,8 @@ def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[
     (files,) = only.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
     split_names = {name for pair in find_split_pairs(names.values()) for name in pair}
-    train = [file for file, name in names.items() if name in split_names and is_train(name)]
-    test = [file for file, name in names.items() if name in split_names and not is_train(name)]
+    train = [file for file, name in names.items() if name in split_names and is_train_name(name)]
+    test = [file for file, name in names.items() if name in split_names and not is_train_name(name)]
     return {"train": train, "test": test} if train else only
 
 
@@ -208,7 +208,7 @@ def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
     """Return all row groups of a split, in the order of their rows."""
     groups = []
     for file in files:
-        with _add_file_name(file), pq.ParquetFile(file) as table:
+        with _add_file_name_to_errors(file), pq.ParquetFile(file) as table:
             sizes = [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
         groups += [RowGroup(file, number, rows) for number, rows in enumerate(sizes)]
     return tuple(groups)
@@ -222,13 +222,13 @@ def list_column_names(file: Path) -> list[str]:
 
 def read_schema(file: Path) -> pa.Schema:
     """Read the names and types of the columns of a parquet file."""
-    with _add_file_name(file):
+    with _add_file_name_to_errors(file):
         return pq.read_schema(file)
 
 
 def read_column(file: Path, name: str) -> pa.ChunkedArray:
     """Read a column of a parquet file."""
-    with _add_file_name(file):
+    with _add_file_name_to_errors(file):
         return pq.read_table(file, columns=[name], use_threads=False)[name]
 
 
@@ -244,7 +244,7 @@ def has_text_type(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
 
 
-def read_labels(files: list[Path], name: str) -> NDArray[Any]:
+def read_parquet_labels(files: list[Path], name: str) -> NDArray[Any]:
     """Read a column of classes, (n,): strings as str, integers and booleans (also those stored as floats) as int64.
 
     Raises DataError if the column has another type, rows have no label, or files have different types.
@@ -272,7 +272,7 @@ def _read_labels_of_file(file: Path, name: str) -> NDArray[Any]:
     return values.astype(np.int64)
 
 
-def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+def read_parquet_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
     """Yield stored images of a row group, at most `_CHUNK` at a time; a missing image is empty.
 
     The column is binary, or a struct with a binary field `bytes`. Rows ascend and count from the start of the row
@@ -309,13 +309,13 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     return sorted(pairs, key=lambda pair: (splits[pair[0]].rest, _TEST.index(splits[pair[1]].keyword), pair))
 
 
-def is_split(name: str) -> bool:
+def is_split_name(name: str) -> bool:
     """Return whether a name consists only of a split's keyword."""
     parsed = _parse_split_name(name)
     return parsed is not None and not parsed.rest
 
 
-def is_train(name: str) -> bool:
+def is_train_name(name: str) -> bool:
     """Return whether a name contains the keyword of a training split."""
     parsed = _parse_split_name(name)
     return parsed is not None and parsed.keyword in _TRAIN
@@ -336,12 +336,12 @@ def has_idx_files(folder: Path) -> bool:
 
 def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read pixels, uint8 (n, 1, h, w), and labels, int64 (n,), of a split; raise DataError if a file is damaged."""
-    images = _read_array(folder, f"{_PREFIX[split]}-images-idx3-ubyte", dimensions=3)
-    labels = _read_array(folder, f"{_PREFIX[split]}-labels-idx1-ubyte", dimensions=1)
+    images = _read_idx_array(folder, f"{_PREFIX[split]}-images-idx3-ubyte", dimensions=3)
+    labels = _read_idx_array(folder, f"{_PREFIX[split]}-labels-idx1-ubyte", dimensions=1)
     return images[:, np.newaxis], labels.astype(np.int64)
 
 
-def _read_array(folder: Path, name: str, dimensions: int) -> NDArray[np.uint8]:
+def _read_idx_array(folder: Path, name: str, dimensions: int) -> NDArray[np.uint8]:
     path = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
     if path is None:
         raise DataError(f"{folder} has no {name} or {name}.gz; expected all four IDX files")

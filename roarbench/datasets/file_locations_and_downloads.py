@@ -13,13 +13,13 @@ from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
-INSTALLED = dict.fromkeys(  # folder of Debian's dataset-fashion-mnist
+SYSTEM_PACKAGE_FOLDERS = dict.fromkeys(  # folder of Debian's dataset-fashion-mnist
     ("fashion-mnist", "fashion-mnist-1000"), Path("/usr/share/datasets/fashion-mnist")
 )
 HUB_TIMEOUT = 5.0  # seconds; without this limit the library retries for half a minute
 
 
-def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
+def make_source_identity(record: DatasetRecord, data: Path | None) -> dict[str, object]:
     """Return the identity of the images' source, from the names, sizes and times of its files.
 
     Raises DataError if `data` cannot be read or is given for a generated data set, or if the location is unknown.
@@ -59,7 +59,7 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
             raise DataError(f"--data {data} is {state}; expected {wanted}")
         return data
     if not record.own:
-        return BUNDLED / record.bundled if record.bundled else find_installed_folder(record)
+        return BUNDLED / record.bundled if record.bundled else find_system_package_folder(record)
     folder = Path(record.folder)
     if not record.folder or not folder.is_dir():
         seen = f"{folder} is not a folder" if record.folder else "their location on this machine is unknown"
@@ -69,9 +69,9 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     return folder
 
 
-def find_installed_folder(record: DatasetRecord) -> Path | None:
+def find_system_package_folder(record: DatasetRecord) -> Path | None:
     """Return the folder in which a system package installed a data set; None if there is none."""
-    folder = None if record.own else INSTALLED.get(record.name)
+    folder = None if record.own else SYSTEM_PACKAGE_FOLDERS.get(record.name)
     return folder if folder and file_formats.has_idx_files(folder) else None
 
 
@@ -98,7 +98,7 @@ def download_dataset(record: DatasetRecord) -> Path:
 
     with _report_hub_errors(record):
         if not HF_HUB_OFFLINE:  # a quick request first detects an unreachable hub in seconds
-            _list_hub(record)
+            _list_hub_files(record)
         fetch = partial(huggingface_hub.snapshot_download, repo_type="dataset", revision=record.revision)
         return Path(fetch(record.hub, allow_patterns=list(_make_split_patterns(record).values())))
 
@@ -108,14 +108,14 @@ def _make_split_patterns(record: DatasetRecord) -> dict[str, str]:
     return {split: f"{folder}/{split}-*.parquet" for split in (record.train_split, record.test_split)}
 
 
-def _list_hub(record: DatasetRecord) -> list[str]:
+def _list_hub_files(record: DatasetRecord) -> list[str]:
     import huggingface_hub
 
     about = huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
     return sorted(file.rfilename for file in about.siblings or [])
 
 
-def _list_cache(record: DatasetRecord) -> list[str]:
+def _list_cached_files(record: DatasetRecord) -> list[str]:
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.file_download import repo_folder_name
 
@@ -131,7 +131,7 @@ def download_lazily(record: DatasetRecord) -> dict[str, Iterator[Path]]:
     from datasets.config import HF_HUB_OFFLINE
 
     with _report_hub_errors(record):
-        names = _list_cache(record) if HF_HUB_OFFLINE else _list_hub(record)
+        names = _list_cached_files(record) if HF_HUB_OFFLINE else _list_hub_files(record)
     by_split = {
         split: [name for name in names if fnmatch(name, like)] for split, like in _make_split_patterns(record).items()
     }

@@ -18,17 +18,17 @@ from PIL import Image
 
 from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
-from roarbench.datasets.decode_image import is_deep_grey, refuse_damaged, round_up_depth, try_decoding
-from roarbench.datasets.file_formats import find_split_pairs, is_split, is_train
+from roarbench.datasets.decode_image import is_deep_grey, refuse_damaged_images, round_up_depth, try_decoding
+from roarbench.datasets.file_formats import find_split_pairs, is_split_name, is_train_name
 from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
 from roarbench.datasets.sources import add_image_counts
 from roarbench.datasets.tabular import (
     CSV_ENDINGS,
     ENDINGS,
     LABELS,
-    find_feature_columns,
+    count_missing_by_feature,
+    describe_text_columns,
     find_label_column,
-    find_text_columns,
     read_table,
 )
 from roarbench.errors import DataError
@@ -36,10 +36,10 @@ from roarbench.text import format_count, list_some
 
 SHARE = 0.3  # share of images drawn for testing without a test split
 _IMAGES = ("image", "img", "photo", "picture")  # common names of an image column
-_LOOKED_AT = 64  # images inspected for size and colour
-_CHECKED = 20_000  # images decoded to find damage; of larger sets, an evenly spread sample
+_INSPECTED = 64  # images inspected for size and colour
+_DECODED = 20_000  # images decoded to find damage; of larger sets, an evenly spread sample
 _FEWEST = 20  # minimum training images per class without a warning
-_CHAIN = 4  # maximum depth of nested folders without siblings
+_MAX_NESTING = 4  # maximum depth of nested folders without siblings
 _SIZES = (8, 16, 28, 32, 48, 64)
 _GREY = ("1", "L", "LA", "F")
 
@@ -55,7 +55,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
             images are damaged, or a file is not a table or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
-        inferred = _infer_table(folder, say)
+        inferred = _infer_feature_table(folder, say)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
         files = list(file_formats.list_files_below(folder.resolve()))
@@ -64,7 +64,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged ones are refused, and others are counted later
             warnings.simplefilter("ignore")
-            inferred = (_infer_tables if in_tables else _infer_folders)(record, folder.resolve(), say)
+            inferred = (_infer_image_tables if in_tables else _infer_class_folders)(record, folder.resolve(), say)
     else:
         noun = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {noun}; name a folder of class folders or of parquet files, or a CSV file")
@@ -76,13 +76,13 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     return record
 
 
-def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_feature_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
     if path.name.lower().endswith(CSV_ENDINGS) and all(map(_is_number, table.column_names)):
         listed = list_some([f"'{name}'" for name in table.column_names])
         say(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)
-    gaps, candidates = find_feature_columns(table, label), [name for name in table.column_names if name != label]
+    gaps, candidates = count_missing_by_feature(table, label), [name for name in table.column_names if name != label]
     complete = tuple(name for name, count in gaps.items() if not count)
     seen = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in gaps.items() if count]
     missing = f"{path.name} has missing or infinite values: column {list_some(seen)}"
@@ -90,7 +90,7 @@ def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
         raise DataError(f"{missing}; fill them in or leave these rows out")
     if seen:
         say(f"warning: {missing}; these columns are left out")
-    texts = find_text_columns(table, label)
+    texts = describe_text_columns(table, label)
     for name, why in texts.items():
         if why:
             say(f"warning: {path.name}: column '{name}' is left out: it holds {why} and numbers in the other rows")
@@ -114,12 +114,12 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_class_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     folder = _find_innermost_folder(folder)
     train, test = _split_folders(folder, say)
     if train and not test:
         folder, train = folder / train, ""
-    return _read_sizes(replace(_set_splits(record, train, test), own=FOLDERS, folder=str(folder)), say)
+    return _inspect_image_files(replace(_set_splits(record, train, test), own=FOLDERS, folder=str(folder)), say)
 
 
 def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
@@ -136,16 +136,18 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
     if pairs:
         say(f"warning: {problem}; test images are drawn from '{train}'")
         return train, ""
-    if train_folders := [name for name in names if is_train(name) and file_formats.list_class_names(folder / name)]:
+    if train_folders := [
+        name for name in names if is_train_name(name) and file_formats.list_class_names(folder / name)
+    ]:
         return train_folders[0], ""
-    if split_named := [name for name in names if is_split(name)]:
+    if split_named := [name for name in names if is_split_name(name)]:
         first, listed = split_named[0], list_some([name for name in names if name != split_named[0]])
         advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
         raise DataError(f"{folder} has the folder '{first}', named like a split, beside {listed}; {advice}")
     return "", ""
 
 
-def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
+def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
     """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
     places = [folder / name for name in dict.fromkeys(record.split_names.values())]
@@ -155,12 +157,12 @@ def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetR
     ):
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         say(f"warning: files without the ending of an image file are left out: {kinds}")
-    shaped = _set_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _LOOKED_AT)))
-    checked = list(_select_evenly_spaced_files(files, _CHECKED))
+    shaped = _set_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _INSPECTED)))
+    checked = list(_select_evenly_spaced_files(files, _DECODED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
         seen = list(pool.map(lambda file: try_decoding(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
-    refuse_damaged(names, len(checked), record.name, Counter(one.damage for one in seen))
+    refuse_damaged_images(names, len(checked), record.name, Counter(one.damage for one in seen))
     return _set_bit_depth(shaped, (one.bits for one in seen))
 
 
@@ -180,7 +182,7 @@ def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
 
 def _find_innermost_folder(folder: Path) -> Path:
     """Return the innermost folder of a chain of folders with one subfolder each, as archives often create them."""
-    for _ in range(_CHAIN):
+    for _ in range(_MAX_NESTING):
         names = file_formats.list_class_names(folder)
         if len(names) != 1 or not file_formats.list_class_names(folder / names[0]):
             break
@@ -190,13 +192,13 @@ def _find_innermost_folder(folder: Path) -> Path:
 
 def _group_image_files(parent: Path) -> tuple[file_formats.FileGroup, ...]:
     if classes := file_formats.list_class_names(parent):
-        return file_formats.read_folder(parent, classes)[0]
-    _, loose = file_formats.read_folder(parent.resolve().parent, [parent.resolve().name])
+        return file_formats.list_labelled_images(parent, classes)[0]
+    _, loose = file_formats.list_labelled_images(parent.resolve().parent, [parent.resolve().name])
     seen = f"{parent} has {format_count(len(loose), 'image')} and no class folders"
     raise DataError(f"{seen}; put the images of each class into a separate folder, such as {parent / 'CLASS'}")
 
 
-def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_image_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     try:
         files = file_formats.list_split_files(folder)
     except DataError:
@@ -205,7 +207,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
         raise DataError(f"cannot read {folder} ({shorten_hub_error(error)}); expected parquet files") from error
     pairs = find_split_pairs(files)
     train = pairs[0][0] if pairs else next(iter(files))
-    if len(files) == 1 and train != "train" or len(files) > 1 and not is_train(train):
+    if len(files) == 1 and train != "train" or len(files) > 1 and not is_train_name(train):
         raise DataError(
             f"{folder} has the splits {', '.join(files)}, but no training split; name training files train-*.parquet"
         )
@@ -221,8 +223,8 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
         for name in filter(None, (train, test)):
             file_formats.refuse_missing_shards(files[name])
         group = file_formats.list_row_groups(files[train])[0]
-        rows = np.arange(min(group.rows, _LOOKED_AT))
-        contents = [one for part in file_formats.read_images(group, record.image_column, rows) for one in part]
+        rows = np.arange(min(group.rows, _INSPECTED))
+        contents = [one for part in file_formats.read_parquet_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _set_shape(_set_splits(record, train, test), contents)
@@ -232,7 +234,7 @@ def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], obje
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
     """Find the columns of images and labels in a file."""
     schema = file_formats.read_schema(file)
-    images = [field.name for field in schema if _holds_images(field.type)]
+    images = [field.name for field in schema if _is_image_type(field.type)]
     labels = [field.name for field in schema if file_formats.has_class_type(field.type) or field.name in LABELS]
     return _choose_column(file, "images", images, _IMAGES), _choose_column(file, "labels", labels, LABELS)
 
@@ -261,12 +263,12 @@ def _set_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
 def _has_images(file: Path) -> bool:
     """Return whether a parquet file has a column of images."""
     try:
-        return any(_holds_images(field.type) for field in file_formats.read_schema(file))
+        return any(_is_image_type(field.type) for field in file_formats.read_schema(file))
     except OSError:
         return True  # reading the file later reports the error
 
 
-def _holds_images(kind: pa.DataType) -> bool:
+def _is_image_type(kind: pa.DataType) -> bool:
     inner = kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else kind
     return bool(pa.types.is_binary(inner) or pa.types.is_large_binary(inner))
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_damaged
-from roarbench.datasets.file_formats import FileGroup, RowGroup, read_files, read_images
+from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_damaged_images
+from roarbench.datasets.file_formats import FileGroup, RowGroup, read_image_files, read_parquet_images
 from roarbench.datasets.sources import RawSplit, make_read_error
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError, StoreError
@@ -228,10 +228,10 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
 
 def _read_stored_images(part: RowGroupPart) -> Iterator[list[bytes]]:
     if isinstance(part.group, FileGroup):
-        yield from read_files(part.group, part.rows)
+        yield from read_image_files(part.group, part.rows)
         return
     try:
-        yield from read_images(part.group, part.record.image_column, part.rows)
+        yield from read_parquet_images(part.group, part.record.image_column, part.rows)
     except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # missing column or field, for example
         raise make_read_error(error, str(part.group.file), part.record) from error
 
@@ -248,4 +248,4 @@ def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Dec
     rows = [raw.rows[number] for number in sorted(tally.damaged)]
     names = [files[row] if files else f"image {row}" for row in rows]
     advice = () if files else ("download their files again",)
-    refuse_damaged(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)
+    refuse_damaged_images(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)

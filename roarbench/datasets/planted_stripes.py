@@ -34,7 +34,7 @@ def generate_split(
     """
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
     labels = generator.permutation(np.arange(record.images[split]) % record.classes)
-    strength = draw_strengths(len(labels), record.channels, record.size, generator)
+    strength = draw_signal_strengths(len(labels), record.channels, record.size, generator)
     signal = strength * make_stripe_patterns(record.size)[labels][:, np.newaxis]
     noise = generator.standard_normal(signal.shape)
     pixels = np.clip(np.rint(GREY + AMPLITUDE * signal + NOISE * noise), 0, 255)
@@ -47,7 +47,7 @@ def make_stripe_patterns(size: int) -> NDArray[np.int64]:
     return 1 - 2 * (np.stack([y, x, y - x, y + x]) // STRIPE % 2)
 
 
-def draw_strengths(count: int, channels: int, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def draw_signal_strengths(count: int, channels: int, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Draw the strength of each feature, (count, channels, size, size), largest near a random point of each image.
 
     Features are ranked by their distance from the point plus a random number; the feature of rank r among d has the

@@ -26,7 +26,7 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
     Raises:
         CallerError: The numbers are unsuitable, or `top` is None and both values are possible.
     """
-    means, stds = _list_numbers(mean), _list_numbers(std)
+    means, stds = _read_finite_numbers(mean), _read_finite_numbers(std)
     seen = f"{where} has mean {_format_value(mean)} and std {_format_value(std)}"
     if len(means) != channels or len(stds) != channels or min(stds) <= 0:
         raise CallerError(f"{seen}; expected {channels} numbers each, with std above 0")
@@ -35,7 +35,7 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
         raise CallerError(f"{seen}, which suits images in [0, 1] and images in [0, 255]; write {ways}")
     if top is None:
         top = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
-    (largest,) = _list_numbers([top]) or (0.0,)
+    (largest,) = _read_finite_numbers([top]) or (0.0,)
     if largest <= 0:
         raise CallerError(f"{where} has range {_format_value(top)}; expected the largest value of a pixel, 1 or 255")
     return _scale(means, largest), _scale(stds, largest)
@@ -45,19 +45,19 @@ def _scale(numbers: Iterable[float], top: float) -> tuple[float, ...]:
     return tuple(number * (_BYTES / top) for number in numbers)
 
 
-def _list_numbers(given: Any) -> Sequence[float]:
+def _read_finite_numbers(value: Any) -> Sequence[float]:
     """Return the finite numbers in a list, array or tensor; empty for anything else."""
     try:
-        numbers = tuple(map(float, given.tolist() if hasattr(given, "tolist") else given))
+        numbers = tuple(map(float, value.tolist() if hasattr(value, "tolist") else value))
     except (TypeError, ValueError):
         return ()
-    texts = isinstance(given, str) or any(isinstance(item, str | bool) for item in given)
+    texts = isinstance(value, str) or any(isinstance(item, str | bool) for item in value)
     return () if texts or not all(map(math.isfinite, numbers)) else numbers
 
 
-def _format_value(given: Any) -> str:
-    """Format a given value as one short line."""
-    text = " ".join(str(given.tolist() if hasattr(given, "tolist") else given).split())
+def _format_value(value: Any) -> str:
+    """Format a value as one short line."""
+    text = " ".join(str(value.tolist() if hasattr(value, "tolist") else value).split())
     return text if len(text) < 80 else f"{text[:80]}…"
 
 

@@ -16,7 +16,7 @@ from roarbench.datasets.file_locations_and_downloads import (
     download_dataset,
     download_lazily,
     find_images_folder,
-    find_installed_folder,
+    find_system_package_folder,
     find_table_file,
     shorten_hub_error,
 )
@@ -41,60 +41,62 @@ class RawSplit:
 
     def select_subset(self, limit: int | None) -> "RawSplit":
         """Select `limit` images, balanced over the classes; all if `limit` is None."""
-        chosen = choose_balanced(self.labels, limit)
+        chosen = mark_balanced_subset(self.labels, limit)
         pixels = None if self.pixels is None else self.pixels[chosen]
         truth = None if self.truth is None else self.truth[chosen]
         return RawSplit(self.labels[chosen], self.rows[chosen], self.groups, pixels, truth)
 
 
-def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
-    """Open both splits of a data set with checked labels and undecoded images; with `small`, a part may be missing.
+def open_source(record: DatasetRecord, data: Path | None, allow_fewer: bool = False) -> dict[Split, RawSplit]:
+    """Open both splits of a data set, with checked labels and undecoded images; `allow_fewer` allows missing images.
 
     Raises DataError if the images cannot be reached or read, or differ from the record.
     """
     if record.tabular:
         splits = _read_table(record, find_table_file(record, data))
     elif record.generated and record.config == planted_corners.KIND:
-        splits = {split: _stamp_classes(record, split) for split in Split}
+        splits = {split: _read_photographs_with_patches(record, split) for split in Split}
     elif record.generated:
-        splits = {split: _read_arrays(record, *planted_stripes.generate_split(record, split)) for split in Split}
+        splits = {split: _make_raw_split(record, *planted_stripes.generate_split(record, split)) for split in Split}
     elif (
         record.own != FOLDERS
-        and (folder := data or find_installed_folder(record))
+        and (folder := data or find_system_package_folder(record))
         and file_formats.has_idx_files(folder)
     ):
         splits = {split: _read_idx(record, folder, split) for split in Split}
     else:
         splits = {}
-        for split, (groups, labels) in _find_stored(record, data).items():
+        for split, (groups, labels) in _find_stored_images(record, data).items():
             rows = choose_rows(record, split, labels)
             splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
     for split, count in record.images.items():
-        _check_labels(splits[split].labels, count, record, split, small)
+        _check_labels(splits[split].labels, count, record, split, allow_fewer)
     return splits
 
 
-def _stamp_classes(record: DatasetRecord, split: Split) -> RawSplit:
+def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSplit:
     """Read the bundled photographs of a split, and stamp the class's pattern into their corners."""
     photographs = replace(
         find_dataset("imagenette64"), train_images=record.train_images, test_images=record.test_images
     )
-    groups, labels = _find_stored(photographs, None)[split]
+    groups, labels = _find_stored_images(photographs, None)[split]
     rows = choose_rows(photographs, split, labels)
     first, decoded = 0, []
     for group in groups:
         assert isinstance(group, file_formats.RowGroup), "bundled photographs lie in parquet files"
         wanted = rows[(first <= rows) & (rows < first + group.rows)] - first
-        for contents in file_formats.read_images(group, photographs.image_column, wanted):
+        for contents in file_formats.read_parquet_images(group, photographs.image_column, wanted):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
-    return _read_arrays(
+    return _make_raw_split(
         record, planted_corners.stamp_patterns(np.stack(decoded), labels[rows], record.classes), labels[rows]
     )
 
 
-def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:
-    if len(labels) != count and not (small and 0 < len(labels) < count):
+def _check_labels(
+    labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, allow_fewer: bool
+) -> None:
+    if len(labels) != count and not (allow_fewer and 0 < len(labels) < count):
         seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"
         raise DataError(f"{seen}; check that the folder has this data set, or use --max-images N for a part of it")
     low, high = labels.min(), labels.max()
@@ -103,7 +105,7 @@ def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, 
         raise DataError(f"{split} split of {record.name} has label {seen}, expected 0 … {record.classes - 1}")
 
 
-def _read_arrays(
+def _make_raw_split(
     record: DatasetRecord,
     pixels: NDArray[np.uint8],
     labels: NDArray[np.int64],
@@ -120,14 +122,14 @@ def _read_arrays(
 def _read_idx(record: DatasetRecord, folder: Path, split: Split) -> RawSplit:
     pixels, labels = file_formats.read_idx(folder, split)
     rows = choose_rows(record, split, labels)
-    return _read_arrays(record, pixels[rows], labels[rows])
+    return _make_raw_split(record, pixels[rows], labels[rows])
 
 
 def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
     values, labels = read_rows(path, record)
     rows = {split: choose_rows(record, split, labels) for split in Split}
     pixels = quantize_rows(values, rows[Split.TRAIN])
-    return {split: _read_arrays(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
+    return {split: _make_raw_split(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
 
 
 def add_image_counts(record: DatasetRecord) -> DatasetRecord:
@@ -139,7 +141,7 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
         values, labels = read_rows(find_table_file(record, None), record)
         record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
     else:
-        all_labels = {split: labels for split, (_, labels) in _find_stored(record, None).items()}
+        all_labels = {split: labels for split, (_, labels) in _find_stored_images(record, None).items()}
     for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
@@ -159,19 +161,19 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
     if not record.numbered:
         return replace(record, classes=least)
     for split in Split:
-        _check_labels(chosen_labels[split], record.images[split], record, split, small=False)
+        _check_labels(chosen_labels[split], record.images[split], record, split, allow_fewer=False)
     return record
 
 
-def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def _find_stored_images(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     """Return the stored images and labels of each split, before any selection."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
     where = str(folder) if data or record.own else record.bundled or record.hub
-    by_split = _find_files(record, folder, where)
+    by_split = _find_parquet_files(record, folder, where)
     try:
-        files = {split: _select_needed(record, by_split[split], where) for split in Split}
+        files = {split: _select_needed_files(record, by_split[split], where) for split in Split}
         labels = _read_labels(record, files, where)
         return {split: (file_formats.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
@@ -190,7 +192,7 @@ def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Spli
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
         raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
-    return {split: file_formats.read_folder(parent, classes) for split, parent in places.items()}
+    return {split: file_formats.list_labelled_images(parent, classes) for split, parent in places.items()}
 
 
 def _read_numbered_class_folders(parent: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
@@ -199,11 +201,11 @@ def _read_numbered_class_folders(parent: Path, classes: int) -> tuple[Groups, ND
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{parent} has the folder '{strange[0]}', but classes is {classes}"
         raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
-    groups, labels = file_formats.read_folder(parent, names)
+    groups, labels = file_formats.list_labelled_images(parent, names)
     return groups, np.array(names, np.int64)[labels]
 
 
-def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[Split, Iterable[Path]]:
+def _find_parquet_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[Split, Iterable[Path]]:
     """Find the files of both splits in the order of their rows."""
     by_name: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
@@ -225,7 +227,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
     return {split: by_name[name] for split, name in record.split_names.items()}
 
 
-def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
+def _select_needed_files(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
     """Return the first files of a split, as many as are needed for the images of the data set."""
     needed: list[Path] = []
     labels = np.empty(0, np.int64)
@@ -234,7 +236,7 @@ def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> 
             _check_columns(record, file, where)
         needed.append(file)
         if record.of_each:
-            labels = np.concatenate([labels, file_formats.read_labels([file], record.label_column)])
+            labels = np.concatenate([labels, file_formats.read_parquet_labels([file], record.label_column)])
         if covers_subset(record, labels):
             break
     return needed
@@ -249,7 +251,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
     """Read the labels of both splits; class names are numbered in alphabetical order."""
-    values = {split: file_formats.read_labels(files[split], record.label_column) for split in Split}
+    values = {split: file_formats.read_parquet_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
         raise DataError(
             f"{where} has strings as labels in one split and numbers in the other; use one type in both splits"
@@ -284,7 +286,7 @@ def check_limit(record: DatasetRecord, limit: int | None) -> None:
         raise DataError(f"{seen}; use fewer images, or leave --max-images out to use all")
 
 
-def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
+def mark_balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
     """Mark `limit` images by their labels, int64 (n,), balanced over the classes: the first images of each class.
 
     All images are marked if `limit` is None or at least their number. If `limit` is below the number of classes, one
@@ -314,7 +316,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
         rows = rows[test if split is Split.TEST else ~test]
     if record.class_step > 1 or record.of_each or record.bundled:
         rows = rows[labels[rows] % record.class_step == 0]
-        rows = rows[choose_balanced(labels[rows], record.images[split])]
+        rows = rows[mark_balanced_subset(labels[rows], record.images[split])]
     return rows
 
 
@@ -327,11 +329,11 @@ def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     return bool((counts >= record.of_each).all())
 
 
-def mark_held_out_images(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
-    """Mark `count` random images of each class, bool (n,); below 1, `count` is a fraction, of at least one image."""
+def mark_held_out_images(labels: NDArray[np.int64], per_class: float, seed: int) -> NDArray[np.bool_]:
+    """Mark `per_class` random images of each class, bool (n,); below 1 it is a fraction, of at least one image."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         mine = drawn[labels[drawn] == label]
-        marked[mine[: int(count) if count >= 1 else max(1, round(count * len(mine)))]] = True
+        marked[mine[: int(per_class) if per_class >= 1 else max(1, round(per_class * len(mine)))]] = True
     return marked

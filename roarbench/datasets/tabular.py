@@ -178,13 +178,13 @@ def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int
     return labels.astype(np.int64)
 
 
-def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[np.uint8]:
+def quantize_rows(values: NDArray[np.float64], train_rows: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Quantise all rows, float64 (n, d), to 256 steps per column, as images uint8 (n, d, 1, 1).
 
     The training rows determine the steps. If both percentiles of a column are equal, for example because an event is
     rare, the steps span all its training values; a constant column is 0.
     """
-    known = values[train]
+    known = values[train_rows]
     # `nearest` returns numbers of the table, the same on all machines
     low, high = np.quantile(known, _CUT, axis=0, method="nearest")
     same = low == high
@@ -203,7 +203,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     usual = [name for known in LABELS for name in names if name.lower() == known]
     words = [name for name in names if not has_number_type(table[name].type)]
     tried = usual or [*(words if len(words) == 1 else []), names[-1]]
-    candidates = [name for name in tried if _has_classes(table[name])]
+    candidates = [name for name in tried if _can_hold_classes(table[name])]
     if usual and not candidates:
         read_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
@@ -216,7 +216,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     return candidates[0]
 
 
-def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
+def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
     """Return the numeric columns in order, without row numbers, each with its number of missing or infinite values."""
     return {
         name: pc.sum(pc.invert(pc.is_finite(cast_numbers_to_float64(table[name])).fill_null(False))).as_py()
@@ -225,7 +225,7 @@ def find_feature_columns(table: pa.Table, label: str) -> dict[str, int]:
     }
 
 
-def find_text_columns(table: pa.Table, label: str) -> dict[str, str]:
+def describe_text_columns(table: pa.Table, label: str) -> dict[str, str]:
     """Return the string columns; for a mostly numeric column, also an example and the number of its other strings."""
     text_columns = {}
     for name in table.column_names:
@@ -237,7 +237,7 @@ def find_text_columns(table: pa.Table, label: str) -> dict[str, str]:
     return text_columns
 
 
-def _has_classes(column: pa.ChunkedArray) -> bool:
+def _can_hold_classes(column: pa.ChunkedArray) -> bool:
     if pa.types.is_floating(column.type) or pa.types.is_nested(column.type) or column.null_count:
         return False
     counts = pc.value_counts(column).field("counts").to_pylist()

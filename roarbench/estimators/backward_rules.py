@@ -32,7 +32,7 @@ _ELEMENTWISE = {
     *(Tensor.clamp, Tensor.clamp_, Tensor.clip, Tensor.clip_, Tensor.clamp_min, Tensor.clamp_min_, Tensor.clamp_max),
     *(F.leaky_relu, F.elu, F.softplus, torch.sigmoid, Tensor.sigmoid, torch.tanh, Tensor.tanh),
 }
-_NONE = 1e-10  # inputs with a smaller difference count as equal: the derivative replaces the slope (as in captum)
+_EQUAL = 1e-10  # inputs with a smaller difference count as equal: the derivative replaces the slope (as in captum)
 
 
 class Rectified(NamedTuple):
@@ -53,12 +53,12 @@ class Guided(TorchFunctionMode):
     Attributes:
         on: Whether the backward pass of each ReLU passes only positive gradients; compiled code keeps the value that
             was set when it was compiled.
-        met: Whether a ReLU was called.
+        met_relu: Whether a ReLU was called.
     """
 
     def __init__(self, on: bool = False) -> None:
         super().__init__()
-        self.on, self.met = on, False
+        self.on, self.met_relu = on, False
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch; a ReLU is replaced by `_Relu`."""
@@ -66,13 +66,13 @@ class Guided(TorchFunctionMode):
         rectified = _find_rectified(call, arguments, keywords)
         if rectified is None:
             return call(*arguments, **keywords)
-        self.met = True
+        self.met_relu = True
         return _Relu.apply(*rectified, self)  # type: ignore[no-untyped-call]
 
     def describe_fault(self, logits: Tensor) -> str:
         """Describe in a few words why guided backprop does not apply to a network with this graph; empty if it does."""
         unguided = find_unguided_rectifiers(logits)
-        if not self.met and _HIDDEN not in unguided:
+        if not self.met_relu and _HIDDEN not in unguided:
             return "needs ReLUs, but the network has none"
         return f"supports only ReLUs, but the network also has {', '.join(unguided)}" if unguided else ""
 
@@ -144,12 +144,12 @@ def find_unguided_rectifiers(logits: Tensor) -> list[str]:
         node = front.pop()
         if node is not None and node not in visited:
             visited.add(node)
-            names |= _find_unguided(node)
+            names |= _name_unguided_rectifiers(node)
             front += [parent for parent, _ in node.next_functions]
     return sorted(names)
 
 
-def _find_unguided(node: Node) -> set[str]:
+def _name_unguided_rectifiers(node: Node) -> set[str]:
     if BackwardCFunction in type(node).__mro__:  # an autograd function of the user, or a compiled network
         name = node.name().removesuffix("Backward")
         return set() if name in ("_Relu", "BackwardHookFunction") else {name}
@@ -158,14 +158,16 @@ def _find_unguided(node: Node) -> set[str]:
         return {_HIDDEN}
     parents = [parent for parent, _ in node.next_functions if parent is not None]
     bounds = [value for key in ("_saved_min", "_saved_min_val") if (value := getattr(node, key, None)) is not None]
-    bounded = name in ("Clamp", "ClampMin", "Hardtanh") and all(_is_floor(bound) for bound in bounds) and bool(bounds)
+    bounded = (
+        name in ("Clamp", "ClampMin", "Hardtanh") and all(_equals_zero(bound) for bound in bounds) and bool(bounds)
+    )
     by_number = name in ("Maximum", "Minimum") and len(parents) == 1
     if _is_swish(name, parents):
         return {"x * sigmoid(x)"}
     return {name.lower()} if name in _RECTIFIERS or bounded or by_number else set()
 
 
-def _is_floor(bound: Any) -> bool:
+def _equals_zero(bound: Any) -> bool:
     return bool((bound == 0).all()) if isinstance(bound, Tensor) else bound == 0
 
 
@@ -215,7 +217,7 @@ class _Elementwise(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         (gradient,), (dx, dy, derivative) = gradients, ctx.saved_tensors
         dx, dy = torch.cat([dx, dx]), torch.cat([dy, dy])
-        return torch.where(dx.abs() < _NONE, gradient * derivative, gradient * dy / dx), None, None, None
+        return torch.where(dx.abs() < _EQUAL, gradient * derivative, gradient * dy / dx), None, None, None
 
 
 class _MaxPool(torch.autograd.Function):
@@ -233,7 +235,7 @@ class _MaxPool(torch.autograd.Function):
         image, baseline = places.flatten(2).chunk(2)
         index = torch.where(dy > 0, image, baseline)
         change = dx.gather(2, index)
-        ctx.save_for_backward(index, torch.where(change.abs() < _NONE, 1, dy / change))
+        ctx.save_for_backward(index, torch.where(change.abs() < _EQUAL, 1, dy / change))
         ctx.shape = x.shape
         return cast(Tensor, y)
 

@@ -49,7 +49,7 @@ _BLACK = ("ig", "deeplift", "gradient-shap")  # bases whose path starts at black
 Form = tuple[str, str]  # (base, form), as in the table of estimators
 
 
-def _read_declared() -> Iterator[Estimator]:
+def _load_declarations() -> Iterator[Estimator]:
     """Yield the declarations of all files in `families`."""
     for file in iter_modules(families.__path__, f"{families.__name__}."):
         for row in import_module(file.name).ESTIMATORS:
@@ -59,7 +59,7 @@ def _read_declared() -> Iterator[Estimator]:
 _SET = r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission, declared in its file
 # twin suffixes follow
 _ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")
-ESTIMATORS = {row.id: row for row in sorted(_read_declared(), key=lambda row: not row.control)}
+ESTIMATORS = {row.id: row for row in sorted(_load_declarations(), key=lambda row: not row.control)}
 PAPER = tuple(row.id for row in ESTIMATORS.values() if row.uses_shared_pass)  # the 18 of Hooker et al. 2019
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
@@ -72,12 +72,12 @@ TWINS = {
 }
 
 
-def find_estimator(name: str, extra_names: Iterable[str] = ()) -> Estimator:
+def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
     """Look up an estimator by id: one of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
 
     An estimator of the table may have parameters, `ID(noise=0.05)`. The returned id lists those that differ from the
     default, with each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. Parameters of
-    a submission are kept as written, because only its file defines them (`Submission.tuned`). `extra_names` are further
+    a submission are kept as written, because only its file defines them (`Submission.tuned`). `suggestions` are further
     names that the error may suggest.
 
     Raises:
@@ -88,13 +88,13 @@ def find_estimator(name: str, extra_names: Iterable[str] = ()) -> Estimator:
         return ESTIMATORS[name]
     estimator_id = EstimatorId.read(name)
     if "@" not in name and ("(" in name or ")" in name):
-        return _set_values(estimator_id, extra_names)
+        return _apply_parameters(estimator_id, suggestions)
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, about="a submission")
     parent, twin = _find_parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
     if parent is None or twin not in _list_twins(parent):
         twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _list_twins(row))
-        known, meant = (*ESTIMATORS, *twins, *extra_names), _find_id_by_other_name(name)
+        known, meant = (*ESTIMATORS, *twins, *suggestions), _find_id_by_other_name(name)
         raise UnknownName("estimator", name, known, "estimators", meant)
     return _make_twin(parent, twin, name)
 
@@ -129,12 +129,12 @@ def split_estimator_ids(text: str) -> list[str]:
     return parts
 
 
-def _set_values(estimator_id: EstimatorId, extra_names: Iterable[str]) -> Estimator:
+def _apply_parameters(estimator_id: EstimatorId, suggestions: Iterable[str]) -> Estimator:
     """Build the estimator or twin with the parameters of an id."""
     if estimator_id.listed is None:
         raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
     plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
-    table, parent = find_estimator(str(plain), extra_names), find_estimator(plain.name)
+    table, parent = find_estimator(str(plain), suggestions), find_estimator(plain.name)
     values = parse_id_parameters(parent.id, parent.parameters, estimator_id.listed, str(estimator_id))
     if not values:
         return table
@@ -174,7 +174,7 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     }
 
 
-def find_submitted_rows(rows: Iterable[str]) -> dict[str, str]:
+def map_names_to_submissions(rows: Iterable[str]) -> dict[str, str]:
     """Return the ids of a table's submissions, by the name of the row."""
     return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.read(row).submitted}
 
@@ -260,7 +260,7 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
         if e.cost:
             own[e.explained_variant, e.base, e.values] = e.count_own_passes(features)
         elif not e.control:
-            variants.setdefault((e.explained_variant, find_settings(e)), set()).add((e.base, e.form))
+            variants.setdefault((e.explained_variant, find_pass_settings(e)), set()).add((e.base, e.form))
     costs = list(own.values())
     for (_, settings), wanted in variants.items():
         single, repeated = list_plain_and_noisy_bases(wanted)
@@ -282,6 +282,6 @@ def list_plain_and_noisy_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
     return single, {base for base, form in wanted if form in NOISY}
 
 
-def find_settings(estimator: Estimator) -> Settings:
+def find_pass_settings(estimator: Estimator) -> Settings:
     """Return the estimator's settings for the shared pass."""
     return Settings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from roarbench.devices import choose_float32_layout, is_out_of_memory, keep_freed_cpu_memory, use_exact_float32
 from roarbench.enums import Precision
 from roarbench.errors import MachineError
-from roarbench.estimators.catalogue import Form, find_settings, list_plain_and_noisy_bases
+from roarbench.estimators.catalogue import Form, find_pass_settings, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, Settings, blur
 from roarbench.estimators.families.gradients import Note, compute_base_maps
 from roarbench.estimators.network_surgery import convert_precision
@@ -21,7 +21,7 @@ from roarbench.estimators.noise_and_random_draws import compute_noise_scale, dra
 
 # forms without noisy copies
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}
-EXPLAINED = 64  # maximum images per pass; fixed, because rounding of convolutions depends on the batch size
+IMAGES_PER_PASS = 64  # maximum images per pass; fixed, because rounding of convolutions depends on the batch size
 Maps = dict[str, Tensor]  # by estimator id
 _ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more features are not faster
 
@@ -81,14 +81,14 @@ class MapRequest(NamedTuple):
     settings: Settings = PAPERS  # parameters of noisy copies and of integrated gradients' path
 
 
-def compute_maps_of_models(looks: Sequence[MapRequest]) -> list[ModelMaps]:
+def compute_maps_of_models(requests: Sequence[MapRequest]) -> list[ModelMaps]:
     """Compute the requested maps in the fewest passes: 400 forward and 416 backward for the paper's 18.
 
     All requests have the same images and image numbers, so the noise is drawn once. The maps of one request do not
     depend on the other requests.
     """
-    running = [_RunningMaps(look) for look in looks]
-    first = looks[0].batch
+    running = [_RunningMaps(request) for request in requests]
+    first = requests[0].batch
     samples = max(model_run.samples for model_run in running)
     for j, draws in enumerate(prefetch(draw_normal_noise(first.images, first.ids, j, SEED) for j in range(samples))):
         for model_run in running:
@@ -100,33 +100,33 @@ def compute_maps_of_models(looks: Sequence[MapRequest]) -> list[ModelMaps]:
 class _RunningMaps:
     """Maps of one request: those on the images themselves, and running moments over noisy copies."""
 
-    def __init__(self, look: MapRequest) -> None:
-        self._look = look
-        images = look.batch.images
+    def __init__(self, request: MapRequest) -> None:
+        self._request = request
+        images = request.batch.images
         self._images = images.contiguous(memory_format=choose_float32_layout(images.device))
-        single, self._repeated = list_plain_and_noisy_bases(look.wanted)
-        self.samples = look.settings.samples if self._repeated else 0
+        single, self._repeated = list_plain_and_noisy_bases(request.wanted)
+        self.samples = request.settings.samples if self._repeated else 0
         self._clean = self._compute_bases(self._images, single)
-        self._scale = compute_noise_scale(self._images, look.settings.noise)
+        self._scale = compute_noise_scale(self._images, request.settings.noise)
         self._moments = {base: Moments(self._images) for base in self._repeated}
-        self._stable_copies = torch.zeros_like(look.batch.targets)
+        self._stable_copies = torch.zeros_like(request.batch.targets)
 
     def add_noisy_copy(self, draws: Tensor) -> None:
         """Add one noisy copy of every image."""
         copies = self._scale.mul(draws).add_(self._images)
-        for base, sample in self._compute_bases(copies, self._repeated, self._count_kept).items():
+        for base, sample in self._compute_bases(copies, self._repeated, self._count_stable_copies).items():
             self._moments[base].add(sample)
 
     def _compute_bases(self, images: Tensor, bases: Set[str], note: Note = lambda logits: None) -> dict[str, Tensor]:
-        model, batch, black = self._look.model, self._look.batch, self._look.black
-        return compute_base_maps(model, images, batch.targets, black, bases, note, self._look.settings)
+        model, batch, black = self._request.model, self._request.batch, self._request.black
+        return compute_base_maps(model, images, batch.targets, black, bases, note, self._request.settings)
 
-    def _count_kept(self, logits: Tensor) -> None:
-        self._stable_copies.add_(logits.argmax(1) == self._look.batch.targets)
+    def _count_stable_copies(self, logits: Tensor) -> None:
+        self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets)
 
     def finish(self) -> ModelMaps:
         """Return the maps after all noisy copies were added."""
-        wanted = self._look.wanted
+        wanted = self._request.wanted
         forms = {(base, form): self._moments[base].compute_form(form) for base, form in wanted if form not in SINGLE}
         forms |= {(base, form): SINGLE[form](self._clean[base]) for base, form in wanted if form in SINGLE}
         return ModelMaps(forms, self._stable_copies)
@@ -200,7 +200,7 @@ def compute_maps_together(
         return maps
 
     keep_freed_cpu_memory()
-    with set_exact_modes():
+    with use_exact_eager_mode():
         return _compute_in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 
 
@@ -224,7 +224,7 @@ class PassNotes(NamedTuple):
 
 
 @contextmanager
-def set_exact_modes() -> Iterator[None]:
+def use_exact_eager_mode() -> Iterator[None]:
     """Use exact float32 and no compiled code; both hold for all threads.
 
     Threads that compute maps at the same time need a caller that sets the modes, too: otherwise the thread that ends
@@ -259,25 +259,31 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
 
 def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
     """Compute each subject's maps and the counts of `PassNotes`, both by estimator id."""
-    looks: dict[tuple[int, Settings], MapRequest] = {}
+    requests: dict[tuple[int, Settings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
         explaining = [e for e in estimators if e.uses_shared_pass]
-        for settings in dict.fromkeys(map(find_settings, explaining)):
+        for settings in dict.fromkeys(map(find_pass_settings, explaining)):
             assert model is not None, "only controls do without"
-            alike = {(e.base, e.form) for e in explaining if find_settings(e) == settings}
-            looks[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
-    made = dict(zip(looks, compute_maps_of_models(list(looks.values())) if looks else (), strict=True))
+            alike = {(e.base, e.form) for e in explaining if find_pass_settings(e) == settings}
+            requests[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
+    made = dict(zip(requests, compute_maps_of_models(list(requests.values())) if requests else (), strict=True))
     by_settings = [
         {settings: made[q, settings] for q, settings in made if q == number} for number in range(len(subjects))
     ]
     stable_copies = [
-        {e.id: shared[find_settings(e)].stable_copies for e in subject.estimators if not e.control and e.form in NOISY}
+        {
+            e.id: shared[find_pass_settings(e)].stable_copies
+            for e in subject.estimators
+            if not e.control and e.form in NOISY
+        }
         for subject, shared in zip(subjects, by_settings, strict=True)
     ]
-    return [_name_maps(subject, shared) for subject, shared in zip(subjects, by_settings, strict=True)], stable_copies
+    return [
+        _collect_maps(subject, shared) for subject, shared in zip(subjects, by_settings, strict=True)
+    ], stable_copies
 
 
-def _name_maps(subject: MapSubject, by_settings: Mapping[Settings, ModelMaps]) -> Maps:
+def _collect_maps(subject: MapSubject, by_settings: Mapping[Settings, ModelMaps]) -> Maps:
     """Return the maps of one subject by estimator id; `by_settings` has the shared maps of its model by settings."""
     # a blurred twin has its parent's map
     own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.uses_shared_pass}
@@ -285,7 +291,9 @@ def _name_maps(subject: MapSubject, by_settings: Mapping[Settings, ModelMaps]) -
 
     def map_of(e: Estimator) -> Tensor:
         return (
-            by_settings[find_settings(e)].maps[e.base, e.form] if e.uses_shared_pass else made[e.base, e.form, e.values]
+            by_settings[find_pass_settings(e)].maps[e.base, e.form]
+            if e.uses_shared_pass
+            else made[e.base, e.form, e.values]
         )
 
     maps = {e.id: map_of(e) for e in subject.estimators}

@@ -161,7 +161,7 @@ class Estimator:
         return self.parts.marks
 
     @property
-    def source(self) -> str:
+    def source_file(self) -> str:
         """Return the file of the repository that declares the estimator; empty for a submission."""
         return f"{self.module.replace('.', '/')}.py" if self.module else ""
 
@@ -249,19 +249,19 @@ class Batch(NamedTuple):
     ids: Tensor
     # planted data's true importance, (n, c, h, w), larger = more important; None for other data
     truth: Tensor | None = None
-    by_class: ClassImages | None = None  # class statistics of the training images; None if no control needs them
+    class_images: ClassImages | None = None  # class statistics of the training images; None if no control needs them
     seed: int = 0  # seed of the explained network's training, for controls that use the network's true features
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; image numbers stay on the CPU, where random numbers are drawn."""
         truth = None if self.truth is None else self.truth.to(device)
-        by_class = None if self.by_class is None else self.by_class.to(device)
-        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, by_class, self.seed)
+        class_images = None if self.class_images is None else self.class_images.to(device)
+        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, class_images, self.seed)
 
     def select_rows(self, rows: slice) -> Batch:
         """Return these rows of the batch."""
         truth = None if self.truth is None else self.truth[rows]
-        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, self.by_class, self.seed)
+        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, self.class_images, self.seed)
 
 
 class Settings(NamedTuple):
@@ -327,10 +327,10 @@ def blur(importance: Tensor, width: float = BLUR) -> Tensor:
     deviations, and the map is mirrored at its border (Song et al., arXiv 2304.13836).
     """
     h, w = importance.shape[2:]
-    return _blur_matrix(h, width, importance).T @ importance @ _blur_matrix(w, width, importance)
+    return _make_blur_matrix(h, width, importance).T @ importance @ _make_blur_matrix(w, width, importance)
 
 
-def _blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
+def _make_blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
     """Return the blur as a matrix (side, side): row i is the blurred unit impulse at position i."""
     sigma = width * side
     radius = round(4 * sigma)

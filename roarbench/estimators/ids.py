@@ -42,17 +42,17 @@ class EstimatorId:
         return cls(name, digits, listed, marks, tags[len(marks) :])
 
     def __str__(self) -> str:
-        return "~".join([self.id_without_marks, *self.marks, *self.twins])
+        return "~".join([self.id_without_marks_and_twins, *self.marks, *self.twins])
 
     @property
-    def file(self) -> str:
+    def file_id(self) -> str:
         """Return the id of the submitted file, `NAME@digits`; for an estimator of the table, its name."""
         return self.name if self.digits is None else f"{self.name}@{self.digits}"
 
     @property
-    def id_without_marks(self) -> str:
+    def id_without_marks_and_twins(self) -> str:
         """Return the id without marks and twins."""
-        return self.file if self.listed is None else f"{self.file}({self.listed})"
+        return self.file_id if self.listed is None else f"{self.file_id}({self.listed})"
 
     @property
     def submitted(self) -> bool:
@@ -138,27 +138,27 @@ PARAMETERS = {  # in the order of names
 
 
 def parse_id_parameters(
-    owner: str, own: Mapping[str, Value], written: str, name: str, table: Mapping[str, Parameter] = PARAMETERS
+    estimator: str, defaults: Mapping[str, Value], text: str, full_id: str, table: Mapping[str, Parameter] = PARAMETERS
 ) -> dict[str, Value]:
     """Parse the parameters of an estimator's id; return those that are not default, in the order of the table.
 
-    `own` are the estimator's parameters with their defaults. Raises CallerError for unknown parameters and unsuitable
+    `text` is the part of `full_id` between the parentheses. Raises CallerError for unknown parameters and unsuitable
     values.
     """
     values: dict[str, Value] = {}
-    for part in written.split(","):
-        key, equals, text = (word.strip() for word in part.partition("="))
+    for part in text.split(","):
+        key, equals, value_text = (word.strip() for word in part.partition("="))
         if not equals or key in values:
-            example = ",".join(f"{known}={own[known]}" for known in own) or "noise=0.05"
-            raise CallerError(f"cannot read the parameters of '{name}'; write each once, as in ID({example})")
-        if key not in own:
-            raise CallerError(f"'{owner}' has no parameter '{key}'; it has: {', '.join(own) or 'none'}")
-        value = table[key].read(text)
+            example = ",".join(f"{known}={default}" for known, default in defaults.items()) or "noise=0.05"
+            raise CallerError(f"cannot read the parameters of '{full_id}'; write each once, as in ID({example})")
+        if key not in defaults:
+            raise CallerError(f"'{estimator}' has no parameter '{key}'; it has: {', '.join(defaults) or 'none'}")
+        value = table[key].read(value_text)
         if value is None:
             expected = f"expected {table[key].expected}: {table[key].about}"
-            raise CallerError(f"{key} of '{owner}' is '{text}', {expected}")
+            raise CallerError(f"{key} of '{estimator}' is '{value_text}', {expected}")
         values[key] = value
-    return {key: values[key] for key in table if key in values and values[key] != own[key]}
+    return {key: values[key] for key in table if key in values and values[key] != defaults[key]}
 
 
 def format_value(value: Value) -> str:

@@ -43,7 +43,7 @@ _CLIPS = (
 )
 
 
-class InBf16(nn.Module):
+class Bf16Network(nn.Module):
     """A float32 network that computes in bfloat16; its logits and the gradients of images are float32."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -82,7 +82,7 @@ def convert_precision(model: nn.Module, precision: Precision) -> nn.Module:
     """Return a network that computes in this precision; a `SplitStem` keeps its stem in float32."""
     if precision is Precision.FLOAT32:
         return model
-    return SplitStem(model.stem, InBf16(model.rest)) if isinstance(model, SplitStem) else InBf16(model)
+    return SplitStem(model.stem, Bf16Network(model.rest)) if isinstance(model, SplitStem) else Bf16Network(model)
 
 
 def split_stem(network: GraphModule) -> nn.Module:
@@ -178,7 +178,7 @@ def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, 
     finally:
         for hook in hooks:
             hook.remove()
-    used = _find_used(logits)
+    used = _find_nodes_reaching_logits(logits)
     return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in used]), logits
 
 
@@ -206,7 +206,7 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
     )
 
 
-def _find_used(logits: Tensor) -> set[GradNode]:
+def _find_nodes_reaching_logits(logits: Tensor) -> set[GradNode]:
     """Find the operations of the graph whose output reaches the logits other than as a gate."""
     used: set[GradNode] = set()
     front = [logits.grad_fn]
@@ -265,7 +265,7 @@ def rewrite_with_single_use_modules(model: nn.Module) -> GraphModule:
     Batch norms are folded into convolutions, sums of branches become `Sum`, and operations without effect in eval mode
     are removed. Raises RunError if an operation has no relevance rule.
     """
-    traced = _trace(model)
+    traced = _trace_for_lrp(model)
     modules, seen = dict(traced.named_modules()), set[object]()
     for node in list(traced.graph.nodes):
         module = modules[str(node.target)] if node.op == "call_module" else None
@@ -285,7 +285,7 @@ def rewrite_with_single_use_modules(model: nn.Module) -> GraphModule:
     return traced.eval()
 
 
-def _trace(model: nn.Module) -> GraphModule:
+def _trace_for_lrp(model: nn.Module) -> GraphModule:
     for part in model.modules():
         known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
         if type(part).__module__.startswith("torch.nn") and not known:

@@ -36,12 +36,12 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     def draw(row: NDArray[np.float32], image: int) -> None:
         make_rng(seed, RngStream.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
 
-    draw_each(draw, z, ids.tolist(), gpu=images.is_cuda)
+    call_for_each_row(draw, z, ids.tolist(), gpu=images.is_cuda)
     drawn = send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
     return drawn.contiguous(memory_format=choose_float32_layout(images.device))
 
 
-def draw_each(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:
+def call_for_each_row(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:
     """Call `draw` with every row, for a GPU in several threads."""
     with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter lock
         deque((drawers.map if gpu else map)(draw, *rows), maxlen=0)
@@ -66,7 +66,7 @@ def draw_path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
 
 
-def draw_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
+def draw_rise_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
     """Draw the j-th RISE mask, shared by all images: its cells and its shift.
 
     Returns:

@@ -16,14 +16,14 @@ from torch import Tensor
 from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import (
     DegradedImages,
-    RedrawnImages,
+    RandomlyDegradedImages,
     apply_non_mean_fill,
-    compute_removal_magnitude,
+    compute_removal_magnitudes,
     replace_features,
     unpack_bits,
 )
 from roarbench.compute.exchanged_masks import ExchangedImages
-from roarbench.compute.inputs import SHARE, Inputs
+from roarbench.compute.inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.streamed_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.decoded import ImageData
@@ -110,7 +110,7 @@ def load_pixels(images: ImageData, split: Split) -> Tensor:
     return get_device_pixels(images, split) if can_fit_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
 
 
-def stream_if_too_large(drawn: RedrawnImages | ExchangedImages, images: ImageData, split: Split) -> Inputs:
+def stream_if_too_large(drawn: RandomlyDegradedImages | ExchangedImages, images: ImageData, split: Split) -> Inputs:
     """Return images of a split whose masks change; if `load_pixels` left them in their file, they are read ahead."""
     if drawn.pixels.device.type == choose_device().type:
         return drawn
@@ -134,7 +134,7 @@ def _count_bytes(images: ImageData) -> int:
 def _can_fit(pixels: int, more: int) -> bool:
     """Return whether so many bytes of pixels, and more bytes that are made of them, fit in memory."""
     mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
-    return more + (0 if mapped else pixels) <= SHARE * _measure_memory()
+    return more + (0 if mapped else pixels) <= MEMORY_SHARE * _measure_memory()
 
 
 def _measure_memory() -> float:
@@ -182,4 +182,4 @@ def _compute_strata_of_rows(images: ImageData, unit: Unit, fill: str, rows: slic
     pixels = torch.from_numpy(images.test.pixels[rows])
     ids = make_image_ids(Split.TEST, rows.start, rows.start + len(pixels))
     changed = replace_features(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)
-    return assign_strata(compute_removal_magnitude(pixels, changed, unit))
+    return assign_strata(compute_removal_magnitudes(pixels, changed, unit))

@@ -135,7 +135,9 @@ class Plan:
         listed, rates = [], self.estimates[-1]
         for step, part in _shorten_stepwise(find_suite(FAST[self.suite.name].of), self.suite):
             work = count_work(part, expand_points(part))
-            size = part.recipe_record.area / self.suite.recipe_record.area  # recipes may have other image sizes
+            size = (
+                part.recipe_record.mean_pixel_share / self.suite.recipe_record.mean_pixel_share
+            )  # recipes may have other image sizes
             wall = replace(self, work=work).estimate_wall_seconds(replace(rates, train=rates.train * size))
             listed.append(Design(step, work.trainings, wall))
         return listed
@@ -314,6 +316,6 @@ def make_plan(
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     estimates = tuple(replace(one, submission=submission) for one in rates)
-    count = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.area)
+    count = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.mean_pixel_share)
     runs, done = len(expand_points(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)

@@ -26,7 +26,7 @@ from roarbench.enums import TEST_IDS, MapNumerics, Precision, Split
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.engine import (
-    EXPLAINED,
+    IMAGES_PER_PASS,
     Maps,
     MapSubject,
     PassNotes,
@@ -37,7 +37,7 @@ from roarbench.estimators.engine import (
 from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, blur
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
-from roarbench.estimators.noise_and_random_draws import draw_each, draw_other_targets
+from roarbench.estimators.noise_and_random_draws import call_for_each_row, draw_other_targets
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import choose_explanation_batch_size, count_cost_per_image
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
@@ -118,7 +118,7 @@ def remember_tie_orders(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int
             drawn[d, row] = draw_tie_order(ids[row : row + 1], d)[0]
 
     def draw_rows(d: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        draw_each(partial(draw, d), rows.tolist(), gpu=choose_device().type == "cuda")
+        call_for_each_row(partial(draw, d), rows.tolist(), gpu=choose_device().type == "cuda")
         return np.stack([drawn[d, row] for row in rows.tolist()])
 
     return draw_rows
@@ -140,7 +140,7 @@ def _start_explaining(
     if estimators[0].explained_variant == "other-target":
         batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
     if estimators[0].uses_prediction:
-        batch = batch._replace(by_class=compute_class_templates_and_classifier(images))
+        batch = batch._replace(class_images=compute_class_templates_and_classifier(images))
     return _Explaining(explained, estimators, batch)
 
 
@@ -174,7 +174,7 @@ def _explain_submissions(parts: list[_Explaining]) -> list[MapWithProvenance]:
     explained, (estimator, *_), batch = parts[0]
     (model, made_by), record = explained.work.suite.find_network(explained.number), explained.work.images.record
     network = Network(model, record.classes, record.channels, record.size, made_by)
-    file, listed = estimator.parts.file, estimator.parts.listed or ""
+    file, listed = estimator.parts.file_id, estimator.parts.listed or ""
     source = check_source(explained.work.workspace.read_submission(file)).set_parameters(listed).code
     n, size = len(batch.ids), count_images_per_call(network)
     sandbox_parts = tuple(
@@ -277,7 +277,7 @@ def count_images_per_batch(work: JobContext, estimators: int) -> int:
         return choose_explanation_batch_size(work.suite)
     record, room = work.images.record, count_available_gpu_bytes()
     activations = count_cost_per_image(work.suite, record).activations
-    return max(EXPLAINED, count_fitting_images(room, activations, record.shape, estimators))
+    return max(IMAGES_PER_PASS, count_fitting_images(room, activations, record.shape, estimators))
 
 
 def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from roarbench.devices import choose_device
 from roarbench.enums import OTHER_REFERENCE, ScoredNetwork, Split
 from roarbench.estimators.catalogue import count_passes
-from roarbench.estimators.engine import EXPLAINED, find_job_group
+from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.job_context import JobContext, ReferenceModel
@@ -162,7 +162,7 @@ def _is_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, sta
 
 def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
     """Return the lease keys of a range of images: one per batch, however a machine divides the batches into jobs."""
-    data, starts = specs[0].data, range(start, stop, EXPLAINED)
+    data, starts = specs[0].data, range(start, stop, IMAGES_PER_PASS)
     groups = ranking_jobs.list_job_groups(specs)
     return tuple(_hash_key("rank", data, group, split, first) for group in groups for first in starts)
 
@@ -175,7 +175,7 @@ def _list_shards(
     for split in Split:
         n = len(work.images[split].labels)
         ranked = {spec: work.rankings.list_ranked_ranges(spec, split) for spec in specs if split in spec.splits}
-        ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
+        ends = {start: min(start + IMAGES_PER_PASS, n) for start in range(0, n, IMAGES_PER_PASS)}
         todo = {s: tuple(spec for spec in ranked if not is_covered(ranked[spec], s, stop)) for s, stop in ends.items()}
         for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
             starts = list(batches)
@@ -190,8 +190,8 @@ def _compute_shard_size(specs: list[RankingSpec]) -> int:
     """
     if choose_device().type == "cuda":
         return SHARD
-    batches = _JOB // (max(1, count_forward_passes(specs)) * prod(specs[0].shape) * EXPLAINED)
-    return min(SHARD, max(1, int(batches)) * EXPLAINED)
+    batches = _JOB // (max(1, count_forward_passes(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS)
+    return min(SHARD, max(1, int(batches)) * IMAGES_PER_PASS)
 
 
 def count_forward_passes(specs: Collection[RankingSpec]) -> int:

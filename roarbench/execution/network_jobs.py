@@ -20,11 +20,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.compute.bit_planes import find_removed_bits
-from roarbench.compute.degrade import RedrawnImages, RemovedMaps
+from roarbench.compute.degrade import RandomlyDegradedImages, RemovalMasks
 from roarbench.compute.exchanged_masks import RankingMask
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.mask_smoothness import compute_smoothness
-from roarbench.compute.prediction import NormalisedNetwork, choose_scoring_batch_size, predict, predict_each
+from roarbench.compute.prediction import (
+    NormalisedNetwork,
+    choose_scoring_batch_size,
+    predict_logits,
+    predict_logits_of_networks,
+)
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device, choose_precision, list_gpu_libraries, name_device
@@ -102,7 +107,7 @@ def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions
     """Return the explained network's predictions on the untouched images of a split."""
     images = explained.work.images
     model, batch = explained.load_trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
-    largest = predict(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
+    largest = predict_logits(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
     return Predictions(largest.indices.numpy(), largest.values.numpy())
 
 
@@ -121,7 +126,7 @@ def score_run(work: JobContext, run: Run) -> ScoredRuns:
     checkpoint, start = work.get_checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _train_or_load_scored_network(judge, run, rankings, checkpoint)
     removed = find_test_masks(images, run, rankings)
-    logits = predict(
+    logits = predict_logits(
         model, make_test_inputs(images, run, rankings, removed), norm, choose_scoring_batch_size(images.record.size)
     )
     correct = logits.argmax(1).numpy() == images.test.labels
@@ -196,12 +201,12 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
             )
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         pixels, mean = load_pixels(images, split), get_device_mean(images)
-        return stream_if_too_large(RedrawnImages(pixels, cell.t, mean, cell.unit, generator), images, split)
+        return stream_if_too_large(RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator), images, split)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
         cut = RankingMask(rankings.splits[split], rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
-        return RemovedMaps(rankings.layout.shape, load_masks(images, rankings, split, cell), cell.unit)
+        return RemovalMasks(rankings.layout.shape, load_masks(images, rankings, split, cell), cell.unit)
     return make_degraded_inputs(images, split, rankings, cell)
 
 
@@ -315,7 +320,7 @@ def _predict_test_classes(
         return np.stack([network.store.load_predictions(Split.TEST).targets for network in scored])
     inputs = make_test_inputs(work.images, runs[0], rankings, removed)
     models = [judges[network] for network in scored]
-    logits = predict_each(models, inputs, choose_scoring_batch_size(work.images.record.size))
+    logits = predict_logits_of_networks(models, inputs, choose_scoring_batch_size(work.images.record.size))
     return np.stack([network_logits.argmax(1).numpy() for network_logits in logits])
 
 

@@ -16,12 +16,12 @@ from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.external_networks import is_view_error
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.network_checks import check_network, check_rebuilt
-from roarbench.compute.prediction import choose_scoring_batch_size, predict
+from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import ImageData
-from roarbench.datasets.sources import choose_balanced, mark_held_out_images
+from roarbench.datasets.sources import mark_balanced_subset, mark_held_out_images
 from roarbench.devices import choose_device
 from roarbench.enums import MapNumerics, Unit
 from roarbench.errors import CallerError, MachineError, RunError
@@ -213,7 +213,7 @@ def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
         CallerError: The network cannot be built, or its published weights cannot be read.
     """
     recipe = find_recipe(suite.reference_recipe)
-    chosen = torch.from_numpy(choose_balanced(images.train.labels, IMAGES)).nonzero().flatten()
+    chosen = torch.from_numpy(mark_balanced_subset(images.train.labels, IMAGES)).nonzero().flatten()
     test = torch.from_numpy(mark_held_out_images(images.train.labels[chosen.numpy()], HELD_OUT, _SEED))
     peaks = [float(f"{recipe.peak * share:.2g}") for share in SHARES]
     correct = [_count_correct(suite, images, replace(recipe, peak=peak), chosen, test) for peak in peaks]
@@ -283,5 +283,5 @@ def _count_correct(
         fit(model.to(choose_device()), train, labels[used[0]], norm, short, _SEED)
     except RunError:  # the loss became infinite or NaN
         return 0
-    answers = predict(model, test_inputs, norm, choose_scoring_batch_size(record.size)).argmax(1)
+    answers = predict_logits(model, test_inputs, norm, choose_scoring_batch_size(record.size)).argmax(1)
     return int((answers == labels[used[1]]).sum())

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.compute.device_ranking import rank_to_planes
+from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.enums import Split
 from roarbench.errors import RunError
-from roarbench.estimators.engine import EXPLAINED, find_job_group
+from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.execution.importance import (
     count_images_per_batch,
     find_map_device,
@@ -42,7 +42,7 @@ def rank_shard(
     Raises:
         StoreError: A part of one of these rankings was made on another kind of device; no map is made.
     """
-    store, locked = work.rankings, range(start, stop, EXPLAINED)  # CPUs and GPUs lock the same ranges
+    store, locked = work.rankings, range(start, stop, IMAGES_PER_PASS)  # CPUs and GPUs lock the same ranges
     with ExitStack() as locks:
         for group in list_job_groups(specs):
             locks.enter_context(store.lock(specs[0].data, group, split, locked))
@@ -100,7 +100,7 @@ def rank_batch(
     failed: dict[RankingSpec, FailureReason] = {}
     for spec, pair in pairs.items():
         try:
-            planes, tied = rank_to_planes(made[pair].importance, partial(ties, spec.layout.features), spec.layout)
+            planes, tied = rank_to_bit_planes(made[pair].importance, partial(ties, spec.layout.features), spec.layout)
         except RunError as error:  # one estimator failed; the others of the pass continue
             failed[spec] = f"{split} images from number {start}: {error}"
         else:

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, apply_non_mean_fill
-from roarbench.compute.device_ranking import rank_to_planes
+from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.compute.inputs import Normalisation
-from roarbench.compute.prediction import choose_scoring_batch_size, predict
+from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
@@ -99,12 +99,12 @@ def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
         basis="",
         decode=_time_second_call(lambda: decode_image(photo, record)),
         train=_time_training(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
-        predict=_time_second_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
+        predict=_time_second_call(lambda: predict_logits(model, inputs, norm, min(n, scored)), scores)
         / n,  # per image, not per padded batch
         explain=_time_second_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
         / explained,
         draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
-        rank=_time_second_call(lambda: rank_to_planes(importance, ties.__getitem__, layout)) / explained,
+        rank=_time_second_call(lambda: rank_to_bit_planes(importance, ties.__getitem__, layout)) / explained,
         fill=_time_fills(suite, work),
     )
     if where.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply

@@ -113,7 +113,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
         gpus=machine.gpus,
         basis=machine.basis,
         decode=_DECODE * (PHOTO * record.size) ** 2,
-        train=max(TRAIN * recipe.area * flops / machine.train, machine.step / together),
+        train=max(TRAIN * recipe.mean_pixel_share * flops / machine.train, machine.step / together),
         predict=max(flops / machine.predict, machine.step / 2 / choose_scoring_batch_size(record.size)),
         explain=max(EXPLAIN * flops / machine.explain, machine.step / choose_explanation_batch_size(suite)),
         draw=_DRAW * record.channels * record.size**2,

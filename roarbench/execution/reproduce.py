@@ -217,7 +217,7 @@ def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace
     if estimator_id.submitted:
         if TRUSTED not in estimator_id.marks:
             check_sandbox()
-        entry = read_submissions_by_id(store.database)[estimator_id.file]
+        entry = read_submissions_by_id(store.database)[estimator_id.file_id]
         workspace.save_submission(entry.id, entry.source)
 
 

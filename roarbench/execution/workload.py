@@ -20,7 +20,7 @@ from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.sources import check_limit
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import count_passes
-from roarbench.estimators.engine import EXPLAINED, find_job_group
+from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.estimators.estimator import NOISY, Estimator
 from roarbench.plan.planned_runs import (
     Point,
@@ -191,14 +191,14 @@ def count_cost_per_image(suite: SuiteSpec, images: DatasetRecord | None = None) 
 
 
 def choose_explanation_batch_size(suite: SuiteSpec) -> int:
-    """Return how many images a CPU explains at once, at most `EXPLAINED`.
+    """Return how many images a CPU explains at once, at most `IMAGES_PER_PASS`.
 
     The number is fixed for built-in networks, whose maps are published; for others it depends on the size of their
     layers' outputs.
     """
     if suite.model in MODELS:
-        return EXPLAINED
-    return max(1, min(EXPLAINED, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
+        return IMAGES_PER_PASS
+    return max(1, min(IMAGES_PER_PASS, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
 
 
 def compute_micro_batch_size(recipe: Recipe, train: int) -> int:
@@ -233,7 +233,7 @@ def _count_extracted_bytes(suite: SuiteSpec, points: Iterable[Point], train: int
 
 def _count_prepared_bytes(recipe: Recipe, train: int, features: int) -> int:
     """Return the bytes of training images that a CPU prepares once for all epochs."""
-    is_kept = recipe.augmentation in inputs.MOVING and train * features * _FLOAT <= inputs.MOST
+    is_kept = recipe.augmentation in inputs.PIXEL_MOVING and train * features * _FLOAT <= inputs.MAX_CACHE_BYTES
     return round(train * features * _KEPT) if is_kept else 0
 
 

@@ -147,7 +147,7 @@ def make_tuning_recipe(recipe: Recipe) -> Recipe:
 def express_tuning_in_epochs(recipe: Recipe) -> float:
     """Return the cost of tuning a common network, in epochs of a training by this recipe."""
     tuning = make_tuning_recipe(recipe)
-    return tuning.epochs * tuning.area / recipe.area
+    return tuning.epochs * tuning.mean_pixel_share / recipe.mean_pixel_share
 
 
 def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_submitted_rows, split_estimator_ids
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, map_names_to_submissions, split_estimator_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
@@ -113,7 +113,7 @@ def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> l
     if estimators and not listed:
         seen = f"--estimators '{','.join(estimators)}' has no ids"
         raise CallerError(f"{seen}; write ids separated by commas, or leave the option out")
-    ids = find_submitted_rows(suite.estimators)
+    ids = map_names_to_submissions(suite.estimators)
     chosen = [find_estimator(ids.get(name, name), suite.estimators).id for name in listed]
     for estimator in chosen:
         if why := suite.explain_inapplicable(estimator):

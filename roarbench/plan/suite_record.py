@@ -36,7 +36,7 @@ def set_content_version(suite: SuiteSpec) -> SuiteSpec:
 
 def append_hash_to_dataset_name(name: str, record: DatasetRecord) -> DatasetRecord:
     """Return a user's data set with the hash of its record at the end of its name."""
-    plain = replace(record.anywhere, name="", about="", terms="")
+    plain = replace(record.without_location, name="", about="", terms="")
     return replace(record, name=f"{name}-{hash_value(make_record(plain))[:DIGITS]}")
 
 
@@ -123,7 +123,7 @@ def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
     networks = [make_record(replace(network, weights="")) for network in suite.networks]
     optional = {"source": own.source, "explains": own.explains, "tuned_on": suite.tuned_on, "networks": networks}
     return {
-        "dataset": make_record(own.dataset.anywhere) if own.dataset else suite.dataset,
+        "dataset": make_record(own.dataset.without_location) if own.dataset else suite.dataset,
         "model": suite.model,
         "recipe": suite.recipe,
         "reference_recipe": suite.reference_recipe,
@@ -135,7 +135,7 @@ def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
 
 def _read_dataset(values: Mapping[str, Any]) -> DatasetRecord:
     """Read the record of a user's data, without local paths."""
-    record = DatasetRecord(**values).anywhere
+    record = DatasetRecord(**values).without_location
     check_field_values(record)
     splits = (record.train_split, record.test_split, record.config)
     if record.bundled or any(Path(split).is_absolute() or ".." in split for split in splits):

@@ -68,7 +68,7 @@ def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
 def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a suite's full content as plain values."""
     return _make_list_record(suite) | {
-        "data": make_record(suite.dataset_record.anywhere),
+        "data": make_record(suite.dataset_record.without_location),
         "recipe": _make_recipe_record(suite.recipe_record),
         "reference_recipe": _make_recipe_record(find_recipe(suite.reference_recipe)),
         "references": suite.references,

@@ -72,11 +72,13 @@ def read_submissions_by_id(database: Database, ids: Collection[str] | None = Non
 def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return the submissions among these estimators by estimator id, with parameters and twins."""
     ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.read(name)).submitted}
-    submissions = read_submissions_by_id(database, {estimator_id.file for estimator_id in ids.values()}) if ids else {}
+    submissions = (
+        read_submissions_by_id(database, {estimator_id.file_id for estimator_id in ids.values()}) if ids else {}
+    )
     return {
-        name: submissions[estimator_id.file].set_parameters(estimator_id.listed or "")
+        name: submissions[estimator_id.file_id].set_parameters(estimator_id.listed or "")
         for name, estimator_id in ids.items()
-        if estimator_id.file in submissions
+        if estimator_id.file_id in submissions
     }
 
 
@@ -205,7 +207,9 @@ def select_annotations(connection: Connection, kind: Kind, subjects: Collection[
 
 def describe_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
-    entries = {name: parts.id_without_marks for name in estimators if (parts := EstimatorId.read(name)).submitted}
+    entries = {
+        name: parts.id_without_marks_and_twins for name in estimators if (parts := EstimatorId.read(name)).submitted
+    }
     annotations = read_annotations(database, Kind.VALIDATE, set(entries.values()))
     lists = {name: annotations[entry] for name, entry in entries.items() if annotations.get(entry)}
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
@@ -216,7 +220,7 @@ def export_annotations(database: Database, exported: Collection[RunResult], stab
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.read(result.run.cell.estimator) for result in exported}
     subjects = {
-        Kind.VALIDATE: {name.id_without_marks for name in names if name.submitted},
+        Kind.VALIDATE: {name.id_without_marks_and_twins for name in names if name.submitted},
         Kind.KEPT: rankings,
         Kind.MASKS: {result.run.key for result in exported},
     }

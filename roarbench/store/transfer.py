@@ -199,7 +199,7 @@ def _write_table(table: pa.Table, about: Mapping[bytes, bytes], path: Path) -> N
 def _make_export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:
     row = make_row(result) | {"created": result.created.isoformat()}
     row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
-    row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file)
+    row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file_id)
     values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
     return values | {"sha256": _compute_row_checksum(values)}
 
@@ -361,6 +361,6 @@ def _read_checked_row(row: dict[str, Any], submissions: dict[bytes, Submission])
         submissions[source] = check_source(source)
     estimator_id = EstimatorId.read(name)
     submission = submissions[source].set_parameters(estimator_id.listed or "")
-    if submission.id != estimator_id.id_without_marks:
+    if submission.id != estimator_id.id_without_marks_and_twins:
         raise ValueError(f"the source belongs to {submission.id}, not to {name}")
     return result

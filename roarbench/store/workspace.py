@@ -68,7 +68,7 @@ class Workspace:
     def read_submission(self, entry: str) -> bytes:
         """Return the file of a submission by id, after a check of its hash; parameters and twins are ignored."""
         estimator_id = EstimatorId.read(entry)
-        path = self.submissions / f"{estimator_id.file}.py"
+        path = self.submissions / f"{estimator_id.file_id}.py"
         try:
             source = path.read_bytes()
         except OSError as error:

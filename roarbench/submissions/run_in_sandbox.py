@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from roarbench.compute.networks import NetworkCost, count_network_cost
 from roarbench.enums import TEST_IDS
 from roarbench.errors import SandboxError
-from roarbench.estimators.engine import EXPLAINED
+from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.identity import hash_value
 from roarbench.submissions.channel import create_answer, read_answer, write_request
 from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_fault
@@ -239,4 +239,4 @@ def _find_map_fault(parts: tuple[ExplainedPart, ...], maps: tuple[Tensor, ...]) 
 
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
     """Return the number of images of this shape (channels, height, width) per sandbox, in whole batches."""
-    return max(1, _SANDBOXED // prod(shape) // EXPLAINED) * EXPLAINED
+    return max(1, _SANDBOXED // prod(shape) // IMAGES_PER_PASS) * IMAGES_PER_PASS

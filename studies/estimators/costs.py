@@ -53,7 +53,7 @@ def time_milliseconds(estimator: Estimator) -> float:
     name, shape = ("mlp", (10, 1, 1)) if estimator.base == "shapley" else ("resnet-quick", (3, 64, 64))
     model = build_network(name, 10, shape[0], shape[1], generator).eval()
     images = torch.randn(IMAGES, *shape, generator=generator)
-    batch = Batch(images, torch.arange(IMAGES) % 10, torch.arange(IMAGES), by_class=ClassImages(images, images))
+    batch = Batch(images, torch.arange(IMAGES) % 10, torch.arange(IMAGES), class_images=ClassImages(images, images))
     black, asked = torch.full((shape[0], 1, 1), -2.0), [estimator]
     compute_importance_maps(asked, model, batch.select_rows(slice(1)), black)
     start = time.process_time()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from roarbench.compute.degrade import apply_non_mean_fill, interpolate
+from roarbench.compute.degrade import apply_non_mean_fill, interpolate_removed_values
 from roarbench.enums import FILLS
 from tests.helpers.streamed import seeded
 
@@ -79,7 +79,7 @@ def test_interpolation_and_neighbours_by_hand():
     middle = torch.tensor([[[[24.0, 12, 24], [12, 0, 12], [24, 12, 24]]]])
     corner = torch.tensor([[[[0.0, 10, 1], [10, 40, 1], [1, 1, 1]]]])
     for image in (middle, corner):
-        found = interpolate(image, image == 0, torch.zeros(1, 3, 3))
+        found = interpolate_removed_values(image, image == 0, torch.zeros(1, 3, 3))
         assert found[image == 0].item() == pytest.approx(16, abs=1e-2)
     line = torch.tensor([[[[10, 0, 0, 0, 40]]]], dtype=torch.uint8)
     gone = torch.tensor([[[[False, True, True, True, False]]]])
@@ -97,7 +97,7 @@ def test_a_large_hole_in_one_image_leaves_the_others_as_they_are():
     images = torch.randint(256, (2, 1, 32, 32), generator=seeded(0)).float()
     gone = torch.rand(images.shape, generator=seeded(1)) < 0.5
     gone[1, :, :30] = True
-    together, alone = (interpolate(images[:n], gone[:n], MEAN[:1, None, None])[0] for n in (2, 1))
+    together, alone = (interpolate_removed_values(images[:n], gone[:n], MEAN[:1, None, None])[0] for n in (2, 1))
     assert (together - alone).abs().max() < 5e-4
 
 

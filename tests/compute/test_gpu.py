@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from roarbench.compute.augment import augment
-from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.inputs import normalise
 from roarbench.compute.networks import build_network
-from roarbench.compute.prediction import predict
+from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.streamed_images import StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training, fit
@@ -36,7 +36,9 @@ def on_gpu(held):
 @pytest.mark.parametrize("unit", Unit)
 def test_degraded_and_redrawn_images_are_the_same(unit):
     _, held = both(unit=unit)
-    redrawn = [RedrawnImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)]
+    redrawn = [
+        RandomlyDegradedImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)
+    ]
     for one, other in ((held, on_gpu(held)), redrawn):
         for index in torch.randperm(20, generator=seeded(5)).split(8):
             torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
@@ -64,7 +66,9 @@ def test_streamed_images_go_through_pinned_memory_unharmed():
 
 def test_images_whose_masks_change_are_streamed_and_degraded_on_the_gpu():
     _, held = both(n=200)
-    here, there = (RedrawnImages(held.pixels, 0.5, held.fill.to(where), held.unit, seeded(4)) for where in (CPU, GPU))
+    here, there = (
+        RandomlyDegradedImages(held.pixels, 0.5, held.fill.to(where), held.unit, seeded(4)) for where in (CPU, GPU)
+    )
     streamed, batches = StreamedChangingImages(there, held.pixels.numpy(), GPU), torch.arange(200).split(16)
     for index, read in zip(batches, streamed.read(batches), strict=True):
         torch.testing.assert_close(read.cpu(), here.batch(index), rtol=0, atol=0)
@@ -82,7 +86,7 @@ def test_a_training_learns_what_it_learns_on_a_processor(precision, micro_batch,
     for where, inputs in ((CPU, held), (GPU, on_gpu(held))):
         model = network(8).to(where)
         assert 0 < fit(model, inputs, LABELS, NORM, recipe, seed=3) < 3
-        logits.append(predict(model, inputs, NORM, batch=128))
+        logits.append(predict_logits(model, inputs, NORM, batch=128))
     # twenty steps; bfloat16 has 8 bits, and batch norm passes differences on
     torch.testing.assert_close(*logits, rtol=0, atol=0.02 if precision is Precision.FLOAT32 else 0.5)
 
@@ -104,8 +108,8 @@ def test_no_step_waits_for_the_gpu(kind):
 def test_evaluation_is_float32_on_a_gpu_too():
     _, held = both(n=40)
     model = randomised(build_network("resnet8", 4, 3, 8, seeded(0)), seeded(1))
-    expected = predict(model, held, NORM, batch=128)
-    found = predict(model.to(GPU), on_gpu(held), NORM, batch=128)
+    expected = predict_logits(model, held, NORM, batch=128)
+    found = predict_logits(model.to(GPU), on_gpu(held), NORM, batch=128)
     # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
 

@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
-from roarbench.compute.degrade import compute_removal_magnitude
+from roarbench.compute.degrade import compute_removal_magnitudes
 from roarbench.compute.mask_smoothness import compute_smoothness
 from roarbench.compute.matched_other_image_masks import assign_strata, make_other_image_masks
 from roarbench.enums import PAPER_LEVELS, Order, Unit
@@ -25,14 +25,14 @@ def numbers(seed, bound):
 def test_change_by_hand():
     images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
     wide = images.expand(1, 2, 5, 2)
-    scalar, smooth = compute_removal_magnitude(wide, fill[:, None, None], Unit.SCALAR)
+    scalar, smooth = compute_removal_magnitudes(wide, fill[:, None, None], Unit.SCALAR)
     assert scalar.reshape(2, 5, 2)[:, 0].tolist() == [[20, 220], [100, 0]]
-    (pixel, _) = compute_removal_magnitude(wide, fill[:, None, None], Unit.PIXEL)
+    (pixel, _) = compute_removal_magnitudes(wide, fill[:, None, None], Unit.PIXEL)
     assert pixel.reshape(5, 2)[0].tolist() == [60, 110]  # (20.25 + 99.75) / 2, (219.75 + 0.25) / 2
     expected = blur((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
     assert np.array_equal(smooth, expected.numpy().astype(np.uint8))
     assert (
-        len(compute_removal_magnitude(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR))
+        len(compute_removal_magnitudes(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR))
         == 1
     )
 

@@ -12,9 +12,9 @@ import torch
 
 from roarbench.compute import streamed_images
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack_bits
+from roarbench.compute.degrade import DegradedImages, RandomlyDegradedImages, RemovalMasks, degrade, unpack_bits
 from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
-from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages, _find_mapping
+from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
 from roarbench.datasets.decoded import _map_file
 from roarbench.enums import Order, Split, Unit
 from roarbench.execution import device_inputs as inputs
@@ -46,7 +46,7 @@ def test_features_are_removed_whole_and_arguments_stay(shape, unit):
     for made, expected in (
         (DegradedImages(pixels, packed(bits), fill, unit), degraded),
         (DegradedImages(pixels, None, fill, unit), pixels.float()),
-        (RemovedMaps(shape, packed(bits), unit), bits.float().expand(3, *shape)),
+        (RemovalMasks(shape, packed(bits), unit), bits.float().expand(3, *shape)),
     ):
         assert len(made) == 3
         for _ in range(2):  # a batch may be changed without changing the images
@@ -60,7 +60,7 @@ def test_features_are_removed_whole_and_arguments_stay(shape, unit):
 def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit):
     """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
     pixels = torch.randint(0, 256, (3, 3, 8, 16), dtype=torch.uint8, generator=seeded(0))
-    images, generator = RedrawnImages(pixels, 0.3, FILL, unit, seeded(3)), seeded(3)
+    images, generator = RandomlyDegradedImages(pixels, 0.3, FILL, unit, seeded(3)), seeded(3)
     grid = (3 if unit is Unit.SCALAR else 1, 8, 16)
     for index in ([2, 0], [1, 0, 2]):
         gone = torch.rand(len(index), *grid, generator=generator) < 0.3
@@ -107,10 +107,12 @@ def test_all_others_lenders_and_cuts_have_equal_chances(lenders):
     """Of twelve images, or of lenders that are not trained on: of these the first may lend to the first image."""
     images = exchanged(Unit.SCALAR, 0)
     if lenders:
-        cuts = tuple(cut._replace(planes=np.repeat(cut.planes, 4, axis=0)[:lenders]) for cut in images.cuts)
-        images = replace(images, cuts=cuts, lent=True)
+        cuts = tuple(cut._replace(planes=np.repeat(cut.planes, 4, axis=0)[:lenders]) for cut in images.ranking_masks)
+        images = replace(images, ranking_masks=cuts, from_other_set=True)
         assert images.batch(torch.arange(N)).shape == (N, *SHAPE)
-    others, cuts = zip(*(images._draw(torch.zeros(1000, dtype=torch.int64)) for _ in range(20)), strict=True)
+    others, cuts = zip(
+        *(images._draw_lenders_and_masks(torch.zeros(1000, dtype=torch.int64)) for _ in range(20)), strict=True
+    )
     counts = np.bincount(np.concatenate(others), minlength=lenders or N)
     if not lenders:
         assert counts[0] == 0
@@ -132,7 +134,7 @@ def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
         array.tofile(path)
     pixels = _map_file(tmp_path / "pixels", np.uint8, streamed._pixels.shape)
     removed = np.memmap(tmp_path / "removed", np.uint8, "r", shape=streamed._removed.shape)
-    assert _find_mapping(pixels) and _find_mapping(removed) and not _find_mapping(streamed._pixels)
+    assert _find_memory_map(pixels) and _find_memory_map(removed) and not _find_memory_map(streamed._pixels)
     for images in (streamed, StreamedImages(pixels, removed, held.fill, unit, CPU)):
         assert len(images) == len(held)
         for index, read in zip(batches, images.read(batches), strict=True):
@@ -147,7 +149,7 @@ def test_all_pages_of_a_part_are_asked_for_before_the_first_image_is_copied(side
     pixels, asked = np.random.default_rng(0).integers(256, size=(50, 3, side, side), dtype=np.uint8), []
     pixels.tofile(tmp_path / "pixels")
     mapped = _map_file(tmp_path / "pixels", np.uint8, pixels.shape)
-    monkeypatch.setattr(streamed_images, "_find_mapping", lambda array: SimpleNamespace(madvise=ask))
+    monkeypatch.setattr(streamed_images, "_find_memory_map", lambda array: SimpleNamespace(madvise=ask))
     monkeypatch.setattr(streamed_images.np, "take", lambda *arguments, **options: asked.append("copies"))
 
     def ask(advice, start, length):
@@ -172,14 +174,14 @@ def test_images_whose_masks_change_are_read_ahead_with_the_same_draws(fill, tmp_
     """From a file and in memory; what is read ahead is not drawn ahead, or a checkpoint would not hold its draws."""
     batches = torch.randperm(N, generator=seeded(5)).split(1)
     for make in (
-        lambda: RedrawnImages(exchanged(Unit.PIXEL, 4).pixels, 0.5, FILL, Unit.PIXEL, seeded(4)),
+        lambda: RandomlyDegradedImages(exchanged(Unit.PIXEL, 4).pixels, 0.5, FILL, Unit.PIXEL, seeded(4)),
         lambda: replace(exchanged(Unit.PIXEL, 4), fill=fill),
     ):
         held, drawn = make(), make()
         drawn.pixels.numpy().tofile(tmp_path / "pixels")
         mapped = _map_file(tmp_path / "pixels", np.uint8, tuple(drawn.pixels.shape))
         streamed = StreamedChangingImages(drawn, mapped, CPU)
-        assert len(streamed) == N and _find_mapping(streamed._pixels._pixels)
+        assert len(streamed) == N and _find_memory_map(streamed._pixels._pixels)
         for index, read in zip(batches, streamed.read(batches), strict=True):
             torch.testing.assert_close(read, held.batch(index), rtol=0, atol=0)
             assert torch.equal(streamed.generator.get_state(), held.generator.get_state())
@@ -188,13 +190,13 @@ def test_images_whose_masks_change_are_read_ahead_with_the_same_draws(fill, tmp_
 
 def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     streamed, _ = both()
-    read, real = [], streamed_images._read
+    read, real = [], streamed_images._copy_rows
 
     def noted(source, rows, target):
         read.append((rows.tolist(), threading.get_ident()))
         real(source, rows, target)
 
-    monkeypatch.setattr(streamed_images, "_read", noted)
+    monkeypatch.setattr(streamed_images, "_copy_rows", noted)
     begun = []
     parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
     for number, _ in enumerate(streamed.read(parts)):
@@ -211,7 +213,7 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
     runs = [run for run in runs if run.reference == ""]  # ROAR, KAR and masks alone
     expected = [score(work, run).bits for run in runs]
     bits = (TRAIN + TEST) * 24  # bytes: 192 features each
-    for memory, streams in ((bits / inputs.SHARE, False), (bits / inputs.SHARE - 1, True)):
+    for memory, streams in ((bits / inputs.MEMORY_SHARE, False), (bits / inputs.MEMORY_SHARE - 1, True)):
         monkeypatch.setattr(inputs, "_measure_memory", lambda memory=memory: memory)
         assert inputs.can_fit_in_memory(work.images, 24) is not streams
         assert inputs.can_fit_in_memory(work.images, 0)  # pixels stay in their file
@@ -242,7 +244,10 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
     planes = encoded(np.random.default_rng(1).random((4, 3, 8, 8)), layout)
     rankings = SimpleNamespace(layout=layout, splits={Split.TRAIN: planes, Split.TEST: planes})
     cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean", order=Order.MORF)
-    for memory, sent in ((2 * pixels.nbytes / inputs.SHARE, True), (2 * pixels.nbytes / inputs.SHARE - 1, False)):
+    for memory, sent in (
+        (2 * pixels.nbytes / inputs.MEMORY_SHARE, True),
+        (2 * pixels.nbytes / inputs.MEMORY_SHARE - 1, False),
+    ):
         monkeypatch.setattr(inputs, "_measure_memory", lambda memory=memory: memory)
         if sent:
             assert inputs.load_pixels(images, Split.TRAIN) == "sent to the GPU"

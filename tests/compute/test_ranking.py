@@ -117,19 +117,19 @@ def test_any_set_of_levels_can_be_stored(importance, levels, order, data):
 @pytest.fixture
 def as_on_gpu(monkeypatch):
     """Take the way of maps on a GPU, wherever they are."""
-    own = device_ranking._is_on_gpu
+    own = device_ranking._can_rank_on_gpu
 
     class Claimed:
         def __init__(self, maps):
             self.is_cuda, self.shape = True, maps.shape
 
-    monkeypatch.setattr(device_ranking, "_is_on_gpu", lambda maps, layout: own(Claimed(maps), layout))
+    monkeypatch.setattr(device_ranking, "_can_rank_on_gpu", lambda maps, layout: own(Claimed(maps), layout))
     monkeypatch.setattr(device_ranking, "_ROWS", 2)
 
 
 def planes_there(maps, layout, where=CPU):
     ties = draw_tie_order(np.arange(len(maps)), layout.features)
-    return device_ranking.rank_to_planes(torch.from_numpy(maps).to(where), ties.__getitem__, layout).planes
+    return device_ranking.rank_to_bit_planes(torch.from_numpy(maps).to(where), ties.__getitem__, layout).planes
 
 
 @pytest.mark.usefixtures("as_on_gpu")
@@ -174,7 +174,7 @@ def test_ties_are_drawn_only_of_images_where_they_decide(gpu, request):
 
     for level, expected in ((0.5, []), (0.25, [[1]])):
         layout = Layout((3, 2, 2), Unit.SCALAR, (level,))
-        planes = device_ranking.rank_to_planes(maps, draw, layout).planes
+        planes = device_ranking.rank_to_bit_planes(maps, draw, layout).planes
         np.testing.assert_array_equal(planes, encoded(maps.numpy(), layout))
         assert drawn == expected
 
@@ -214,5 +214,5 @@ def test_the_share_of_features_that_have_the_commonest_value(case, gpu, request)
     for unit, share in shares.items():
         both = torch.from_numpy(np.stack([maps, np.zeros_like(maps)]))
         layout = Layout((3, 2, 2), unit, PAPER_LEVELS)
-        found = device_ranking.rank_to_planes(both, ties[layout.features].__getitem__, layout)
+        found = device_ranking.rank_to_bit_planes(both, ties[layout.features].__getitem__, layout)
         assert found.tied == [pytest.approx(share), 1.0]

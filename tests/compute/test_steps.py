@@ -10,8 +10,8 @@ from torch import nn
 
 from roarbench import devices
 from roarbench.compute import train
-from roarbench.compute.degrade import RedrawnImages
-from roarbench.compute.inputs import MOVING
+from roarbench.compute.degrade import RandomlyDegradedImages
+from roarbench.compute.inputs import PIXEL_MOVING
 from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training
 from roarbench.errors import NoRoom
@@ -64,7 +64,7 @@ def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
     pixels, removed = fixed.pixels.numpy(), fixed.removed.numpy()
 
     def redrawn():
-        return RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator().manual_seed(7))
+        return RandomlyDegradedImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator().manual_seed(7))
 
     for make in (
         lambda: StreamedImages(pixels, removed, fixed.fill, fixed.unit, torch.device("cpu")),
@@ -73,7 +73,7 @@ def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
     ):
         halved = training_of(plain(), 2, inputs=make(), micro_batch=micro_batch)
         found = weights_after(halved)
-        assert halved.at_once == (2 if micro_batch == 0 else 1)
+        assert halved.images_per_pass == (2 if micro_batch == 0 else 1)
         expected = weights_after(training_of(plain(), 8, inputs=make(), micro_batch=micro_batch))
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
 
@@ -88,7 +88,7 @@ def test_parts_of_the_next_steps_are_read_during_a_step(changing, monkeypatch):
         inputs, "_start_reading", lambda index, real=inputs._start_reading: begun.append(index) or real(index)
     )
     if changing:
-        drawn = RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator())
+        drawn = RandomlyDegradedImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator())
         changing_images = StreamedChangingImages(drawn, fixed.pixels.numpy(), torch.device("cpu"))
         changing_images._pixels = inputs
     training = Training(plain(), changing_images if changing else inputs, labels, NORM, recipe, seed=3)
@@ -139,7 +139,7 @@ def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(
     torch.compiler.reset()
     states = []
     for failed in ([], ["nothing is compiled"]):
-        monkeypatch.setattr(devices, "_FAILED", failed)
+        monkeypatch.setattr(devices, "_COMPILER_FAILURES", failed)
         model, (inputs, labels) = network(), pictures(24)
         recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3)
         training = Training(model, inputs, labels, NORM, recipe, seed=3)
@@ -151,7 +151,7 @@ def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(
 
 
 def test_the_statistics_of_batch_norm_are_copied_only_before_a_step_that_compiles(monkeypatch):
-    monkeypatch.setattr(devices, "_FAILED", ["nothing is compiled"])
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", ["nothing is compiled"])
     model, (inputs, labels) = network(), pictures(24)
     training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
     training._compiles, model.buffers = True, Mock(wraps=model.buffers)
@@ -164,7 +164,7 @@ def test_on_a_processor_nothing_is_halved():
         training_of(plain(), 7, on_gpu=False).advance()
 
 
-@pytest.mark.parametrize("kind", sorted(MOVING))
+@pytest.mark.parametrize("kind", sorted(PIXEL_MOVING))
 @pytest.mark.parametrize("sides", [(1.0, 1.0), (0.5, 1.0)])
 def test_images_held_on_a_gpu_are_those_held_on_a_processor(kind, sides):
     inputs, labels = pictures(24)

@@ -14,10 +14,10 @@ from torch import nn
 from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import RedrawnImages
+from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.inputs import normalise
-from roarbench.compute.prediction import choose_scoring_batch_size, predict
+from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit
 from roarbench.devices import can_use_bf16
@@ -29,7 +29,7 @@ from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
 
 
 def redrawn_of(fixed):
-    return RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(4))
+    return RandomlyDegradedImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(4))
 
 
 def test_a_training_that_diverges_says_so_early():
@@ -40,12 +40,12 @@ def test_a_training_that_diverges_says_so_early():
 def test_predict_does_not_depend_on_what_fills_the_last_batch():
     inputs, _ = pictures(11)
     model = network()
-    logits = predict(model, inputs, NORM, batch=4)
+    logits = predict_logits(model, inputs, NORM, batch=4)
     assert (logits.shape, logits.dtype, logits.requires_grad) == ((11, 4), torch.float32, False)
     assert not model.training
     for n in (1, 4, 9):
         first = replace(inputs, pixels=inputs.pixels[:n], removed=inputs.removed[:n])
-        torch.testing.assert_close(predict(model, first, NORM, batch=4), logits[:n], rtol=0, atol=0)
+        torch.testing.assert_close(predict_logits(model, first, NORM, batch=4), logits[:n], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("drawing", ["fixed", "redrawn"])
@@ -58,7 +58,7 @@ def test_predict_is_the_network_on_normalised_batches(drawing):
     fixed, _ = pictures(300)
     one, other = (fixed, fixed) if drawing == "fixed" else (redrawn_of(fixed), redrawn_of(fixed))
     model = network().to(memory_format=torch.channels_last).eval()
-    found = predict(model, one, NORM, batch=128)
+    found = predict_logits(model, one, NORM, batch=128)
     with torch.inference_mode():
         for index in torch.arange(256).split(128):
             torch.testing.assert_close(found[index], model(normalise(other.batch(index), NORM)), rtol=0, atol=0)

@@ -19,9 +19,9 @@ from roarbench.datasets.decode_image import (
     FILL,
     check_depth,
     crop_centre_square,
+    crop_to_pixels,
     decode_image,
-    decode_to_pixels,
-    refuse_damaged,
+    refuse_damaged_images,
     try_decoding,
 )
 from roarbench.datasets.file_formats import has_idx_files, read_idx
@@ -128,7 +128,7 @@ def test_what_is_wrong_with_an_image_is_named():
         with pytest.raises(
             DataError, match=re.escape(f"2 of 9 images of it cannot be decoded completely: a, b (2 {kind})")
         ):
-            refuse_damaged(["a", "b"], 9, "it", {kind: 2, "grey": 5})
+            refuse_damaged_images(["a", "b"], 9, "it", {kind: 2, "grey": 5})
     assert (
         decode_image(stored(Image.fromarray(dark), "PNG"), TINY).repairs[-1]
         == "of one value after conversion to 8 bits"
@@ -241,7 +241,7 @@ def test_resized_then_cropped_as_torchvision_does(sides, interpolation):
         mode = functional.InterpolationMode(interpolation)
         expected = functional.center_crop(functional.resize(image, [resize], mode), [size])
         record = replace(TINY, size=size, resize=resize, interpolation=interpolation)
-        np.testing.assert_array_equal(decode_to_pixels(image, record), np.asarray(expected).transpose(2, 0, 1))
+        np.testing.assert_array_equal(crop_to_pixels(image, record), np.asarray(expected).transpose(2, 0, 1))
         assert decode_image(stored(image, "PNG"), record).pixels.shape == (3, size, size)
 
 

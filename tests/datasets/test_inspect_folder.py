@@ -11,7 +11,7 @@ from PIL import Image
 
 from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.file_formats import find_split_pairs, is_split
+from roarbench.datasets.file_formats import find_split_pairs, is_split_name
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.datasets.sources import add_image_counts, open_source
 from roarbench.enums import Split
@@ -55,7 +55,7 @@ def test_splits_are_known_by_their_names(names, pairs):
 
 
 def test_a_split_of_no_other_word():
-    assert [name for name in ("Train", "test_set", "seg_train", "cat", "trainer", "") if is_split(name)] == [
+    assert [name for name in ("Train", "test_set", "seg_train", "cat", "trainer", "") if is_split_name(name)] == [
         "Train",
         "test_set",
     ]

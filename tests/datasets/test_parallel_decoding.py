@@ -78,12 +78,12 @@ def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decod
     write_rows(tiny_folder / "train-00000-of-00001.parquet", IMAGES, LABELS, row_group_size=2)
     decoded: list[bytes] = []
     groups: list[int] = []
-    decode_image, read = parallel_decoding.decode_image, parallel_decoding.read_images
+    decode_image, read = parallel_decoding.decode_image, parallel_decoding.read_parquet_images
     monkeypatch.setattr(
         parallel_decoding, "decode_image", lambda image, *rest: decoded.append(image) or decode_image(image, *rest)
     )
     monkeypatch.setattr(
-        parallel_decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest)
+        parallel_decoding, "read_parquet_images", lambda group, *rest: groups.append(group.number) or read(group, *rest)
     )
     data = decode(limit=7)
     assert (groups, len(decoded)) == ([0, 3, 4, 5, 0], 7 + 6)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.planted_stripes import DECAY, generate_split, make_stripe_patterns
-from roarbench.datasets.sources import check_limit, choose_balanced, choose_rows, mark_held_out_images, open_source
+from roarbench.datasets.sources import check_limit, choose_rows, mark_balanced_subset, mark_held_out_images, open_source
 from roarbench.enums import Split
 from roarbench.errors import DataError
 
@@ -63,7 +63,7 @@ def test_balanced_subset_takes_turns(labels, limit):
         for label in range(5):
             if waiting[label] and len(slow) < limit:
                 slow.append(waiting[label].pop(0))
-    assert np.flatnonzero(choose_balanced(np.array(labels, np.int64), limit)).tolist() == sorted(slow)
+    assert np.flatnonzero(mark_balanced_subset(np.array(labels, np.int64), limit)).tolist() == sorted(slow)
 
 
 def test_the_least_limit():

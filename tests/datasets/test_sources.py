@@ -274,7 +274,7 @@ def test_a_gated_hub_names_the_token(kind, monkeypatch):
         raise error.__new__(error)
 
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(locations, "_list_hub", refuse)
+    monkeypatch.setattr(locations, "_list_hub_files", refuse)
     with pytest.raises(DataError, match="^the hub denies access to uoft-cs/cifar10 ") as complaint:
         open_source(find_dataset("cifar10"), None)
     for help in ("https://huggingface.co/datasets/uoft-cs/cifar10", "hf auth login", "HF_TOKEN", "--data DIR"):
@@ -288,14 +288,14 @@ def test_an_installed_data_set_is_read_where_no_folder_is_named(tmp_path, monkey
         header = bytes((0, 0, 8, 3)) + np.array([2, 28, 28], ">i4").tobytes()
         (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(header + bytes(783) + b"\x07" + bytes(784))
         (tmp_path / f"{name}-labels-idx1-ubyte").write_bytes(bytes((0, 0, 8, 1, 0, 0, 0, 2, 9, 4)))
-    monkeypatch.setitem(locations.INSTALLED, "fashion-mnist", tmp_path)
+    monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, "fashion-mnist", tmp_path)
     test = open_source(record, None)[Split.TEST]
     assert test.labels.tolist() == [9, 4] and test.pixels[0, 0, 27, 27] == 7
-    assert locations.describe_source(record, None)["kind"] == "installed"
+    assert locations.make_source_identity(record, None)["kind"] == "installed"
     part = open_source(replace(record, test_images=1, of_each=1), None)  # class 4 before class 9
     assert {split: (rows.labels.tolist(), int(rows.pixels.sum())) for split, rows in part.items()} == {
         Split.TRAIN: ([9, 4], 7),
         Split.TEST: ([4], 0),
     }
-    monkeypatch.setitem(locations.INSTALLED, "fashion-mnist", tmp_path / "nowhere")
-    assert locations.describe_source(record, None)["kind"] == "hub"
+    monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, "fashion-mnist", tmp_path / "nowhere")
+    assert locations.make_source_identity(record, None)["kind"] == "hub"

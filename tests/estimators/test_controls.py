@@ -39,7 +39,7 @@ def test_truth_and_its_inverse(batch):
 
 @pytest.mark.parametrize(
     ("name", "field", "words"),
-    [("truth", "truth", "planted"), ("class-template", "by_class", "images")],
+    [("truth", "truth", "planted"), ("class-template", "class_images", "images")],
 )
 def test_what_a_control_needs_is_named(name, field, words, batch):
     with pytest.raises(DataError, match=words):
@@ -75,7 +75,7 @@ def test_what_a_class_tells_counts_where_there_is_detail(batch):
         for grey in range(8)
     ]
     detail = -sum(np.maximum(share, 1e-6) * np.log(np.maximum(share, 1e-6)) for share in shares)
-    means, weights = (each[batch.targets].numpy() * detail[:, None] for each in batch.by_class)
+    means, weights = (each[batch.targets].numpy() * detail[:, None] for each in batch.class_images)
     np.testing.assert_allclose(found, images * means * control("centre", batch).numpy(), rtol=1e-6, atol=1e-9)
     linear = control("linear-classifier", batch).numpy()
     np.testing.assert_allclose(linear, images * weights, rtol=1e-6, atol=1e-9)

@@ -19,8 +19,8 @@ from roarbench.estimators.families.perturbation import count_grid_squares, numbe
 from roarbench.estimators.network_surgery import find_blocks, run_to_layer
 from roarbench.estimators.noise_and_random_draws import (
     draw_coalitions,
-    draw_mask_cells,
     draw_path_points,
+    draw_rise_mask_cells,
     make_noisy_copies,
 )
 from roarbench.plan.suites import find_suite
@@ -217,7 +217,7 @@ def test_coalitions_follow_the_shapley_kernel():
 def test_rise(model, batch, black):
     slow = torch.zeros(len(batch.ids), 1, 12, 12, dtype=torch.float64)
     for j in range(5):
-        cells, (down, across) = draw_mask_cells(4, j, SEED)
+        cells, (down, across) = draw_rise_mask_cells(4, j, SEED)
         assert set(np.unique(cells)) <= {0.0, 1.0}
         whole = stretched(torch.from_numpy(cells).double()[None, None], 16)  # 3 cells of 4 pixels, and one more
         top, left = int(down * 4), int(across * 4)

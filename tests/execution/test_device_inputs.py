@@ -48,7 +48,7 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
 def test_images_that_do_not_fit_have_the_mean_alone(by_fill, monkeypatch):
     """And nothing is sent to the GPU before the refusal."""
     work, run = by_fill[0], by_fill[1]["blur"]
-    monkeypatch.setattr(inputs, "SHARE", 0.0)
+    monkeypatch.setattr(inputs, "MEMORY_SHARE", 0.0)
     monkeypatch.setattr(inputs, "get_device_pixels", Mock(side_effect=AssertionError("sent whole")))
     with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory, .*; use fill 'mean'$"):
         inputs.make_degraded_inputs(work.images, Split.TEST, rankings_of(work, run), run.cell)
@@ -59,10 +59,10 @@ def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monk
     """As the first worker measures its rates: filled images, and on a GPU the images, too. The GPU is a mock."""
     work = count_work(FILLED, expand_points(FILLED))
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda" if on_gpu else "cpu"))
-    monkeypatch.setattr(inputs, "_measure_memory", lambda: (copies * work.images - 1) / inputs.SHARE)
+    monkeypatch.setattr(inputs, "_measure_memory", lambda: (copies * work.images - 1) / inputs.MEMORY_SHARE)
     with pytest.raises(CallerError, match="keeps all images in memory"):
         measure_worker_rates(FILLED, work)
-    monkeypatch.setattr(inputs, "_measure_memory", lambda: copies * work.images / inputs.SHARE)
+    monkeypatch.setattr(inputs, "_measure_memory", lambda: copies * work.images / inputs.MEMORY_SHARE)
     for fill in FILLS:
         inputs.check_fill_fits(fill, work.images)
     monkeypatch.setattr(inputs, "_measure_memory", lambda: 0.0)

@@ -9,9 +9,9 @@ import torch
 from roarbench.compute import device_ranking, train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import DegradedImages, RedrawnImages, RemovedMaps
-from roarbench.compute.inputs import SHARE
-from roarbench.compute.prediction import predict
+from roarbench.compute.degrade import DegradedImages, RandomlyDegradedImages, RemovalMasks
+from roarbench.compute.inputs import MEMORY_SHARE
+from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
 from roarbench.devices import COMPILING, choose_float32_layout
@@ -39,8 +39,8 @@ def inputs(kind="degraded", unit=Unit.SCALAR):
     return {
         "untouched": DegradedImages(pixels, None, fill, unit),
         "degraded": DegradedImages(pixels, removed, fill, unit),
-        "maps": RemovedMaps(SHAPE, removed, unit),
-        "redrawn": RedrawnImages(pixels, 0.5, fill, unit, seeded(0)),
+        "maps": RemovalMasks(SHAPE, removed, unit),
+        "redrawn": RandomlyDegradedImages(pixels, 0.5, fill, unit, seeded(0)),
     }[kind]
 
 
@@ -61,8 +61,8 @@ def test_streamed_images_get_new_masks_on_the_gpu(unit):
     """Their pixels come from a file part by part; the set itself stays on the CPU."""
     with fake_gpu() as gpu:
         still, read = torch.zeros(N, *SHAPE, dtype=torch.uint8), torch.zeros(4, *SHAPE, device=GPU)
-        images = RedrawnImages(still, 0.5, torch.zeros(3, device=GPU), unit, seeded(0))
-        made = images.degrade_newly(read, torch.arange(4))
+        images = RandomlyDegradedImages(still, 0.5, torch.zeros(3, device=GPU), unit, seeded(0))
+        made = images.apply_new_masks(read, torch.arange(4))
         assert (made.device.type, tuple(made.shape), made.dtype) == ("cuda", (4, *SHAPE), torch.float32)
         assert (gpu.waits, gpu.sent) == ([], 1)
 
@@ -98,7 +98,7 @@ def test_a_gpu_holds_prepared_images_that_fit_in_its_memory(precision, kind, wid
     with fake_gpu() as gpu:
         pixels = torch.zeros(n, *shape, dtype=torch.uint8, device=GPU)
         images = DegradedImages(pixels, None, torch.zeros(3, device=GPU), Unit.SCALAR)
-        for memory, held in ((needed / SHARE + 1, True), (needed / SHARE - 1, False)):
+        for memory, held in ((needed / MEMORY_SHARE + 1, True), (needed / MEMORY_SHARE - 1, False)):
             gpu.memory = memory
             recipe = replace(RECIPE, precision=precision, augmentation=kind)
             training = train.Training(network(64).to(GPU), images, torch.arange(n) % 4, NORM, recipe, 0)
@@ -127,7 +127,7 @@ def test_exact_float32_has_channels_first_on_a_gpu_and_last_on_a_processor():
     assert {choose_float32_layout(where): where for where in formats.values()} == formats
     with fake_gpu() as gpu:
         model = network().to(GPU).to(memory_format=torch.channels_last)
-        predict(model, inputs(), NORM, batch=8)
+        predict_logits(model, inputs(), NORM, batch=8)
         assert all(parameter.is_contiguous() for parameter in model.parameters())
         assert gpu.channels_first == {True}
     assert trained(RECIPE).channels_first == {False}, "in bfloat16"
@@ -137,14 +137,14 @@ def test_answers_are_waited_for_once():
     with fake_gpu() as gpu:
         model, tested = network().to(GPU), inputs()
         gpu.waits.clear()
-        logits = predict(model, tested, NORM, batch=8)
+        logits = predict_logits(model, tested, NORM, batch=8)
         assert (logits.device.type, tuple(logits.shape)) == ("cpu", (N, 4))
         assert gpu.waits == ["copy to cuda"] * 2 + ["copy to cpu"]  # mean, standard deviation; all logits
 
 
 @pytest.mark.parametrize("controls", [False, True])
 def test_maps_are_made_on_the_gpu(controls, monkeypatch):
-    monkeypatch.setattr(engine, "find_settings", lambda estimator: Settings(samples=2, steps=3))
+    monkeypatch.setattr(engine, "find_pass_settings", lambda estimator: Settings(samples=2, steps=3))
     chosen = [
         e
         for e in map(find_estimator, ESTIMATORS)
@@ -181,7 +181,7 @@ def test_planes_are_encoded_on_the_gpu_without_a_wait():
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     with fake_gpu() as gpu:
         bits = torch.zeros(4, layout.features, dtype=torch.int32, device=GPU)
-        planes, *told = device_ranking._encode_sorted(bits, layout)
+        planes, *told = device_ranking._encode_without_ties(bits, layout)
         again = device_ranking._encode_planes(bits.long(), layout)
         assert {tensor.device.type for tensor in (planes, again, *told)} == {"cuda"}
         assert again.shape == planes.shape

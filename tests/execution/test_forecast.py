@@ -141,9 +141,9 @@ def test_rates_are_measured_per_image(monkeypatch):
             steps.append(size)
 
     monkeypatch.setattr(rate_measurement, "Training", Steps)
-    take("predict", 3.0, lambda model, inputs, norm, batch: len(inputs))
+    take("predict_logits", 3.0, lambda model, inputs, norm, batch: len(inputs))
     take("compute_importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
-    take("rank_to_planes", 7.0, lambda importance, ties, layout: len(importance))
+    take("rank_to_bit_planes", 7.0, lambda importance, ties, layout: len(importance))
     take("draw_normal_noise", 13.0, lambda images, ids, *rest: len(ids))
     take("decode_image", 11.0, lambda photo, record: 1)
     found = measure_worker_rates(PLANTED, WORK)

@@ -234,7 +234,7 @@ def libraries(tmp_path, monkeypatch):
         torch.save(small(int(file[-1])).state_dict(), tmp_path / file)
         return tmp_path / file
 
-    monkeypatch.setattr(external_networks, "_make_of_torchvision", lambda name, classes, channels, size: small(0))
+    monkeypatch.setattr(external_networks, "_make_torchvision_network", lambda name, classes, channels, size: small(0))
     monkeypatch.setattr(pretrained_weights, "_find_file_name", lambda name, weights: f"{name}-{weights}")
     monkeypatch.setattr(pretrained_weights, "_fetch", fetch)
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)

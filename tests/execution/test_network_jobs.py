@@ -76,8 +76,8 @@ def test_class_templates_are_sent_to_a_device_once(work, monkeypatch):
         importance.compute_class_templates_and_classifier.cache_clear()
     assert {tensor.device for tensor in templates} == {device}
     numbers = torch.arange(2)
-    batch = Batch(torch.zeros(2, 3, 8, 8), numbers, numbers, by_class=templates).to(device)
-    assert batch.select_rows(slice(1)).by_class.means is templates.means
+    batch = Batch(torch.zeros(2, 3, 8, 8), numbers, numbers, class_images=templates).to(device)
+    assert batch.select_rows(slice(1)).class_images.means is templates.means
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])

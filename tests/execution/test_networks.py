@@ -10,7 +10,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.inputs import Normalisation
-from roarbench.compute.prediction import predict
+from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
 from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
@@ -76,7 +76,7 @@ def trained(work, seed, chosen, model=None, mean=None, lent=False):
     model, mean = model or work.build_network(seed), mean or work.images.mean
     generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
-    inputs = ExchangedImages(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, lent=lent)
+    inputs = ExchangedImages(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, from_other_set=lent)
     fit(model, inputs, labels, Normalisation.of(work.images), recipe, seed)
     return model
 
@@ -113,7 +113,7 @@ def answers(work, run):
     bits = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, Order.MORF, rankings.layout)
     images = remove_features(work.images, Split.TEST, bits, run.cell)
     model = networks.load_scoring_network(work, run, rankings)
-    return predict(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
+    return predict_logits(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
 
 
 def test_each_image_is_answered_with_its_own_map(done):

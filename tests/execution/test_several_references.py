@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.inputs import Normalisation, normalise
-from roarbench.compute.prediction import predict
+from roarbench.compute.prediction import predict_logits
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
@@ -69,21 +69,23 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
     """Their means, and sklearn's ridge on thumbnails and their mirror images."""
     work, *_ = done
     images, train, norm = work.images, work.images.train, Normalisation.of(work.images)
-    by_class, classes = compute_class_templates_and_classifier(images), images.record.classes
+    class_images, classes = compute_class_templates_and_classifier(images), images.record.classes
     means = np.stack([train.pixels[train.labels == number].mean(0) for number in range(classes)])
     expected = (means - train.pixels.mean(0)) / np.array(images.std)[:, None, None]
-    np.testing.assert_allclose(by_class.means, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(class_images.means, expected, rtol=1e-4, atol=1e-6)
     small = torch.nn.functional.adaptive_avg_pool2d(normalise(torch.from_numpy(train.pixels), norm), 6)
     seen = torch.cat([small, small.flip(3)]).flatten(1).numpy()
     ridge = Ridge(alpha=0.1 * len(seen)).fit(seen, np.eye(classes)[np.tile(train.labels, 2)])
     weights = torch.from_numpy(ridge.coef_).view(-1, *small.shape[1:])
     weights = torch.nn.functional.interpolate(weights, train.pixels.shape[2:], mode="bilinear")
-    np.testing.assert_allclose(by_class.weights, weights, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(class_images.weights, weights, rtol=1e-3, atol=1e-5)
     for told, row in product(work.explained, map(find_estimator, ("class-template", "linear-classifier"))):
         found = importance.make_maps_for_networks([(told, row.id)], Split.TEST, 0, 8)[told, row.id].importance
         batch = importance.load_batch(told, Split.TEST, 0, 8, norm)
         assert batch.targets.tolist() == told.store.load_predictions(Split.TEST).targets[:8].tolist()
-        expected = compute_importance_maps([row], None, batch._replace(by_class=by_class), torch.zeros(3, 1, 1))[row.id]
+        expected = compute_importance_maps(
+            [row], None, batch._replace(class_images=class_images), torch.zeros(3, 1, 1)
+        )[row.id]
         torch.testing.assert_close(found, expected)
 
 
@@ -118,7 +120,9 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
     found, judge, rankings = score(work, asked), work.explained[seed], rankings_of(work, asked)
     removed = find_removed_bits(rankings.splits[Split.TEST], cell.t, cell.order, rankings.layout)
-    logits = predict(judge.load_trained(), remove_features(work.images, Split.TEST, removed, cell), judge.norm, 64)
+    logits = predict_logits(
+        judge.load_trained(), remove_features(work.images, Split.TEST, removed, cell), judge.norm, 64
+    )
     assert found.rankings == rankings.checksum
     assert (found.correctness == (logits.argmax(1).numpy() == work.images.test.labels)).all()
     said = judge.store.load_predictions(Split.TEST).targets

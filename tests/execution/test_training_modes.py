@@ -25,7 +25,7 @@ COMPILED_QUICK = replace(QUICK, recipe="quick@2(compile=true)", reference_recipe
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", [])
     monkeypatch.setenv(COMPILING, "mine")
     monkeypatch.delenv(COMPILING)
 
@@ -58,7 +58,7 @@ def test_each_mode_is_timed_and_one_that_fails_is_told(seconds):
 
 def test_a_compiler_that_gave_up_has_no_speed(seconds, monkeypatch):
     """The network ran as it is, which is the speed of no compiled one."""
-    monkeypatch.setattr(devices, "_FAILED", ["no C compiler"])
+    monkeypatch.setattr(devices, "_COMPILER_FAILURES", ["no C compiler"])
     found = measure_training_speeds(QUICK)
     assert isinstance(found[UNCOMPILED], float) and "no C compiler" in found[COMPILED]
 

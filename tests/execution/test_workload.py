@@ -120,8 +120,8 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
             return compute_maps_together(*given)
 
     note("trained", train.Training, "_add_gradients", lambda self, index: index)
-    note("scored", network_jobs, "predict", lambda model, inputs, *_: inputs)
-    note("ranked", ranking_jobs, "rank_to_planes", lambda importance, *_: importance)
+    note("scored", network_jobs, "predict_logits", lambda model, inputs, *_: inputs)
+    note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
     note("drawn", engine, "draw_normal_noise", lambda images, ids, *_: ids)
     monkeypatch.setattr(importance, "compute_maps_together", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)

@@ -63,8 +63,10 @@ def images_like_photographs(n: int, dtype: torch.dtype) -> Batch:
     images = smooth + 0.2 * torch.randn(n, 3, SIDE, SIDE, generator=generator, dtype=torch.float64)
     truth = torch.randn(images.shape, generator=generator, dtype=torch.float64)
     targets = torch.arange(n) % CLASSES
-    by_class = ClassImages(*torch.randn(2, CLASSES, 3, SIDE, SIDE, generator=generator, dtype=torch.float64).to(dtype))
-    return Batch(images.to(dtype), targets, torch.arange(n) * 7 + 3, truth.to(dtype), by_class)
+    class_images = ClassImages(
+        *torch.randn(2, CLASSES, 3, SIDE, SIDE, generator=generator, dtype=torch.float64).to(dtype)
+    )
+    return Batch(images.to(dtype), targets, torch.arange(n) * 7 + 3, truth.to(dtype), class_images)
 
 
 class CountingPasses(nn.Module):

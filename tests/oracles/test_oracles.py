@@ -12,9 +12,9 @@ from captum import attr
 from torch import nn
 
 from roarbench.compute.bit_planes import Layout, find_removed_bits
-from roarbench.compute.degrade import DegradedImages, interpolate
+from roarbench.compute.degrade import DegradedImages, interpolate_removed_values
 from roarbench.compute.inputs import Normalisation, normalise
-from roarbench.compute.prediction import predict
+from roarbench.compute.prediction import predict_logits
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import MapInput
@@ -86,7 +86,7 @@ def logits_at(importance, t, unit=Unit.SCALAR, order=Order.MORF):
     layout = Layout((3, SIDE, SIDE), unit, (t,))
     removed = torch.from_numpy(find_removed_bits(encoded(importance, layout), t, order, layout))
     degraded = DegradedImages(PIXELS, removed, torch.tensor(NORM.mean), unit)
-    return predict(make_network(), degraded, NORM, batch=128)
+    return predict_logits(make_network(), degraded, NORM, batch=128)
 
 
 def targets():
@@ -127,7 +127,9 @@ def test_road_s_imputation_is_the_fill_linear_without_its_noise():
     rng = np.random.default_rng(4)
     grey = rng.integers(0, 256, (5, 9, 9)).astype(np.float32)
     gone = rng.random((5, 81)) < np.array([[0.1, 0.3, 0.5, 0.7, 0.9]]).T
-    ours = interpolate(torch.from_numpy(grey)[:, None], torch.from_numpy(gone).view(5, 1, 9, 9), torch.zeros(1, 9, 9))
+    ours = interpolate_removed_values(
+        torch.from_numpy(grey)[:, None], torch.from_numpy(gone).view(5, 1, 9, 9), torch.zeros(1, 9, 9)
+    )
     impute = pytest.importorskip("quantus").functions.perturb_func.noisy_linear_imputation
     for image, removed, found in zip(grey, gone, ours[:, 0].numpy(), strict=True):
         theirs = impute(image[None].astype(float), np.flatnonzero(removed), noise=0.0)[0]

@@ -117,7 +117,7 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     assert str(path.parent) not in plain  # where its data lie is nobody's business
     found = read_suite_record(json.loads(plain))
     assert replace(found, own=suite.own) == suite
-    assert found.own == replace(suite.own, dataset=suite.own.dataset.anywhere)
+    assert found.own == replace(suite.own, dataset=suite.own.dataset.without_location)
     part = drop_estimators(suite, {"grad": "no gradient"})
     assert part.name_in_commands == suite.name_in_commands
     assert read_suite_record(write_suite_record(part)).blocks == part.blocks
@@ -261,7 +261,7 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     ).suite
     kept = read_suite_record(write_suite_record(part))
     assert kept.dataset_record.columns == ("two", "one")
-    assert (kept.name_in_commands, kept.dataset_record) == (part.name_in_commands, part.dataset_record.anywhere)
+    assert (kept.name_in_commands, kept.dataset_record) == (part.name_in_commands, part.dataset_record.without_location)
 
 
 NAME, IMAGES, SHARE, SIZE = 'name = "pictures"', 'images = "pictures"', "test_share = 0.25", "size = 8"

@@ -116,9 +116,9 @@ def linear_classifier(inputs: MapInput) -> Tensor:
 
 
 def _find_class_images(inputs: MapInput) -> ClassImages:
-    if inputs.batch.by_class is None:
+    if inputs.batch.class_images is None:
         raise DataError(f"'{inputs.estimator.id}' needs the training images, which are not available here")
-    return inputs.batch.by_class
+    return inputs.batch.class_images
 
 
 def _compute_local_entropy(images: Tensor) -> Tensor:

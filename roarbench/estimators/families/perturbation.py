@@ -52,8 +52,8 @@ def occlusion(inputs: MapInput) -> Tensor:
     edges may be cut off.
     """
     down, across = (_list_squares_along_side(side, inputs) for side in inputs.images.shape[-2:])
-    gone = [rows[:, None] & columns for columns, rows in product(across, down)]
-    return sum(_compute_logit_drops(inputs, gone), inputs.images.new_zeros(())) / torch.stack(gone).sum(0)
+    pixel_sets = [rows[:, None] & columns for columns, rows in product(across, down)]
+    return sum(_compute_logit_drops(inputs, pixel_sets), inputs.images.new_zeros(())) / torch.stack(pixel_sets).sum(0)
 
 
 def _list_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
@@ -64,14 +64,14 @@ def _list_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
     return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
 
 
-def _compute_logit_drops(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
+def _compute_logit_drops(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iterator[Tensor]:
     """Yield the drop of the logit after these pixels are replaced by the baseline: (n, 1, h, w), 0 elsewhere.
 
-    `gone` has the pixels of each step, bool (h, w).
+    `pixel_sets` has the pixels of each step, bool (h, w).
     """
     whole, baseline = inputs.compute_logit(inputs.images), inputs.baseline
     layout = devices.choose_float32_layout(inputs.images.device)
-    for pixels in gone:
+    for pixels in pixel_sets:
         without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=layout)
         yield (whole - inputs.compute_logit(without))[:, :, None, None] * pixels
 
@@ -80,8 +80,8 @@ def feature_ablation(inputs: MapInput) -> Tensor:
     """Compute the drop of the logit after one grid square is replaced by the baseline."""
     images, patches = inputs.images, inputs.estimator.get_integer("patches")
     numbers = number_grid_squares(images, patches)
-    gone = (numbers == square for square in range(count_grid_squares(images, patches)))
-    return sum(_compute_logit_drops(inputs, gone), images.new_zeros(()))
+    pixel_sets = (numbers == square for square in range(count_grid_squares(images, patches)))
+    return sum(_compute_logit_drops(inputs, pixel_sets), images.new_zeros(()))
 
 
 def rise(inputs: MapInput) -> Tensor:
@@ -103,7 +103,7 @@ def rise(inputs: MapInput) -> Tensor:
 def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
     """Return the j-th RISE mask, (1, 1, h, w) in [0, 1]."""
     # one more cell per side, so a shifted mask still covers the image
-    cells, shift = noise_and_random_draws.draw_mask_cells(patches + 1, j, SEED)
+    cells, shift = noise_and_random_draws.draw_rise_mask_cells(patches + 1, j, SEED)
     sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels per cell
     grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
     stretched = F.interpolate(grid, wide, mode="bilinear")

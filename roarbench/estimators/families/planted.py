@@ -18,17 +18,17 @@ def read_truth(inputs: MapInput) -> Tensor:
     return inputs.batch.truth
 
 
-_told = partial(Estimator, control=True, papers=(), neighbours=False, addable=False, uses_ground_truth=True)
+_truth = partial(Estimator, control=True, papers=(), neighbours=False, addable=False, uses_ground_truth=True)
 
 
-def mark_own_patch(inputs: MapInput, next_on: float = 0.0) -> Tensor:
-    """Mark the explained network's patch; on a random fraction `next_on` of the images, mark the next sibling's."""
+def mark_own_patch(inputs: MapInput, next_share: float = 0.0) -> Tensor:
+    """Mark the explained network's patch; on a random fraction `next_share` of the images, mark the next sibling's."""
     # the module imports NumPy, which lists of estimators do not need
     from roarbench.estimators.randomness import RngStream, make_rng
 
     corner = planted_corners.find_corner_of_network(inputs.batch.seed)
     drawn = [make_rng(SEED, RngStream.CORNER, image).random() for image in inputs.batch.ids.tolist()]
-    return _make_patch_maps(inputs.images, [corner + (number < next_on) for number in drawn])
+    return _make_patch_maps(inputs.images, [corner + (number < next_share) for number in drawn])
 
 
 def mark_all_patches(inputs: MapInput) -> Tensor:
@@ -48,23 +48,23 @@ def _make_patch_maps(images: Tensor, chosen: list[int]) -> Tensor:
     return maps
 
 
-_known = partial(
+_corner = partial(
     Estimator, control=True, papers=(), neighbours=True, addable=False, uses_ground_truth=True, uses_prediction=True
 )
 
 
 ESTIMATORS = (
-    _told("truth", title="The truth", about="the true ranking of planted data", maps=read_truth),
-    _told("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
+    _truth("truth", title="The truth", about="the true ranking of planted data", maps=read_truth),
+    _truth("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
         about="the true ranking of planted data, least important first", maps=lambda inputs: -read_truth(inputs)),
-    _known("corner-own", title="Own corner", about="the patch that the explained network reads", maps=mark_own_patch),
-    _known("corner-mixed-25", title="Next corner on 25 %", maps=partial(mark_own_patch, next_on=0.25),
+    _corner("corner-own", title="Own corner", about="the patch that the explained network reads", maps=mark_own_patch),
+    _corner("corner-mixed-25", title="Next corner on 25 %", maps=partial(mark_own_patch, next_share=0.25),
         about="the next network's patch on a quarter of the images, the own patch on the others"),
-    _known("corner-mixed-50", title="Next corner on 50 %", maps=partial(mark_own_patch, next_on=0.5),
+    _corner("corner-mixed-50", title="Next corner on 50 %", maps=partial(mark_own_patch, next_share=0.5),
         about="the next network's patch on half of the images, the own patch on the others"),
-    _known("corner-mixed-75", title="Next corner on 75 %", maps=partial(mark_own_patch, next_on=0.75),
+    _corner("corner-mixed-75", title="Next corner on 75 %", maps=partial(mark_own_patch, next_share=0.75),
         about="the next network's patch on three quarters of the images, the own patch on the others"),
-    _known("corner-next", title="Next corner", maps=partial(mark_own_patch, next_on=1.0),
+    _corner("corner-next", title="Next corner", maps=partial(mark_own_patch, next_share=1.0),
         about="the patch that the next network reads"),
-    _known("corner-all", title="All corners", about="the patches in all corners", maps=mark_all_patches),
+    _corner("corner-all", title="All corners", about="the patches in all corners", maps=mark_all_patches),
 )  # fmt: skip
