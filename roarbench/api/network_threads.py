@@ -65,8 +65,8 @@ class NetworkThreads(NamedTuple):
         """Yield the results of `work(networks, item)` in the order of the items.
 
         The calling thread takes the items from the iterator; with `take_alone`, while no other thread works, so that
-        the iterator may call functions that are not thread-safe. The caller has set `use_exact_eager_mode`, which holds for
-        all threads.
+        the iterator may call functions that are not thread-safe. The caller has set `use_exact_eager_mode`, which holds
+        for all threads.
         """
         if len(self.copies) == 1:
             yield from (work(self.copies[0], item) for item in items)
