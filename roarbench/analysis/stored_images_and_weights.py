@@ -27,7 +27,7 @@ from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import (
-    Kind,
+    AnnotationKind,
     describe_findings,
     explain_unverified,
     find_added_estimators,
@@ -220,13 +220,17 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         doubts=_spread_doubts(explain_unverified(store.database, results.values()), suite.estimators),
         submissions=read_submissions(store.database, {point.cell.estimator for point in results}),
         findings=describe_findings(store.database, suite.estimators),
-        shares=read_annotations(store.database, Kind.KEPT, {row.rankings for row in results.values() if row.rankings}),
+        shares=read_annotations(
+            store.database,
+            AnnotationKind.STABILITY,
+            {row.rankings for row in results.values() if row.rankings},
+        ),
         quantus=_load_quantus_scores(suite, store, version.data),
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
         masks=read_annotations(
-            store.database, Kind.MASKS, {key for key, row in stored.items() if _scores_own_map(row)}
+            store.database, AnnotationKind.MASKS, {key for key, row in stored.items() if _scores_own_map(row)}
         ),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.list_options(other))

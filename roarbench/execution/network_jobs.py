@@ -58,7 +58,7 @@ from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.provenance import Provenance, read_provenance
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
-from roarbench.store.submissions_and_annotations import Kind
+from roarbench.store.submissions_and_annotations import AnnotationKind
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, distinct from the seeds of trainings
 _NETWORKS = 8  # networks in a process's memory: a suite's references
@@ -70,7 +70,7 @@ class ScoredRuns(NamedTuple):
 
     results: Sequence[RunResult]
     note: str = ""  # message about the job; empty without one
-    # mask hashes of runs that score a reference under its own maps (`Kind.MASKS`), stored with the results
+    # mask hashes of runs that score a reference under its own maps (`AnnotationKind.MASKS`), stored with the results
     annotations: Mapping[str, str] = {}  # never changed; a read-only view could not be sent between processes
 
 
@@ -297,7 +297,7 @@ def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...])
             )
             own, scored = find_explained_and_scored_network(run.seed)
             if removed is not None and own == scored:
-                annotations[f"{Kind.MASKS} {run.key}"] = hash_masks(removed)
+                annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_masks(removed)
     return ScoredRuns(results, annotations=annotations)
 
 

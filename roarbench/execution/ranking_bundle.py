@@ -27,7 +27,7 @@ from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions_and_annotations import Kind, insert_annotations
+from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
 from roarbench.store.workspace import Workspace
 from roarbench.text import fit_on_one_line, format_count
 
@@ -92,7 +92,9 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
         with _name_source(copy, folder, "nothing was imported"):
             imported = _read_checked(work, copy, specs)
         with store.database.begin_write() as connection:
-            insert_annotations(connection, {f"{Kind.IMPORTED} {rankings.checksum}": True for rankings in imported})
+            insert_annotations(
+                connection, {f"{AnnotationKind.IMPORTED} {rankings.checksum}": True for rankings in imported}
+            )
         places = sorted({str(Path(name).parent) for name in index.files})
         for subfolder in [subfolder for subfolder in places if not _has_equal_folder(root, subfolder, index.files)]:
             (root / subfolder).parent.mkdir(parents=True, exist_ok=True)

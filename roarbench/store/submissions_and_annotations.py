@@ -109,20 +109,19 @@ def _is_added_estimator(name: str) -> bool:
 
 def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
     """Return the origin of each stored row; of several reproductions, the last one counts."""
+    columns = select(results.c.key, results.c.estimator, results.c.rankings)
     with database.begin_read() as connection:
-        columns = select(results.c.key, results.c.estimator, results.c.rankings)
-        stored = select_matching(connection, columns, results.c.key, keys)
-        return _find_origins(connection, {row.key: (row.estimator, row.rankings) for row in stored})
+        stored = list(select_matching(connection, columns, results.c.key, keys))
+    return _find_origins(database, {row.key: (row.estimator, row.rankings) for row in stored})
 
 
-def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
+def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
     """Return the origin of each of these rows, given as estimators and ranking checksums by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
-    shipped = select_annotations(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
-    imported = find_stored_keys(connection, imports, rows) | {
-        key for key, (_, rankings) in rows.items() if rankings in shipped
-    }
-    verdicts = {row.key: row.verdict for row in select_matching(connection, last, reproductions.c.key, imported)}
+    shipped = read_annotations(database, AnnotationKind.IMPORTED, {rankings for _, rankings in rows.values()})
+    imported = find_imported_rows(database, rows) | {key for key, (_, rankings) in rows.items() if rankings in shipped}
+    with database.begin_read() as connection:
+        verdicts = {row.key: row.verdict for row in select_matching(connection, last, reproductions.c.key, imported)}
     different = ReproductionOutcome.DIFFERENT
     doubted = {key for key in imported if verdicts.get(key, different) == different}
     return {key: _choose_origin(name, key in doubted) for key, (name, _) in rows.items()}
@@ -143,8 +142,7 @@ UNVERIFIED = {  # why a row of this origin is not verified
 def explain_unverified(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
     """Explain, for each estimator with an unverified row, why it is unverified."""
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
-    with database.begin_read() as connection:
-        origins = _find_origins(connection, rows)
+    origins = _find_origins(database, rows)
     return {rows[key][0]: UNVERIFIED[origin] for key, origin in origins.items() if origin in UNVERIFIED}
 
 
@@ -169,18 +167,18 @@ def store_reproduction(database: Database, key: str, verdict: ReproductionOutcom
         connection.execute(insert(reproductions), row)
 
 
-class Kind(StrEnum):
+class AnnotationKind(StrEnum):
     """The kind of an annotation, whose subject is a submission's id, a checksum of rankings or the key of a run."""
 
     VALIDATE = "validate"
-    KEPT = "kept"
+    STABILITY = "kept"
     IMPORTED = "imported"
     MASKS = "masks"  # the first two bytes of each test image's mask hash, base 64
 
 
 def store_findings(database: Database, entry: str, findings: Collection[ValidationFinding]) -> None:
     """Store the findings of `validate` on a submission; earlier findings are replaced."""
-    key = f"{Kind.VALIDATE} {entry}"
+    key = f"{AnnotationKind.VALIDATE} {entry}"
     with database.begin_write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
         insert_annotations(connection, {key: list(findings)})
@@ -191,18 +189,13 @@ def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
-def read_annotations(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return the annotations of these subjects."""
-    with database.begin_read() as connection:
-        return select_annotations(connection, kind, subjects)
-
-
-def select_annotations(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return the annotations of these subjects, read within a transaction."""
-    if not subjects or not inspect(connection).has_table(remarks.name):
-        return {}
+def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:
+    """Return the annotations of these subjects; empty in an older store, which lacks the table."""
     keys = {f"{kind} {subject}": subject for subject in subjects}
-    return {keys[row.key]: row.value for row in select_matching(connection, select(remarks), remarks.c.key, keys)}
+    with database.begin_read() as connection:
+        if not keys or not inspect(connection).has_table(remarks.name):
+            return {}
+        return {keys[row.key]: row.value for row in select_matching(connection, select(remarks), remarks.c.key, keys)}
 
 
 def describe_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
@@ -210,7 +203,7 @@ def describe_findings(database: Database, estimators: Collection[str]) -> dict[s
     entries = {
         name: parts.id_without_marks_and_twins for name in estimators if (parts := EstimatorId.read(name)).submitted
     }
-    annotations = read_annotations(database, Kind.VALIDATE, set(entries.values()))
+    annotations = read_annotations(database, AnnotationKind.VALIDATE, set(entries.values()))
     lists = {name: annotations[entry] for name, entry in entries.items() if annotations.get(entry)}
     return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
 
@@ -220,16 +213,18 @@ def export_annotations(database: Database, exported: Collection[RunResult], stab
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.read(result.run.cell.estimator) for result in exported}
     subjects = {
-        Kind.VALIDATE: {name.id_without_marks_and_twins for name in names if name.submitted},
-        Kind.KEPT: rankings,
-        Kind.MASKS: {result.run.key for result in exported},
+        AnnotationKind.VALIDATE: {name.id_without_marks_and_twins for name in names if name.submitted},
+        AnnotationKind.STABILITY: rankings,
+        AnnotationKind.MASKS: {result.run.key for result in exported},
     }
     annotations = {
         f"{kind} {subject}": value
         for kind, wanted in subjects.items()
         for subject, value in read_annotations(database, kind, wanted).items()
     }
-    annotations |= {f"{Kind.KEPT} {checksum}": share for checksum, share in stability.items() if checksum in rankings}
+    annotations |= {
+        f"{AnnotationKind.STABILITY} {checksum}": share for checksum, share in stability.items() if checksum in rankings
+    }
     return json.dumps(annotations, sort_keys=True).encode()
 
 
@@ -245,8 +240,8 @@ def parse_annotations(text: bytes) -> dict[str, Any]:
 
 
 def _is_valid_annotation(kind: str, value: Any) -> bool:
-    if kind == Kind.KEPT:
+    if kind == AnnotationKind.STABILITY:
         return isinstance(value, float | int) and 0 <= value <= 1
-    if kind == Kind.MASKS:
+    if kind == AnnotationKind.MASKS:
         return isinstance(value, str) and re.fullmatch("[A-Za-z0-9+/]*=*", value) is not None
-    return kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*ValidationFinding}
+    return kind == AnnotationKind.VALIDATE and isinstance(value, list) and set(value) <= {*ValidationFinding}

@@ -23,7 +23,7 @@ from roarbench.report.combined_table import TwoQuestions
 from roarbench.report.estimator_papers_and_settings import make_repeat_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions_and_annotations import Kind, insert_annotations
+from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
 from tests.helpers.board_store import make_store, results, views_of
 from tests.helpers.command_line import publish
 from tests.helpers.two_questions import by_hand
@@ -45,7 +45,7 @@ def views(tmp_path_factory):
         if point.cell.estimator in CONTROLS and point.cell.retrain is ScoredNetwork.SIBLINGS
     ]
     with ResultsStore.open(url) as store, store.database.begin_write() as connection:
-        insert_annotations(connection, {f"{Kind.MASKS} {key}": same for key in controls})
+        insert_annotations(connection, {f"{AnnotationKind.MASKS} {key}": same for key in controls})
     with views_of(folder) as found:
         yield dict(found)
 

@@ -16,7 +16,7 @@ from roarbench.report.row_pull_request import prepare_published_file, write_comm
 from roarbench.store.published_folder import INDEX, add_file_to_index, list_result_files, read_checked_folder
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
-from roarbench.store.submissions_and_annotations import Kind, insert_annotations
+from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
 from roarbench.store.transfer import _compute_row_checksum, export_results, import_results, read_results
 
 ROOT = Path(__file__).parents[2]
@@ -168,7 +168,8 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
         with store.database.begin_write() as connection:
             connection.execute(imports.delete())
             insert_annotations(
-                connection, {f"{Kind.IMPORTED} {result.rankings}": True for result in found if result.rankings}
+                connection,
+                {f"{AnnotationKind.IMPORTED} {result.rankings}": True for result in found if result.rankings},
             )
         assert prepare_published_file(store, *asked).text.endswith(
             " runs. A. Author Networks were trained on imported rankings.\n"

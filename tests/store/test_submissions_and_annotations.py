@@ -26,7 +26,7 @@ from roarbench.store.image_set_sources import ImageNote, read_image_notes, store
 from roarbench.store.leases import Owner
 from roarbench.store.run_result import RunResult, make_row, pack_correctness
 from roarbench.store.submissions_and_annotations import (
-    Kind,
+    AnnotationKind,
     Origin,
     ReproductionOutcome,
     read_annotations,
@@ -118,8 +118,14 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     store_submission(store.database, ENTRY)
     store_findings(store.database, ENTRY.id, ["ignores the class"])
     store_findings(store.database, OTHER.id, ["ignores the class"])
-    annotations = {f"{Kind.MASKS} {noted.run.key}": mask, f"{Kind.MASKS} {other.run.key}": unneeded}
-    store.add_all([noted, other], annotations=annotations | {f"{Kind.KEPT} 1": 0.25, f"{Kind.KEPT} 2": 0.5})
+    annotations = {
+        f"{AnnotationKind.MASKS} {noted.run.key}": mask,
+        f"{AnnotationKind.MASKS} {other.run.key}": unneeded,
+    }
+    store.add_all(
+        [noted, other],
+        annotations=annotations | {f"{AnnotationKind.STABILITY} 1": 0.25, f"{AnnotationKind.STABILITY} 2": 0.5},
+    )
     photos = ImageNote(noted.run.data, "planted", None, "local", "photos")
     store_image_notes(store.database, [photos, replace(photos, data="07e4")])
     store_suite(store.database, own := read_suite(write_suite(tmp_path)))
@@ -128,9 +134,11 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     assert len(mask) < path.stat().st_size < 1.5 * len(mask)
     assert import_results(second, path).new == {noted.run.key}
     keys = {noted.run.key, other.run.key}
-    assert read_annotations(second.database, Kind.MASKS, keys) == {noted.run.key: mask}
-    assert read_annotations(second.database, Kind.KEPT, {"1", "2", "7a4c"}) == {"1": 0.25}
-    assert read_annotations(second.database, Kind.VALIDATE, {ENTRY.id, OTHER.id}) == {ENTRY.id: ["ignores the class"]}
+    assert read_annotations(second.database, AnnotationKind.MASKS, keys) == {noted.run.key: mask}
+    assert read_annotations(second.database, AnnotationKind.STABILITY, {"1", "2", "7a4c"}) == {"1": 0.25}
+    assert read_annotations(second.database, AnnotationKind.VALIDATE, {ENTRY.id, OTHER.id}) == {
+        ENTRY.id: ["ignores the class"]
+    }
     assert read_image_notes(second.database) == [photos]
     assert read_suites(second.database) == []
     placed = replace(noted.run, cell=replace(noted.run.cell, dataset=own.dataset, model=own.model))
@@ -143,9 +151,9 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
 def test_notes_on_the_masks_of_very_many_images_arrive(store, second, tmp_path):
     """A limit of 16 MiB once refused what export had written, as no Parquet file."""
     row = make_result(make_run())
-    store.add_all([row], annotations={f"{Kind.MASKS} {row.run.key}": "A" * 2**24})
+    store.add_all([row], annotations={f"{AnnotationKind.MASKS} {row.run.key}": "A" * 2**24})
     assert moved(store, second, tmp_path).new == {row.run.key}
-    assert len(read_annotations(second.database, Kind.MASKS, {row.run.key})[row.run.key]) == 2**24
+    assert len(read_annotations(second.database, AnnotationKind.MASKS, {row.run.key})[row.run.key]) == 2**24
 
 
 def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, tmp_path):
