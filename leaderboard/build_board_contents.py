@@ -43,7 +43,7 @@ def make_board_contents(
             doubts=(*_explain_missing_rank(table, scores, row), *_list_doubts(evidence, table, row)),
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
-            added=row.estimator in results.suite.entered,
+            added=row.estimator in results.suite.added,
             started=row.estimator in table.started,
         )
         for row in table.rows
@@ -77,7 +77,7 @@ def make_board_contents(
 
 
 def _write_network_headline(table: SuiteTable) -> str:
-    headline = write_own_network_headline(table.rows, table.suite_results.suite.entered)
+    headline = write_own_network_headline(table.rows, table.suite_results.suite.added)
     return f"{headline}." if headline and table.board.protocol.scores_siblings else ""
 
 
@@ -89,7 +89,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
     """Return facts about a table: protocol, rows, images, networks and date."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record, controls = suite.dataset_record, [name for name in names if find_estimator_or_placeholder(name).control]
-    entered = [name for name in names if name in suite.entered and name not in controls]
+    entered = [name for name in names if name in suite.added and name not in controls]
     kind = "submission" if all(find_estimator_or_placeholder(name).submitted for name in entered) else "added row"
     estimators = len(names) - len(controls) - len(entered)
     counts = (estimators, "estimator"), (len(entered), kind), (len(controls), "control")

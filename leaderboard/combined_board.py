@@ -124,7 +124,7 @@ def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None)
     return PairedBoard(
         slug=make_slug(results),
         title=results.title,
-        headline=write_combined_headline(both.own.rows, both.roar.rows, results.suite.entered, both.roar.level_words),
+        headline=write_combined_headline(both.own.rows, both.roar.rows, results.suite.added, both.roar.level_words),
         facts=list_facts(both.own, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the first two notes define the gains, as the page does
         questions=tuple(questions),

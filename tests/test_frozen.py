@@ -30,7 +30,7 @@ FIELDS = (  # of a recipe; one that is added later counts where it is not at its
 )
 LATER = (  # fields of suites, which count where they are used
     *(("given", ""), ("maps", "float32"), ("references", 1), ("replication", 0), ("own", None)),
-    *(("tuned_on", "train"), ("entered", frozenset()), ("networks", ()), ("measured", "")),
+    *(("tuned_on", "train"), ("added", frozenset()), ("networks", ()), ("title_suffix", "")),
 )
 
 

@@ -102,7 +102,7 @@ def list_changes(view: SuiteView, views: Views) -> list[str]:
     design["Protocols"] = [", ".join(dict.fromkeys(b.protocol.title for b in s.blocks)) for s in (before, suite)]
     changes = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]
     for words, here, there in (("New rows", suite, before), ("Removed rows", before, suite)):
-        names = [name for name in here.estimators if name not in {*there.estimators, *here.entered}]
+        names = [name for name in here.estimators if name not in {*there.estimators, *here.added}]
         changes += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
     old = next((earlier for earlier in views.values() if earlier.results.suite == before), None)
     if old and old.headline_protocol == view.headline_protocol:

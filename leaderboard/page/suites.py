@@ -64,7 +64,7 @@ def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
 
 
 def _count_own_rows(view: SuiteView) -> int:
-    return sum(row.id not in view.results.suite.entered for row in view.paired_board.rows) if view.paired_board else 0
+    return sum(row.id not in view.results.suite.added for row in view.paired_board.rows) if view.paired_board else 0
 
 
 def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:

@@ -203,7 +203,7 @@ def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> 
     suite, stored = suite_results.suite, suite_results.results
     begins = {point: result.run.key for point, result in stored.items() if point.cell.estimator != CLEAN}
     # masks made from an added row's maps of other images have estimator ids of their own
-    added = {point for point in begins if (row := point.cell.ranking_estimator) and row.id in suite.entered}
+    added = {point for point in begins if (row := point.cell.ranking_estimator) and row.id in suite.added}
     own = {point: key for point, key in begins.items() if point not in added}
     dataset_and_model = (suite.dataset, suite.model)
     kin = [other for other in list_all_suites(results.database) if (other.dataset, other.model) == dataset_and_model]

@@ -113,7 +113,7 @@ def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Co
         {},
         inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit)),
         checks=frozenset(name for name in rows if not records[name].is_ranked),
-        submitted=results.suite.entered,
+        submitted=results.suite.added,
         model_free_controls=frozenset(name for name in rows if records[name].is_model_free),
     )
 

@@ -216,7 +216,7 @@ class SuiteResults:
         }
         references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
         silent = frozenset(name for name in rows if find_estimator(name).is_model_free)
-        scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.entered, silent)
+        scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.added, silent)
         if not protocol.has_gain_at_each_level:
             return scores
         return replace(scores, differences=subtract_paired_answers(scores, own, other, protocol))
@@ -288,7 +288,7 @@ class SuiteResults:
     def _usual_weights(self) -> dict[int, str]:
         """Return, by network number, the explained weights' checksum that most results have; "" if not recorded."""
         explained = [result for result in self.results.values() if result.run.reference]
-        return find_usual_weights(explained, self._find_network_number, self.suite.entered)
+        return find_usual_weights(explained, self._find_network_number, self.suite.added)
 
     @property
     def unranked_rows(self) -> list[UnrankedRow]:

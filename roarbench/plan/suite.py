@@ -7,13 +7,14 @@ from math import prod
 
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
-from roarbench.enums import MapNumerics, ScoredNetwork, Split, Unit
+from roarbench.enums import TABULAR_FILLS, MapNumerics, ScoredNetwork, Split, Unit
+from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.runs import CLEAN, Cell, check_fill, find_displayed_fill_name
 from roarbench.text import format_count
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours"
@@ -49,6 +50,17 @@ class Block:
     seeds: int  # number of seeds of each cell; seeds start at 0
     unit: Unit = Unit.SCALAR
     fill: str = "mean"
+
+
+def refuse_impossible_cells(block: Block, tabular: bool) -> None:
+    """Raise CallerError if the block's unit or fill is impossible for its protocol, or for a table if `tabular`."""
+    if tabular and block.unit is not Unit.SCALAR:
+        raise CallerError(f"unit is '{block.unit}', but a table has no pixels; use {Unit.SCALAR}")
+    if tabular and block.fill not in TABULAR_FILLS:
+        names = ", ".join(map(find_displayed_fill_name, TABULAR_FILLS))
+        seen = f"fill '{block.fill}' is computed from neighbouring pixels, which a table lacks"
+        raise CallerError(f"{seen}; use one of {names}")
+    check_fill(block.fill, block.protocol.retrain)
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,7 @@ class SuiteSpec:
     # part of the title that names another fill or unit (`set_fill_and_unit`); empty for the suite's own
     title_suffix: str = field(default="", compare=False)
     # ids of estimators that a store adds to the suite (`add_estimators`)
-    entered: frozenset[str] = field(default=frozenset(), compare=False)
+    added: frozenset[str] = field(default=frozenset(), compare=False)
     networks: tuple[GivenNetwork, ...] = ()  # references with weights and architectures of their own
 
     @property

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, ScoredNetwork, Unit
+from roarbench.enums import FEWEST_NETWORKS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, map_names_to_submissions, split_estimator_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.runs import check_fill, find_displayed_fill_name, find_protocol, find_recorded_fill_name
-from roarbench.plan.suite import Block, SuiteSpec
+from roarbench.plan.runs import find_displayed_fill_name, find_protocol, find_recorded_fill_name
+from roarbench.plan.suite import Block, SuiteSpec, refuse_impossible_cells
 from roarbench.plan.suites import add_estimators, set_explained_weights
 
 
@@ -36,7 +36,7 @@ def apply_selection_options(
     if estimators is not None:
         records = suite.estimator_records
         rows = [
-            record.id for record in records if record.is_model_free or record.id in chosen or record.id in suite.entered
+            record.id for record in records if record.is_model_free or record.id in chosen or record.id in suite.added
         ]
     return select_part_of_suite(suite, rows, seeds, parse_protocol_option(suite, protocol) if protocol else None)
 
@@ -51,9 +51,12 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     existing = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
     for block in suite.blocks:
         changed = _set_fill_and_unit(block, fill, unit)
-        if why := _explain_impossible_cells(changed, suite):
-            reasons[changed.protocol.name] = why
-        elif changed == block or (changed.protocol, changed.unit, changed.fill) not in existing:
+        try:
+            refuse_impossible_cells(changed, suite.dataset_record.tabular)
+        except CallerError as error:
+            reasons[changed.protocol.name] = str(error)
+            continue
+        if changed == block or (changed.protocol, changed.unit, changed.fill) not in existing:
             blocks[changed] = None
     if reasons and all(block.protocol.retrain is ScoredNetwork.MASKS for block in blocks):
         raise CallerError(f"suite '{suite.name}': {next(iter(reasons.values()))}")
@@ -75,20 +78,6 @@ def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
     """Return a block with this fill and unit; a mask-only block keeps its fill, because masks have none."""
     masks = block.protocol.retrain is ScoredNetwork.MASKS
     return replace(block, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
-
-
-def _explain_impossible_cells(block: Block, suite: SuiteSpec) -> str:
-    tabular = suite.dataset_record.tabular
-    if tabular and block.unit is not Unit.SCALAR:
-        return f"unit is '{block.unit}', but a table has no pixels; use {Unit.SCALAR}"
-    if tabular and block.fill not in TABULAR_FILLS:
-        has = ", ".join(map(find_displayed_fill_name, TABULAR_FILLS))
-        return f"fill '{block.fill}' is computed from neighbouring pixels, which a table lacks; use one of {has}"
-    try:
-        check_fill(block.fill, block.protocol.retrain)
-    except CallerError as error:
-        return str(error)
-    return ""
 
 
 def add_submissions_and_estimators(

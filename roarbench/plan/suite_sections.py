@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeVar
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
 from roarbench.datasets.catalogue import DATASETS, DatasetRecord
-from roarbench.enums import FEWEST_NETWORKS, TABULAR_FILLS, MapNumerics, ScoredNetwork, Split, Unit
+from roarbench.enums import FEWEST_NETWORKS, MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
-from roarbench.plan.runs import check_fill, find_displayed_fill_name, find_protocol, find_recorded_fill_name
+from roarbench.plan.runs import find_protocol, find_recorded_fill_name
 from roarbench.plan.suite import (
     SIBLINGS,
     Block,
@@ -28,6 +28,7 @@ from roarbench.plan.suite import (
     SuiteSpec,
     list_applicable_controls,
     list_controls_to_beat,
+    refuse_impossible_cells,
 )
 from roarbench.plan.toml_table import TomlTable
 
@@ -86,8 +87,9 @@ def _read_block(
             protocol = find_protocol(name)
             masks = protocol.retrain is ScoredNetwork.MASKS  # masks have no fill
             for fill in ("mean",) if masks else fills:
-                check_fill(fill, protocol.retrain)
-                yield Block(protocol, estimators, levels, seeds, unit, fill)
+                block = Block(protocol, estimators, levels, seeds, unit, fill)
+                refuse_impossible_cells(block, dataset.tabular)
+                yield block
 
 
 def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
@@ -221,7 +223,7 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
         tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
     top.refuse_unread_keys()
     if dataset.tabular:
-        _refuse_pixel_settings(top, blocks, (recipe, reference_recipe))
+        _refuse_image_recipes(top, recipe, reference_recipe)
     _refuse_unsuitable_references(top, blocks, references)
     _refuse_training_protocols(top, blocks, dataset)
     own = CustomSuite(
@@ -253,15 +255,7 @@ def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Reci
         return change_recipe(table, values | section.read_unread_values() | ({"start": start} if start else {}))
 
 
-def _refuse_pixel_settings(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:
-    for block in blocks:
-        if block.unit is not Unit.SCALAR:
-            raise top.make_error(f"units has '{block.unit}', but a table has no pixels; write units = [\"scalar\"]")
-        if block.fill not in TABULAR_FILLS:
-            seen = f"fills has '{block.fill}', which is computed from neighbouring pixels"
-            raise top.make_error(
-                f"{seen}; a table can have the fills {', '.join(map(find_displayed_fill_name, TABULAR_FILLS))}"
-            )
+def _refuse_image_recipes(top: TomlTable, *recipes: Recipe) -> None:
     for recipe in recipes:
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
             seen = f"{recipe.title} moves or shrinks images, but a table has no images"

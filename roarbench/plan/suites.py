@@ -143,7 +143,7 @@ def add_estimators(suite: SuiteSpec, entries: Iterable[str]) -> SuiteSpec:
         for block in suite.blocks
     )
     joined = replace(suite, blocks=tuple(blocks))
-    return replace(joined, entered=suite.entered | (set(joined.estimators) - set(suite.estimators)))
+    return replace(joined, added=suite.added | (set(joined.estimators) - set(suite.estimators)))
 
 
 def _list_added_in_block(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:

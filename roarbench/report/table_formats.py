@@ -217,7 +217,7 @@ def _shorten(column: Column) -> list[str]:
 
 def _format_name(table: SuiteTable, row: Row) -> str:
     """Return the name of a row with its signs; rows that were added to the suite are marked."""
-    name, added = table.display_names[row.estimator], row.estimator in table.suite_results.suite.entered
+    name, added = table.display_names[row.estimator], row.estimator in table.suite_results.suite.added
     parts = (name, "(added)" * added, table.make_signs(row.estimator))
     return " ".join(filter(None, parts))
 

@@ -228,7 +228,7 @@ def _describe_certainty(table: SuiteTable) -> str:
             f" True differences of {board.detectable:.1f} points are detected with 80% power, smaller ones less often."
         )
     text += f" Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
-    added = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
+    added = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.added)
     return text + f" Rows in brackets are judged as if each alone were added to the suite: {added}." * bool(added)
 
 

@@ -58,7 +58,7 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "place": position.place if position else None,
         "place_low": position.low if position else None,
         "place_high": position.high if position else None,
-        "added": row.estimator in table.suite_results.suite.entered,
+        "added": row.estimator in table.suite_results.suite.added,
         "verdict": _find_verdict(table, row),
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,

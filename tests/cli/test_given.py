@@ -149,14 +149,14 @@ def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, p
     for name in asked.split(","):
         joined = [block.protocol.name for block in part.blocks if name in block.estimators]
         assert joined == protocols, "once each: a block without Random has only checks"
-        assert (f"{name}~untrained" in part.entered) == (name != "centre"), "controls explain no network"
-    assert {find_estimator(name).untwinned_id for name in part.entered} == {*asked.split(",")}
+        assert (f"{name}~untrained" in part.added) == (name != "centre"), "controls explain no network"
+    assert {find_estimator(name).untwinned_id for name in part.added} == {*asked.split(",")}
 
 
 def test_what_is_no_row_of_a_suite_is_refused():
     """Edges are named by other blocks of quick; columns of a table have no neighbours; only planted images know."""
     quick = find_suite("quick@6")
-    assert apply_selection_options(quick, ["sobel-released"]).entered == frozenset()
+    assert apply_selection_options(quick, ["sobel-released"]).added == frozenset()
     with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
         apply_selection_options(find_suite("digits"), ["sobel"])
     with pytest.raises(CallerError, match="suite 'quick' has no 'truth'; it has: random, "):
@@ -180,7 +180,7 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
     assert view.results.suite.ranked_estimators == ("random", "grad", "var-grad", "gb", NAME)
-    assert view.results.suite.entered == {"gb", NAME}
+    assert view.results.suite.added == {"gb", NAME}
     noise, samples = describe_papers_and_settings(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
     assert f"--estimators '{NAME}' --max-images 40" in command_of(view.results, NAME)

@@ -74,7 +74,7 @@ def changes(suite):
 def test_what_changed_since_the_last_version_is_said():
     found = changes(OLDER["quick@2"])
     assert "Explained networks: 1 before, now 3." in found and changes(OLDER["quick@1"]) == []
-    later = changes(replace(VERSIONS["quick", 6], entered=frozenset({"ig~untrained"})))  # not by the version
+    later = changes(replace(VERSIONS["quick", 6], added=frozenset({"ig~untrained"})))  # not by the version
     (rows,) = (each for each in later if each.startswith("New rows: "))
     assert " grad~untrained, " in rows and " ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}

@@ -341,8 +341,8 @@ WRONG = (
 WRONG_ON_TABLE = (
     ('"kind"', '"kinds"', "[data]: mine.csv has no column 'kinds'; did you mean 'kind'?"),
     ('"tabular@1"', '"quick@2"', "quick@2(epochs=4) moves or shrinks images, "),
-    ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "units has 'pixel', but a table has no pixels"),
-    ('["matched", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is computed from neighbouring"),
+    ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "unit is 'pixel', but a table has no pixels"),
+    ('["matched", "roar"]', '["roar"]\nfills = ["blur"]', "fill 'blur' is computed from neighbouring"),
 )
 
 

@@ -192,7 +192,7 @@ def test_text_has_the_same_cells_and_checks_below_all_rows():
 def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
     added = replace(ROWS[3], place=RankInterval(3, 2, 4, added=True))
     shown = with_board(rows=(*ROWS[:3], added, ROWS[4]))
-    suite = replace(SUITE, entered=frozenset({"var-grad"}))
+    suite = replace(SUITE, added=frozenset({"var-grad"}))
     shown = replace(shown, suite_results=replace(shown.suite_results, suite=suite))
     if style in ("json", "csv"):
         places = {name: (row["place"], str(row["added"])) for name, row in rows_of(shown, style).items()}
@@ -360,7 +360,7 @@ def test_three_lines_stand_below_a_table_whatever_it_is_of(protocol):
 
 def test_a_row_that_somebody_added_says_so_and_a_submission_has_the_name_of_its_author():
     rows = (replace(ROWS[3], estimator="gb"), replace(ROWS[3], estimator="mine@0123abcd"), ROWS[2])
-    suite = replace(SUITE, entered=frozenset({"gb", "mine@0123abcd"}))
+    suite = replace(SUITE, added=frozenset({"gb", "mine@0123abcd"}))
     table = replace(with_board(rows=rows), suite_results=replace(TABLE.suite_results, suite=suite))
     for shown in (text(table, 140), render(table, "markdown")):
         assert " gb (added) " in shown and " mine (added) " in shown  # the notes have its hash
