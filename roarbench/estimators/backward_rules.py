@@ -4,8 +4,8 @@ captum has the rescale rule too, but there overlapping windows of a max-pool ove
 only to modules that are used once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,11 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 Node = torch.autograd.graph.Node
-_NEW, _IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {torch.relu_, Tensor.relu_}
-_CLAMPS = {torch.clamp, torch.clip, torch.clamp_min, Tensor.clamp, Tensor.clip, Tensor.clamp_min}
-_CLAMPS_IN_PLACE = {torch.clamp_, torch.clip_, torch.clamp_min_, Tensor.clamp_, Tensor.clip_, Tensor.clamp_min_}
-_THRESHOLDS, _THRESHOLDS_IN_PLACE = {F.threshold, torch.threshold}, {torch.threshold_}
-_MAXIMA = {torch.maximum, torch.max, Tensor.maximum, Tensor.max}
+_RELUS, _RELUS_IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {torch.relu_, Tensor.relu_}
 _HIDDEN = "ReLUs in a script or a custom autograd function"
 # rectifiers in autograd graphs that are not ReLU; gates such as sigmoid and tanh are not rectifiers
 _RECTIFIERS = {"Silu", "Gelu", "Mish", "Hardswish", "Elu", "Celu", "LeakyRelu", "PreluKernel", "RreluWithNoise"} | {
@@ -35,20 +31,11 @@ _ELEMENTWISE = {
 _EQUAL = 1e-10  # inputs with a smaller difference count as equal: the derivative replaces the slope (as in captum)
 
 
-class Rectified(NamedTuple):
-    """A call that computes max(x, 0)."""
-
-    input: Tensor
-    in_place: bool
-    at_zero: float  # torch's derivative at 0
-
-
 class Guided(TorchFunctionMode):
     """A mode in which ReLUs use guided backprop if `on` is set during the backward pass.
 
-    So one forward pass is enough for both rules. The mode handles `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu`,
-    the tensor method, and max(x, 0) written as clamp, threshold or maximum, in place or not.
-    `find_unguided_rectifiers` returns the names of other rectifiers.
+    So one forward pass is enough for both rules. The mode handles `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu`
+    and the tensor method, in place or not. `find_unguided_rectifiers` returns the names of other rectifiers.
 
     Attributes:
         on: Whether the backward pass of each ReLU passes only positive gradients; compiled code keeps the value that
@@ -56,18 +43,18 @@ class Guided(TorchFunctionMode):
         met_relu: Whether a ReLU was called.
     """
 
-    def __init__(self, on: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.on, self.met_relu = on, False
+        self.on = self.met_relu = False
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch; a ReLU is replaced by `_Relu`."""
-        keywords = dict(options or {})
-        rectified = _find_rectified(call, arguments, keywords)
-        if rectified is None:
-            return call(*arguments, **keywords)
+        if call not in _RELUS and call not in _RELUS_IN_PLACE:
+            return call(*arguments, **(options or {}))
         self.met_relu = True
-        return _Relu.apply(*rectified, self)  # type: ignore[no-untyped-call]
+        named = dict(zip(("input", "inplace"), arguments, strict=False)) | (options or {})
+        in_place = call in _RELUS_IN_PLACE or bool(named.get("inplace"))
+        return _Relu.apply(named["input"], in_place, self)  # type: ignore[no-untyped-call]
 
     def describe_fault(self, logits: Tensor) -> str:
         """Describe in a few words why guided backprop does not apply to a network with this graph; empty if it does."""
@@ -77,47 +64,11 @@ class Guided(TorchFunctionMode):
         return f"supports only ReLUs, but the network also has {', '.join(unguided)}" if unguided else ""
 
 
-def _find_rectified(call: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Rectified | None:
-    """Return the input of a call that computes max(x, 0); None for other calls."""
-    if call in _NEW or call in _IN_PLACE:
-        given = _read_arguments(("input", "inplace"), arguments, keywords)
-        return Rectified(given["input"], call in _IN_PLACE or bool(given.get("inplace")), 0.0)
-    if call in _CLAMPS or call in _CLAMPS_IN_PLACE:
-        given = _read_arguments(("input", "min", "max"), arguments, keywords)
-        fits = given.get("max") is None and _is_zero(given.get("min"), given["input"])
-        return Rectified(given["input"], call in _CLAMPS_IN_PLACE, 1.0) if fits else None
-    if call in _THRESHOLDS or call in _THRESHOLDS_IN_PLACE:
-        given = _read_arguments(("input", "threshold", "value", "inplace"), arguments, keywords)
-        in_place = call in _THRESHOLDS_IN_PLACE or bool(given.get("inplace"))
-        return Rectified(given["input"], in_place, 0.0) if given["threshold"] == given["value"] == 0 else None
-    if call in _MAXIMA:
-        one, other = (_read_arguments(("input", "other"), arguments, keywords).get(name) for name in ("input", "other"))
-        if isinstance(one, Tensor) and isinstance(other, Tensor):
-            one, other = (other, one) if _is_zero(one, other) else (one, other)
-            return Rectified(one, False, 0.5) if _is_zero(other, one) else None
-    return None
-
-
-def _read_arguments(names: Sequence[str], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    return {**dict(zip(names, arguments, strict=False)), **keywords}
-
-
-def _is_zero(bound: Any, x: Tensor) -> bool:
-    """Return whether a bound is 0 and, as a tensor, changes neither shape nor dtype."""
-    if not isinstance(bound, Tensor):
-        return bound is not None and bool(bound == 0)
-    if bound.requires_grad or torch.result_type(x, bound) != x.dtype:
-        return False
-    widest = torch.broadcast_shapes(x.shape, bound.shape)  # type: ignore[no-untyped-call]
-    return widest == x.shape and not bool(bound.any())
-
-
 class _Relu(torch.autograd.Function):
-    """max(x, 0) with torch's gradient; if the guide is on, only positive gradients pass."""
+    """A ReLU with torch's gradient; if the guide is on, only positive gradients pass."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, x: Tensor, in_place: bool, at_zero: float, guide: Guided) -> Tensor:
-        ctx.zero = at_zero * (x == 0) if at_zero else None  # type: ignore[attr-defined]
+    def forward(ctx: FunctionCtx, x: Tensor, in_place: bool, guide: Guided) -> Tensor:
         if in_place:
             ctx.mark_dirty(x)
         y = x.relu_() if in_place else x.relu()
@@ -126,14 +77,11 @@ class _Relu(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (y,), (gradient,) = ctx.saved_tensors, gradients
         if ctx.guide.on:
             gradient = gradient.clamp(min=0)
-        back = torch.ops.aten.threshold_backward(gradient, y, 0)
-        if ctx.zero is not None and not ctx.guide.on:
-            back = back + gradient * ctx.zero
-        return back, None, None, None
+        return torch.ops.aten.threshold_backward(gradient, y, 0), None, None
 
 
 def find_unguided_rectifiers(logits: Tensor) -> list[str]:
@@ -204,11 +152,11 @@ class _Elementwise(torch.autograd.Function):
     ) -> Tensor:
         with torch.enable_grad():
             own = x.detach().requires_grad_()
-            given = own.clone()
-            y = call(given, *arguments, **keywords)
+            argument = own.clone()
+            y = call(argument, *arguments, **keywords)
             (derivative,) = torch.autograd.grad(y.sum(), own)
         ctx.save_for_backward(_subtract_halves(own.detach()), _subtract_halves(y.detach()), derivative)
-        if y is not given:
+        if y is not argument:
             return y.detach()
         ctx.mark_dirty(x)
         return x.copy_(y.detach())
@@ -230,9 +178,9 @@ class _MaxPool(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any]) -> Tensor:
-        y, places = F.max_pool2d(x, *arguments, **keywords | {"return_indices": True})
+        y, positions = F.max_pool2d(x, *arguments, **keywords | {"return_indices": True})
         dx, dy = _subtract_halves(x).flatten(2), _subtract_halves(y).flatten(2)
-        image, baseline = places.flatten(2).chunk(2)
+        image, baseline = positions.flatten(2).chunk(2)
         index = torch.where(dy > 0, image, baseline)
         change = dx.gather(2, index)
         ctx.save_for_backward(index, torch.where(change.abs() < _EQUAL, 1, dy / change))
