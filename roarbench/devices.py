@@ -113,8 +113,8 @@ def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
     A copy from ordinary memory would wait until the GPU has finished all launched work. A copy from pinned memory does
     not wait, and torch keeps that memory until the copy is done.
     """
-    there = device.type != "cuda" or tensor.device.type == "cuda"
-    return tensor if there else tensor.pin_memory().to(device, non_blocking=True)
+    is_there = device.type != "cuda" or tensor.device.type == "cuda"
+    return tensor if is_there else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def choose_float32_layout(device: torch.device) -> torch.memory_format:
@@ -200,7 +200,6 @@ def _record_compiler_failure(error: Exception) -> None:
 
 
 def _unwrap_compiler_error(error: BaseException) -> Exception:
-    """Return the error that the compiler wrapped in its own errors."""
     while isinstance(inner := getattr(error, "inner_exception", None) or error.__cause__, Exception):
         error = inner
     assert isinstance(error, Exception)

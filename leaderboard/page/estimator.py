@@ -116,7 +116,7 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
 def _describe_who_and_when(view: SuiteView, name: str) -> str:
     """Describe who ran the estimator, and when; empty if nobody did."""
     runs = view.results.by_estimator.get(name, ())
-    trusted = TRUSTED in find_estimator_or_placeholder(name).marks
+    trusted = TRUSTED in find_estimator_or_placeholder(name).parts.marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
     return f"{whose}, {format_day(max(result.created for _, result in runs))}" if runs else ""
 

@@ -186,6 +186,6 @@ def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
     for corner in range(planted_corners.CORNERS):
         chosen, (rows, columns) = classes[:, corner], planted_corners.locate_patch(corner, size)
         patches = patterns.index_select(0, chosen.clamp(min=0))
-        there = (chosen >= 0)[:, None, None, None]
-        stamped[:, :, rows, columns] = torch.where(there, patches, images[:, :, rows, columns])
+        is_stamped = (chosen >= 0)[:, None, None, None]
+        stamped[:, :, rows, columns] = torch.where(is_stamped, patches, images[:, :, rows, columns])
     return stamped

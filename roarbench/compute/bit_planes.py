@@ -185,5 +185,4 @@ def _assign_search_tree_codes(count: int, planes: int, round_up: int = 1) -> tup
 
 
 def _list_set_bits(code: int, planes: int) -> list[int]:
-    """Return the planes, highest first, in which a code has a 1."""
     return [plane for plane in range(planes) if code >> (planes - 1 - plane) & 1]

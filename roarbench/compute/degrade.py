@@ -47,20 +47,13 @@ def unpack_bits(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tens
     scalars and (n, 1, h, w) for pixels; True where a feature is removed.
     """
     grid = unit.grid(shape)
-    return _unpack(packed, prod(grid)).view(torch.bool).view(len(packed), *grid)
-
-
-def _unpack(packed: Tensor, d: int) -> Tensor:
-    """Unpack the first d bits of each row, uint8 (n, d)."""
+    d = prod(grid)
     if packed.is_cuda:
-        return _unpack_by_shifts(packed, d)
-    return torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))  # ten times as fast as shifts
-
-
-def _unpack_by_shifts(packed: Tensor, d: int) -> Tensor:
-    """Unpack as `_unpack` does, with torch operations alone."""
-    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
-    return ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
+        shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
+        bits = ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
+    else:
+        bits = torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))  # ten times as fast as shifts
+    return bits.view(torch.bool).view(len(packed), *grid)
 
 
 @dataclass(frozen=True)
@@ -223,24 +216,24 @@ def _solve_by_conjugate_gradients(
     The iteration stops for each image separately, so a solution does not depend on the other images of the batch.
     """
     values, solved = start, torch.empty_like(start)
-    going = torch.arange(len(values), device=values.device)
-    left = (right_side - weights * values + sum_neighbours(values)) * unknown
-    step = scaled = left / weights
-    product = (left * scaled).sum((2, 3), keepdim=True)
+    unsolved = torch.arange(len(values), device=values.device)
+    residual = (right_side - weights * values + sum_neighbours(values)) * unknown
+    step = scaled = residual / weights
+    product = (residual * scaled).sum((2, 3), keepdim=True)
     for _ in range(_ITERATIONS):
-        if bool((stops := left.abs().amax((1, 2, 3)) <= _RESIDUAL).any()):
-            solved[going[stops]] = values[stops]
-            remaining = (tensor[~stops] for tensor in (going, values, left, step, product, unknown))
-            going, values, left, step, product, unknown = remaining
-        if not len(going):
+        if bool((stops := residual.abs().amax((1, 2, 3)) <= _RESIDUAL).any()):
+            solved[unsolved[stops]] = values[stops]
+            remaining = (tensor[~stops] for tensor in (unsolved, values, residual, step, product, unknown))
+            unsolved, values, residual, step, product, unknown = remaining
+        if not len(unsolved):
             break
         image = (weights * step - sum_neighbours(step)) * unknown
         length = product / (step * image).sum((2, 3), keepdim=True).clamp(min=1e-30)
-        values, left = values + length * step, left - length * image
-        scaled = left / weights
-        before, product = product, (left * scaled).sum((2, 3), keepdim=True)
+        values, residual = values + length * step, residual - length * image
+        scaled = residual / weights
+        before, product = product, (residual * scaled).sum((2, 3), keepdim=True)
         step = scaled + product / before.clamp(min=1e-30) * step
-    solved[going] = values
+    solved[unsolved] = values
     return solved
 
 
@@ -271,7 +264,7 @@ def compute_removal_magnitudes(images: Tensor, fully_removed: Tensor, unit: Unit
     pixel is the mean over its channels.
     """
     change = (images.float() - fully_removed).abs()
-    made = [change, blur(change)] if images.shape[2] > 1 else [change]
+    magnitudes = [change, blur(change)] if images.shape[2] > 1 else [change]
     if unit is not Unit.SCALAR:
-        made = [magnitude.mean(1, keepdim=True) for magnitude in made]
-    return [magnitude.flatten(1).round().to(torch.uint8).numpy() for magnitude in made]
+        magnitudes = [magnitude.mean(1, keepdim=True) for magnitude in magnitudes]
+    return [magnitude.flatten(1).round().to(torch.uint8).numpy() for magnitude in magnitudes]

@@ -55,14 +55,14 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
     if _can_rank_on_gpu(importance, layout):
         flat = _flatten_features(importance, layout)
         bits = _convert_to_sortable_integers(flat)
-        made = [_encode_without_ties(part, layout) for part in torch.split(bits, _ROWS)]
+        encoded_parts = [_encode_without_ties(part, layout) for part in torch.split(bits, _ROWS)]
         if bool(flat.isfinite().all()):
-            planes, shares, undecided = map(torch.cat, zip(*made, strict=True))
+            planes, shares, undecided = map(torch.cat, zip(*encoded_parts, strict=True))
             positions = undecided.nonzero()[:, 0].cpu()
             for start in range(0, len(positions), _ROWS):
                 chosen = positions[start : start + _ROWS]
-                there = send_to_device(chosen, bits.device)
-                planes[there] = _encode_planes(_make_sort_keys(bits[there], draw_ties(chosen.numpy())), layout)
+                on_device = send_to_device(chosen, bits.device)
+                planes[on_device] = _encode_planes(_make_sort_keys(bits[on_device], draw_ties(chosen.numpy())), layout)
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
     # raises the error for unusable maps
     features = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
@@ -79,12 +79,9 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
     """Compute `RankedBatch.tied` from the sorted features of each map, (n, d)."""
     d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
-    return [1 / d if row.all() else _measure_longest_run(row) / d for row in new]
-
-
-def _measure_longest_run(differs: NDArray[np.bool_]) -> int:
-    """Return the length of the longest run of equal numbers; `differs` marks numbers unlike the previous one."""
-    return int(np.diff(np.flatnonzero(differs), prepend=-1, append=len(differs)).max())
+    return [
+        1 / d if row.all() else int(np.diff(np.flatnonzero(row), prepend=-1, append=d - 1).max()) / d for row in new
+    ]
 
 
 def _can_rank_on_gpu(importance: Tensor, layout: Layout) -> bool:
@@ -117,7 +114,6 @@ def _convert_to_sortable_integers(importance: Tensor) -> Tensor:
 
 
 def _make_sort_keys(bits: Tensor, ties: NDArray[np.int32]) -> Tensor:
-    """Make sort keys, int64 (n, d), as `ranking.make_sort_keys` does."""
     return (bits.long() << 32) | send_to_device(torch.from_numpy(ties), bits.device)
 
 

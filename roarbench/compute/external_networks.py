@@ -49,10 +49,10 @@ def _make_torchvision_network(name: str, classes: int, channels: int, size: int)
     settings: dict[str, Any] = {"image_size": size} if name.startswith("vit") else {}
     settings |= {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
     try:
-        made: nn.Module = models.get_model(name, weights=None, num_classes=classes, **settings)
+        network: nn.Module = models.get_model(name, weights=None, num_classes=classes, **settings)
     except (AssertionError, ValueError, RuntimeError) as error:  # patches that do not divide the size, for example
         raise CallerError(f"torchvision:{name} cannot be made for images of {size} pixels: {error}") from error
-    return made
+    return network
 
 
 def import_timm_if_needed(name: str) -> Any:
@@ -71,10 +71,10 @@ def _make_timm_network(name: str, classes: int, channels: int, size: int) -> nn.
         raise UnknownName("timm network", name, timm.list_models())
     settings = {"num_classes": classes, "in_chans": channels}
     try:
-        made: nn.Module = timm.create_model(name, img_size=size, **settings)
+        network: nn.Module = timm.create_model(name, img_size=size, **settings)
     except TypeError:  # most networks have no `img_size`, because they take images of any size
-        made = timm.create_model(name, **settings)
-    return made
+        network = timm.create_model(name, **settings)
+    return network
 
 
 def _make_network_from_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
@@ -100,22 +100,24 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
         raise CallerError(f"{function} of {file} does not accept three arguments; write {wanted}") from None
     try:
         with convert_exit_to_error():
-            made = maker(classes, channels, size)
+            network = maker(classes, channels, size)
     except Exception as error:
         seen = f"{function}({classes}, {channels}, {size}) of {file} raised {describe_error(error)}"
         remedy = "; build the network on the CPU, because roarbench moves it to a GPU" if "CUDA" in str(error) else ""
         raise CallerError(f"{seen}{remedy}") from error
-    if not isinstance(made, nn.Module):
-        raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
-    _check_device_and_dtype(made, f"{function} of {file}")
-    if not isinstance(made, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
-        made.register_forward_hook(_take_logits)  # unlike a wrapper, a hook leaves the names of the weights as they are
-    return made
+    if not isinstance(network, nn.Module):
+        raise CallerError(f"{function} of {file} returned {type(network).__name__}, expected a torch.nn.Module")
+    _check_device_and_dtype(network, f"{function} of {file}")
+    if not isinstance(network, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
+        network.register_forward_hook(
+            _take_logits
+        )  # unlike a wrapper, a hook leaves the names of the weights as they are
+    return network
 
 
-def _check_device_and_dtype(made: nn.Module, maker: str) -> None:
+def _check_device_and_dtype(network: nn.Module, maker: str) -> None:
     """Raise CallerError for weights that are not on the CPU or not float32, the dtype of all training here."""
-    for weight in (one for one in (*made.parameters(), *made.buffers()) if one.is_floating_point()):
+    for weight in (tensor for tensor in (*network.parameters(), *network.buffers()) if tensor.is_floating_point()):
         if weight.device.type != "cpu":
             seen = f"{maker} returned a network on the device {weight.device}"
             raise CallerError(f"{seen}; build it on the CPU, because roarbench moves it to a GPU")

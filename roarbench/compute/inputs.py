@@ -139,13 +139,13 @@ class InputCache:
         return self._prepared
 
     def _prepare_all(self, size: int) -> Tensor:
-        n, made = len(self._inputs), torch.empty(0)
+        n, prepared = len(self._inputs), torch.empty(0)
         for start in range(0, n, _READ):
             part = self._prepare(shrink_images(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))
             if not start:
-                made = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
-            made[start : start + len(part)] = part
-        return made
+                prepared = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
+            prepared[start : start + len(part)] = part
+        return prepared
 
 
 def pad_for_augmentation(images: Tensor, kind: Augmentation) -> Tensor:

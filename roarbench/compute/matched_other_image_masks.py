@@ -30,8 +30,8 @@ def compute_magnitudes_in_numpy(
     change = blurred = np.abs(pixels.astype(np.float32) - fill)
     for axis in (2, 3):
         blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
-    made = [change, blurred] if unit is Unit.SCALAR else [part.mean(1) for part in (change, blurred)]
-    return [part.reshape(len(part), -1).round().astype(np.uint8) for part in made]
+    magnitudes = [change, blurred] if unit is Unit.SCALAR else [part.mean(1) for part in (change, blurred)]
+    return [part.reshape(len(part), -1).round().astype(np.uint8) for part in magnitudes]
 
 
 def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
@@ -71,8 +71,8 @@ def make_other_image_masks(
         ties: int (n, d), a permutation of 0 … d - 1 in every row; within a bin, smaller numbers are removed first.
     """
     shape = 1 + int(strata.max()), 1 + int(other_bins.max())  # (strata, bins)
-    turned = other_bins if order is Order.MORF else shape[1] - 1 - other_bins
-    cells = strata.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
+    removal_bins = other_bins if order is Order.MORF else shape[1] - 1 - other_bins
+    cells = strata.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + removal_bins
     images = zip(own_masks, cells, ties, strict=True)
     return np.stack([_match_mask(mask, cell, tie, shape) for mask, cell, tie in images])
 
@@ -86,15 +86,15 @@ def _match_mask(
     """
     counts = np.bincount(2 * cells + mask, minlength=2 * prod(shape)).reshape(*shape, 2)
     sizes, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
-    going = np.clip(wanted - (sizes.cumsum(1) - sizes), 0, sizes)
-    divided = (going > 0) & (going < sizes)
-    removed: NDArray[np.bool_] = (going == sizes).take(cells, mode="clip")
-    (at,) = divided.take(cells, mode="clip").nonzero()
-    keys = cells[at] * np.int64(len(mask)) + ties[at]
+    removed_counts = np.clip(wanted - (sizes.cumsum(1) - sizes), 0, sizes)
+    divided = (removed_counts > 0) & (removed_counts < sizes)
+    removed: NDArray[np.bool_] = (removed_counts == sizes).take(cells, mode="clip")
+    (undecided,) = divided.take(cells, mode="clip").nonzero()
+    keys = cells[undecided] * np.int64(len(mask)) + ties[undecided]
     ends = sizes[divided].cumsum()
     first_kept = np.zeros(shape, np.int64)  # smallest key that is kept
-    first_kept[divided] = np.sort(keys)[ends - sizes[divided] + going[divided]]
-    removed[at] = keys < first_kept.take(cells[at])
+    first_kept[divided] = np.sort(keys)[ends - sizes[divided] + removed_counts[divided]]
+    removed[undecided] = keys < first_kept.take(cells[undecided])
     return removed
 
 
@@ -104,9 +104,9 @@ def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[
     All images use one random order, rotated by a multiple of the image's number in the split.
     """
     order = np.random.Generator(np.random.Philox(seed)).permutation(d)
-    places = np.empty(d, np.uint32)
-    places[order] = np.arange(d)
-    turned: NDArray[np.uint32] = places - (images * _TURN % d).astype(np.uint32)[:, None]
+    positions = np.empty(d, np.uint32)
+    positions[order] = np.arange(d)
+    rotated: NDArray[np.uint32] = positions - (images * _TURN % d).astype(np.uint32)[:, None]
     # modulo d: unsigned numbers below 0 wrap around to large ones
-    ties: NDArray[np.uint32] = np.minimum(turned, turned + np.uint32(d))
+    ties: NDArray[np.uint32] = np.minimum(rotated, rotated + np.uint32(d))
     return ties

@@ -32,9 +32,9 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
         CallerError: The network does not accept the images, does not return finite logits (n, classes), modifies the
             images, or gives different logits when called again or for an image alone.
     """
-    given = images.clone()
-    logits = compute_checked_logits(model, given, name)
-    if not torch.equal(given, images):
+    copied = images.clone()
+    logits = compute_checked_logits(model, copied, name)
+    if not torch.equal(copied, images):
         seen = f"{name} modifies its input images in place, so every later pass would get other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
     if not are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
@@ -147,7 +147,6 @@ def _are_like_probabilities(logits: Tensor) -> bool:
 
 
 def _list_tensors_outside_state(model: nn.Module) -> list[str]:
-    """Return the names of a network's tensors that are not in its state dict."""
     in_state = model.state_dict().keys()
     names = []
     for path, module in model.named_modules():

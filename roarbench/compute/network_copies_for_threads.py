@@ -29,7 +29,8 @@ def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
         The copy; None if the network is on a GPU, is compiled or has hooks, or if a copy of it fails or runs modules of
         the network itself, as a function that the network has as an attribute may do.
     """
-    if any(weight.device.type != "cpu" for weight in _list_weights(model)) or any(map(_has_hooks, model.modules())):
+    weights = (*model.parameters(), *model.buffers())
+    if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks, model.modules())):
         return None
     try:
         copied, seen = copy_network(model), _observe_layer_calls(model, images)
@@ -55,10 +56,6 @@ def copy_network(model: nn.Module) -> nn.Module:
     """
     frozen = {id(tensor): nn.Parameter(tensor.detach(), requires_grad=False) for tensor in model.parameters()}
     return copy.deepcopy(model, frozen | {id(tensor): tensor for tensor in model.buffers()})
-
-
-def _list_weights(model: nn.Module) -> list[Tensor]:
-    return [*model.parameters(), *model.buffers()]
 
 
 class _LayerCalls(NamedTuple):

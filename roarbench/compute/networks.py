@@ -119,8 +119,8 @@ def _draw_weights(model: nn.Module, generator: torch.Generator) -> None:
 def _make_network(name: str, classes: int, channels: int, size: int, source: str) -> nn.Module:
     if name in MODELS:
         file, _, function = MODELS[name].maker.partition(".")
-        made: nn.Module = getattr(import_module(f"roarbench.compute.{file}"), function)(classes, channels, size)
-        return made
+        network: nn.Module = getattr(import_module(f"roarbench.compute.{file}"), function)(classes, channels, size)
+        return network
     return make_external_network(name, source, classes, channels, size)
 
 
@@ -138,7 +138,9 @@ class ResidualBlock(nn.Module):
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(width)
         self.relu2 = nn.ReLU()
-        self.shortcut = nn.Identity() if inputs == width and stride == 1 else _build_projection(inputs, width, stride)
+        self.shortcut: nn.Module = nn.Identity()
+        if inputs != width or stride != 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
         nn.init.zeros_(self.norm2.weight)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -147,10 +149,6 @@ class ResidualBlock(nn.Module):
         y = self.norm2(self.conv2(y))
         out: Tensor = self.relu2(y + self.shortcut(x))
         return out
-
-
-def _build_projection(inputs: int, width: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
 
 
 class SmallResNet(nn.Module):
@@ -169,8 +167,8 @@ class SmallResNet(nn.Module):
         """Map normalised images, float (n, channels, h, w), to logits (n, classes)."""
         x = self.blocks(self.relu(self.norm(self.conv(x))))
         # channels last, so the gradient of the mean has the memory format of the layers before
-        places = x.permute(0, 2, 3, 1)
-        logits: Tensor = self.linear(places.mean(dim=(1, 2)))
+        channels_last = x.permute(0, 2, 3, 1)
+        logits: Tensor = self.linear(channels_last.mean(dim=(1, 2)))
         return logits
 
 

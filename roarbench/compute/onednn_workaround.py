@@ -50,18 +50,18 @@ def has_weights_only_on_padding(
     for these gradients; this was seen for strides larger than the image.
     """
     return any(
-        not any(0 <= position * step + tap * apart - pad < side for position in range(places))
+        not any(0 <= position * step + tap * apart - pad < side for position in range(outputs))
         for side, kernel, step, pad, apart in zip(
             images.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
         )
-        for places in [(side + 2 * pad - apart * (kernel - 1) - 1) // step + 1]
+        for outputs in [(side + 2 * pad - apart * (kernel - 1) - 1) // step + 1]
         for tap in range(kernel)
     )
 
 
 def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
-    made = func(*(argument.float() if isinstance(argument, Tensor) else argument for argument in args))
-    return [result if result is None else result.to(args[1].dtype) for result in made]
+    gradients = func(*(argument.float() if isinstance(argument, Tensor) else argument for argument in args))
+    return [result if result is None else result.to(args[1].dtype) for result in gradients]
 
 
 def _overruns_workspace(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:

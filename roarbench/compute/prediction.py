@@ -55,9 +55,9 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
     scales = {norm: send_normalisation(norm, device) for _, norm in networks}
     logits: list[list[Tensor]] = [[] for _ in networks]
     with torch.inference_mode(), use_exact_float32():
-        for made in _normalise_batches(inputs, indices, scales, device):
+        for normalised in _normalise_batches(inputs, indices, scales, device):
             for (model, norm), batches in zip(networks, logits, strict=True):
-                batches.append(model(made[norm]))
+                batches.append(model(normalised[norm]))
         return [torch.cat(batches)[: len(inputs)].cpu() for batches in logits]
 
 
@@ -75,12 +75,12 @@ def _normalise_batches(
     read = inputs.read(indices) if isinstance(inputs, Streamed) else map(inputs.batch, indices)
     layout = choose_float32_layout(device)
     for images in read:
-        there = images.to(device)
-        yield {norm: normalise_on_device(there, scale, layout) for norm, scale in scales.items()}
+        on_device = images.to(device)
+        yield {norm: normalise_on_device(on_device, scale, layout) for norm, scale in scales.items()}
 
 
 def _normalise_in_parts(inputs: Fixed, index: Tensor, scale: DeviceNormalisation) -> Tensor:
-    made = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
-    for part, room in zip(torch.split(index, _READ), torch.split(made, _READ), strict=True):
-        room.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))
-    return made
+    normalised = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
+    for part, target in zip(torch.split(index, _READ), torch.split(normalised, _READ), strict=True):
+        target.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))
+    return normalised

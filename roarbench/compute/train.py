@@ -249,19 +249,16 @@ class Training:
         self._rewind(state["waiting"], state["generators"])
 
     def _rewind(self, waiting: Tensor, generator_states: list[Tensor]) -> None:
-        """Restore the order of batches and the random generators of an earlier step."""
         self._batches.waiting, self._batches_ahead = waiting, 0
         for generator, state in zip(self._list_generators(), generator_states, strict=True):
             generator.set_state(state)
 
     def _list_generators(self) -> list[torch.Generator]:
-        """Return all random generators whose state a checkpoint stores."""
         if isinstance(self._inputs, RandomlyDegradedImages | ExchangedImages | StreamedChangingImages):
             return [self._generator, self._inputs.generator]
         return [self._generator]
 
     def _split_batch(self, index: Tensor) -> list[Tensor]:
-        """Split a batch into parts of `micro_batch` images."""
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 

@@ -141,7 +141,6 @@ def _decode_into(
 
 
 def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
-    """Write the labels and other files of a split, and return the split's manifest entry."""
     labels = _write_file(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
     record_whole_read(pixels, digest := compute_sha256(pixels))

@@ -135,10 +135,8 @@ def refuse_damaged_images(
 def _describe_damage(error: Exception, content: bytes) -> str:
     if isinstance(error, Image.DecompressionBombError):
         return LARGE
-    if isinstance(error, UnknownRange):
-        return RANGE
-    if isinstance(error, LostBits):
-        return NARROW
+    if isinstance(error, UnusableValues):
+        return str(error)
     if content.startswith(POINTER):
         return POINTERS
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
@@ -229,12 +227,8 @@ def crop_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint
     return pixels.reshape(size, size, record.channels).transpose(2, 0, 1)
 
 
-class UnknownRange(ValueError):
-    """Raised for values of unknown range."""
-
-
-class LostBits(ValueError):
-    """Raised if Pillow reads only the upper byte of values, and that byte has little or no information."""
+class UnusableValues(ValueError):
+    """Raised, with the kind of damage, for values of unknown range or of which Pillow reads too little."""
 
 
 def is_deep_grey(mode: str) -> bool:
@@ -252,11 +246,11 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
         content: Content of its file.
 
     Raises:
-        LostBits: Pillow reads too little of the values.
+        UnusableValues: Pillow reads too little of the values.
     """
     words, tags = _read_byte_layout(image), getattr(image, "tag_v2", {})
     if tags.get(_PLANES) == 2 and max(tags.get(_BITS, (8,))) > 8:
-        raise LostBits
+        raise UnusableValues(NARROW)
     if ";16" not in words or is_deep_grey(image.mode):
         return None
     colour, lower = _COLOUR.fullmatch(words), Image.open(BytesIO(content))
@@ -265,7 +259,7 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
         lower.tile = [tile._replace(args=_replace_in_arguments(tile.args, words, other)) for tile in lower.tile]
     lower.load()
     if not colour and np.asarray(lower)[..., :3].max() < _ENOUGH:
-        raise LostBits
+        raise UnusableValues(NARROW)
     return lower
 
 
@@ -279,7 +273,7 @@ def read_deep_values(image: Image.Image, lower: Image.Image | None) -> Values | 
         lower: Result of `read_lower_colour_bytes`, turned like the image.
 
     Raises:
-        UnknownRange: The values are floats or negative numbers.
+        UnusableValues: The values are floats or negative numbers.
     """
     if lower is not None:
         values: Values = np.asarray(image).astype(np.uint16) << 8 | np.asarray(lower)
@@ -288,7 +282,7 @@ def read_deep_values(image: Image.Image, lower: Image.Image | None) -> Values | 
         return None
     values = np.asarray(image)
     if image.mode == "F" or values.min() < 0:
-        raise UnknownRange
+        raise UnusableValues(RANGE)
     return values
 
 

@@ -197,10 +197,10 @@ def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[
 def refuse_missing_shards(files: list[Path]) -> None:
     """Raise DataError if files of a split are missing, according to names such as `train-00000-of-00003`."""
     shards = [match for file in files if (match := _SHARD.fullmatch(file.stem))]
-    for split, count, digits in {(one["split"], one["count"], len(one["number"])) for one in shards}:
-        there = {int(one["number"]) for one in shards if (one["split"], one["count"]) == (split, count)}
-        if lacking := [f"{split}-{n:0{digits}}-of-{count}" for n in range(int(count)) if n not in there]:
-            seen = f"{files[0].parent} has {len(there)} of the {int(count)} files of '{split}'"
+    for split, count, digits in {(shard["split"], shard["count"], len(shard["number"])) for shard in shards}:
+        present = {int(shard["number"]) for shard in shards if (shard["split"], shard["count"]) == (split, count)}
+        if lacking := [f"{split}-{n:0{digits}}-of-{count}" for n in range(int(count)) if n not in present]:
+            seen = f"{files[0].parent} has {len(present)} of the {int(count)} files of '{split}'"
             raise DataError(f"{seen}; download the missing files: {list_some(lacking)}")
 
 
@@ -212,12 +212,6 @@ def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
             sizes = [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
         groups += [RowGroup(file, number, rows) for number, rows in enumerate(sizes)]
     return tuple(groups)
-
-
-def list_column_names(file: Path) -> list[str]:
-    """Return the column names of a parquet file."""
-    names: list[str] = read_schema(file).names
-    return names
 
 
 def read_schema(file: Path) -> pa.Schema:

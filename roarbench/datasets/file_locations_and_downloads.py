@@ -149,7 +149,6 @@ def _download_files(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
 
 @contextmanager
 def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
-    """Convert errors of the hub's library to one-line errors."""
     from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 

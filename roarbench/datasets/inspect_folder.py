@@ -150,10 +150,10 @@ def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str
 def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
     """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
-    places = [folder / name for name in dict.fromkeys(record.split_names.values())]
-    files = [group.folder / file for parent in places for group in _group_image_files(parent) for file in group.files]
+    parents = [folder / name for name in dict.fromkeys(record.split_names.values())]
+    files = [group.folder / file for parent in parents for group in _group_image_files(parent) for file in group.files]
     if foreign := Counter(
-        file.suffix.lower() for parent in places for file in _list_files_without_image_suffix(parent)
+        file.suffix.lower() for parent in parents for file in _list_files_without_image_suffix(parent)
     ):
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         say(f"warning: files without the ending of an image file are left out: {kinds}")
@@ -167,7 +167,6 @@ def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) ->
 
 
 def _set_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
-    """Add to the record the bit depth of images that use these numbers of bits (0 for images of 8 bits)."""
     most = max(bits, default=0)
     return replace(record, depth=round_up_depth(most) if most else 0)
 
@@ -232,7 +231,6 @@ def _infer_image_tables(record: DatasetRecord, folder: Path, say: Callable[[str]
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
-    """Find the columns of images and labels in a file."""
     schema = file_formats.read_schema(file)
     images = [field.name for field in schema if _is_image_type(field.type)]
     labels = [field.name for field in schema if file_formats.has_class_type(field.type) or field.name in LABELS]
@@ -261,7 +259,6 @@ def _set_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
 
 
 def _has_images(file: Path) -> bool:
-    """Return whether a parquet file has a column of images."""
     try:
         return any(_is_image_type(field.type) for field in file_formats.read_schema(file))
     except OSError:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -60,16 +60,6 @@ class DecodingTally:
         histogram, repairs = self.histogram + other.histogram, self.repairs + other.repairs
         bits = max(self.bits, other.bits)
         return DecodingTally(self.images + other.images, histogram, repairs, self.damaged + other.damaged, bits)
-
-    def make_record(self) -> dict[str, object]:
-        """Return the tally as plain values for JSON."""
-        return vars(self) | {"histogram": self.histogram.tolist()}
-
-    @staticmethod
-    def read_record(values: dict[str, Any]) -> "DecodingTally":
-        """Return the tally with the values of `make_record`."""
-        images, histogram, repairs, damaged = (values[name] for name in ("images", "histogram", "repairs", "damaged"))
-        return DecodingTally(images, np.array(histogram), Counter(repairs), tuple(damaged), values.get("bits", 0))
 
 
 class RowGroupPart(NamedTuple):
@@ -118,7 +108,8 @@ def decode_splits(
         note(DecodingProgress(record.name, finished, total, size, free))
     with (folder / JOURNAL).open("a") as journal:
         for part, tally in _decode_parts(todo, workers):
-            print(json.dumps({"part": part.name, "tally": tally.make_record()}), file=journal, flush=True)
+            values = vars(tally) | {"histogram": tally.histogram.tolist()}
+            print(json.dumps({"part": part.name, "tally": values}), file=journal, flush=True)
             done[part.name] = tally
             finished += len(part.rows)
             note(DecodingProgress(record.name, finished, total, size, free))
@@ -179,14 +170,15 @@ def _read_journal(path: Path) -> dict[str, DecodingTally]:
             if not line.endswith(b"\n"):
                 break
             entry = json.loads(line)
-            done[entry["part"]] = DecodingTally.read_record(entry["tally"])
+            tally = entry["tally"]
+            arrays = {"histogram": np.array(tally["histogram"]), "repairs": Counter(tally["repairs"])}
+            done[entry["part"]] = DecodingTally(**tally | arrays | {"damaged": tuple(tally["damaged"])})
             valid_bytes += len(line)
         journal.truncate(valid_bytes)
     return done
 
 
 def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart, DecodingTally]]:
-    """Decode parts in this process or in several, and yield each part when it is finished."""
     workers = min(workers, len(parts) // PARTS_PER_WORKER)
     if workers < 2:
         for part in parts:

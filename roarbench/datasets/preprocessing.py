@@ -56,7 +56,6 @@ def _read_finite_numbers(value: Any) -> Sequence[float]:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value as one short line."""
     text = " ".join(str(value.tolist() if hasattr(value, "tolist") else value).split())
     return text if len(text) < 80 else f"{text[:80]}…"
 

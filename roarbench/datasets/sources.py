@@ -166,7 +166,6 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
 
 
 def _find_stored_images(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
-    """Return the stored images and labels of each split, before any selection."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
@@ -180,23 +179,22 @@ def _find_stored_images(record: DatasetRecord, data: Path | None) -> dict[Split,
         raise make_read_error(error, where, record) from error
 
 
-def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def _read_folders(folders: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     if record.numbered:
-        return {split: _read_numbered_class_folders(parent, record.classes) for split, parent in places.items()}
-    classes = file_formats.list_class_names(places[Split.TRAIN])
+        return {split: _read_numbered_class_folders(parent, record.classes) for split, parent in folders.items()}
+    classes = file_formats.list_class_names(folders[Split.TRAIN])
     if pairs := find_split_pairs(classes):
         train, test = pairs[0]
-        seen = f"{places[Split.TRAIN]} has '{train}' and '{test}', which are splits and not classes"
+        seen = f"{folders[Split.TRAIN]} has '{train}' and '{test}', which are splits and not classes"
         raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
-    if strange := set(file_formats.list_class_names(places[Split.TEST])) - set(classes):
-        raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
-    if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
-        raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
-    return {split: file_formats.list_labelled_images(parent, classes) for split, parent in places.items()}
+    if strange := set(file_formats.list_class_names(folders[Split.TEST])) - set(classes):
+        raise DataError(f"{folders[Split.TEST]} has the class '{min(strange)}', which {folders[Split.TRAIN]} lacks")
+    if lacking := [name for name in classes if not (folders[Split.TEST] / name).is_dir()]:
+        raise DataError(f"{folders[Split.TEST]} lacks the class '{lacking[0]}'")
+    return {split: file_formats.list_labelled_images(parent, classes) for split, parent in folders.items()}
 
 
 def _read_numbered_class_folders(parent: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
-    """Read class folders whose names are the output numbers of a network."""
     names = file_formats.list_class_names(parent)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{parent} has the folder '{strange[0]}', but classes is {classes}"
@@ -206,7 +204,6 @@ def _read_numbered_class_folders(parent: Path, classes: int) -> tuple[Groups, ND
 
 
 def _find_parquet_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[Split, Iterable[Path]]:
-    """Find the files of both splits in the order of their rows."""
     by_name: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
         by_name = download_lazily(record)
@@ -233,20 +230,18 @@ def _select_needed_files(record: DatasetRecord, files: Iterable[Path], where: st
     labels = np.empty(0, np.int64)
     for file in files:
         if not needed:
-            _check_columns(record, file, where)
+            columns = file_formats.read_schema(file).names
+            if not {record.image_column, record.label_column} <= set(columns):
+                expected = f"'{record.image_column}' and '{record.label_column}'"
+                raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
         needed.append(file)
         if record.of_each:
             labels = np.concatenate([labels, file_formats.read_parquet_labels([file], record.label_column)])
-        if covers_subset(record, labels):
-            break
+            # later checks report labels that are not integers
+            is_integer = np.issubdtype(labels.dtype, np.integer)
+            if is_integer and np.bincount(labels[labels >= 0], minlength=record.classes).min() >= record.of_each:
+                break
     return needed
-
-
-def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
-    columns = file_formats.list_column_names(file)
-    if not {record.image_column, record.label_column} <= set(columns):
-        expected = f"'{record.image_column}' and '{record.label_column}'"
-        raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
 
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
@@ -318,15 +313,6 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
         rows = rows[labels[rows] % record.class_step == 0]
         rows = rows[mark_balanced_subset(labels[rows], record.images[split])]
     return rows
-
-
-def covers_subset(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
-    """Return whether these labels, which begin a stored split, include enough images of each class."""
-    # later checks report labels that are not integers
-    if not record.of_each or not np.issubdtype(labels.dtype, np.integer):
-        return False
-    counts = np.bincount(labels[labels >= 0], minlength=record.classes)
-    return bool((counts >= record.of_each).all())
 
 
 def mark_held_out_images(labels: NDArray[np.int64], per_class: float, seed: int) -> NDArray[np.bool_]:

@@ -99,17 +99,12 @@ def _check_decimal_points(table: pa.Table, path: Path) -> None:
     """Raise DataError for numbers such as 1,5, which would be read as strings."""
     texts = [name for name in table.column_names if has_text_type(table[name].type)]
     for name in texts:
-        values = _convert_to_strings(table[name])
+        values = pc.cast(table[name], pa.string())
         numbers = pc.all(pc.match_substring_regex(values, _NUMBERS)).as_py()
         seen = next((text for text in values.to_pylist() if numbers and text and "," in text), "")
         if seen:
             where = f"{path.name}: column '{name}' has decimal commas, such as '{seen}'"
             raise DataError(f"{where}; save the file with decimal points (1.5)")
-
-
-def _convert_to_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert a column of strings or string categories to plain strings."""
-    return pc.cast(column, pa.string())
 
 
 def _check_column_names(table: pa.Table, path: Path) -> None:
@@ -123,11 +118,11 @@ def _check_column_names(table: pa.Table, path: Path) -> None:
 
 def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
     """Return the feature columns in order; raise DataError if one is missing, or if fewer than two remain."""
-    has = table.column_names
+    column_names = table.column_names
     for name in (label, *columns):
-        if name not in has:
-            raise DataError(f"{path.name} has {UnknownName('column', name, has)}")
-    names = [name for name in columns or has if name != label]
+        if name not in column_names:
+            raise DataError(f"{path.name} has {UnknownName('column', name, column_names)}")
+    names = [name for name in columns or column_names if name != label]
     if len(names) < 2:
         raise DataError(f"{path.name} has {len(names)} features besides '{label}'; expected two or more")
     return names
@@ -138,25 +133,17 @@ def has_number_type(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def cast_numbers_to_float64(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert a numeric column to float64; integers beyond 2^53 are rounded."""
-    return pc.cast(column, pa.float64(), safe=False)
-
-
 def _convert_to_numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
     if not has_number_type(column.type):
         advice = 'convert it to numbers, or list the features without it: columns = ["…"]'
-        raise DataError(f"{path.name}: column '{name}' holds {_describe_type(column.type)}, expected numbers; {advice}")
-    values: NDArray[np.float64] = cast_numbers_to_float64(column).to_numpy()  # missing values become NaN
+        seen = f"column '{name}' holds {'text' if has_text_type(column.type) else column.type}, expected numbers"
+        raise DataError(f"{path.name}: {seen}; {advice}")
+    values: NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy()  # missing values become NaN
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
         raise DataError(f"{path.name}: {seen} (first: row {wrong[0] + 1}); fill in numbers or leave these rows out")
     return values
-
-
-def _describe_type(kind: pa.DataType) -> str:
-    return "text" if has_text_type(kind) else str(kind)
 
 
 def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
@@ -219,7 +206,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
 def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
     """Return the numeric columns in order, without row numbers, each with its number of missing or infinite values."""
     return {
-        name: pc.sum(pc.invert(pc.is_finite(cast_numbers_to_float64(table[name])).fill_null(False))).as_py()
+        name: pc.sum(pc.invert(pc.is_finite(pc.cast(table[name], pa.float64(), safe=False)).fill_null(False))).as_py()
         for name in table.column_names
         if name != label and name.lower() not in _NUMBERING and has_number_type(table[name].type)
     }
@@ -230,7 +217,7 @@ def describe_text_columns(table: pa.Table, label: str) -> dict[str, str]:
     text_columns = {}
     for name in table.column_names:
         if name != label and has_text_type(table[name].type):
-            values = _convert_to_strings(table[name])
+            values = pc.cast(table[name], pa.string())
             non_numbers = values.filter(pc.invert(pc.match_substring_regex(values, _NUMBER)))
             few = 0 < len(non_numbers) < len(values) / 2
             text_columns[name] = f"'{non_numbers[0]}' in {len(non_numbers)} of {len(values)} rows" if few else ""

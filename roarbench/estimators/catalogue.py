@@ -17,7 +17,6 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import families
 from roarbench.estimators.estimator import (
     EXCHANGED_TWINS,
-    FEATURES,
     NOISY,
     SUBMISSION,
     UNRANKED_TWINS,
@@ -45,12 +44,12 @@ _OTHER_NAMES = {  # of captum, zennit and Quantus, where they differ from our id
     "shapleyvaluesampling": "shapley",
     "epsilonplus": "lrp",
 }
+FEATURES = 10  # features of breast-cancer-10; Shapley values take one pass per coalition of an image's features
 _BLACK = ("ig", "deeplift", "gradient-shap")  # bases whose path starts at black by default
 Form = tuple[str, str]  # (base, form), as in the table of estimators
 
 
 def _load_declarations() -> Iterator[Estimator]:
-    """Yield the declarations of all files in `families`."""
     for file in iter_modules(families.__path__, f"{families.__name__}."):
         for row in import_module(file.name).ESTIMATORS:
             yield replace(row, base=row.base or row.id, module=file.name)
@@ -130,7 +129,6 @@ def split_estimator_ids(text: str) -> list[str]:
 
 
 def _apply_parameters(estimator_id: EstimatorId, suggestions: Iterable[str]) -> Estimator:
-    """Build the estimator or twin with the parameters of an id."""
     if estimator_id.listed is None:
         raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
     plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
@@ -229,8 +227,8 @@ class DisplayName(NamedTuple):
 
 def describe_control_inputs(control: str) -> str:
     """Describe the information about the network that a control uses, as the predicate of a sentence."""
-    told = find_estimator_or_placeholder(control).uses_prediction
-    return "uses only the predicted class of the network" if told else "does not use the network"
+    uses_prediction = find_estimator_or_placeholder(control).uses_prediction
+    return "uses only the predicted class of the network" if uses_prediction else "does not use the network"
 
 
 def find_display_name(estimator: str) -> DisplayName:
@@ -258,7 +256,7 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin shares its parent's passes
     for e in estimators:
         if e.cost:
-            own[e.explained_variant, e.base, e.values] = e.count_own_passes(features)
+            own[e.explained_variant, e.base, e.values] = e.cost(e, features) if callable(e.cost) else e.cost
         elif not e.control:
             variants.setdefault((e.explained_variant, find_pass_settings(e)), set()).add((e.base, e.form))
     costs = list(own.values())

@@ -4,8 +4,8 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import NamedTuple, cast
+from contextlib import contextmanager, nullcontext
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -167,7 +167,7 @@ def compute_importance_maps(
         MachineError: Memory runs out with a single image.
     """
     (maps,) = compute_maps_together(
-        [MapSubject(estimators, model, batch, black)], precision, lambda told: note(told[0])
+        [MapSubject(estimators, model, batch, black)], precision, lambda notes: note(notes[0])
     )
     return maps
 
@@ -230,15 +230,10 @@ def use_exact_eager_mode() -> Iterator[None]:
     Threads that compute maps at the same time need a caller that sets the modes, too: otherwise the thread that ends
     last restores what another thread had set.
     """
-    with use_exact_float32(), _disable_compiled_code():
+    # hooks and rules of estimators have no effect in compiled code; the import of the compiler would take seconds
+    eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+    with use_exact_float32(), eager:
         yield
-
-
-def _disable_compiled_code() -> AbstractContextManager[None]:
-    """Run compiled networks eagerly, because hooks and rules of estimators have no effect in compiled code."""
-    if "torch._dynamo" not in sys.modules:  # nothing is compiled yet, and the import takes seconds
-        return nullcontext()
-    return cast(AbstractContextManager[None], torch.compiler.set_stance("force_eager"))
 
 
 def count_fitting_images(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:
@@ -266,38 +261,33 @@ def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple
             assert model is not None, "only controls do without"
             alike = {(e.base, e.form) for e in explaining if find_pass_settings(e) == settings}
             requests[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
-    made = dict(zip(requests, compute_maps_of_models(list(requests.values())) if requests else (), strict=True))
-    by_settings = [
-        {settings: made[q, settings] for q, settings in made if q == number} for number in range(len(subjects))
-    ]
-    stable_copies = [
-        {
-            e.id: shared[find_pass_settings(e)].stable_copies
-            for e in subject.estimators
-            if not e.control and e.form in NOISY
-        }
-        for subject, shared in zip(subjects, by_settings, strict=True)
-    ]
-    return [
-        _collect_maps(subject, shared) for subject, shared in zip(subjects, by_settings, strict=True)
-    ], stable_copies
+    by_settings: list[dict[Settings, ModelMaps]] = [{} for _ in subjects]
+    model_maps = compute_maps_of_models(list(requests.values())) if requests else []
+    for (number, settings), maps in zip(requests, model_maps, strict=True):
+        by_settings[number][settings] = maps
+    maps_by_subject, stable_copies = [], []
+    for subject, shared in zip(subjects, by_settings, strict=True):
+        noisy = [e for e in subject.estimators if not e.control and e.form in NOISY]
+        maps_by_subject.append(_collect_maps(subject, shared))
+        stable_copies.append({e.id: shared[find_pass_settings(e)].stable_copies for e in noisy})
+    return maps_by_subject, stable_copies
 
 
 def _collect_maps(subject: MapSubject, by_settings: Mapping[Settings, ModelMaps]) -> Maps:
     """Return the maps of one subject by estimator id; `by_settings` has the shared maps of its model by settings."""
-    # a blurred twin has its parent's map
-    own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.uses_shared_pass}
-    made = {key: compute_map_outside_shared_pass(e, subject) for key, e in own.items()}
-
-    def map_of(e: Estimator) -> Tensor:
-        return (
-            by_settings[find_pass_settings(e)].maps[e.base, e.form]
-            if e.uses_shared_pass
-            else made[e.base, e.form, e.values]
-        )
-
-    maps = {e.id: map_of(e) for e in subject.estimators}
-    return maps | {e.id: blur(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
+    maps: Maps = {}
+    own_maps: dict[object, Tensor] = {}  # a blurred twin has its parent's map
+    for e in subject.estimators:
+        key = e.base, e.form, e.values
+        if e.uses_shared_pass:
+            maps[e.id] = by_settings[find_pass_settings(e)].maps[e.base, e.form]
+        else:
+            if key not in own_maps:
+                own_maps[key] = compute_map_outside_shared_pass(e, subject)
+            maps[e.id] = own_maps[key]
+        if e.twin == "blurred":
+            maps[e.id] = blur(maps[e.id])
+    return maps
 
 
 @torch.no_grad()
@@ -316,7 +306,6 @@ def compute_map_outside_shared_pass(estimator: Estimator, subject: MapSubject) -
 
 
 def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
-    """Compute the maps of some rows; if memory runs out, compute each half separately."""
     try:
         return compute(rows)
     except (MemoryError, RuntimeError) as error:

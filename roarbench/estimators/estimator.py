@@ -19,7 +19,6 @@ IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black t
 SAMPLES = 15  # noisy copies per image (J), Hooker et al. 2019
 NOISE = 0.15  # standard deviation of the noise / range of the image: the default of PAIR's saliency library
 BLUR = 0.05  # standard deviation of a blurred twin's blur / side of the image: 3.2 of 64 pixels
-FEATURES = 10  # features of breast-cancer-10; Shapley values take one pass per coalition of an image's features
 SUBMISSION = "submission"  # base of submissions; their ids name the file: NAME@hash
 EXCHANGED_TWINS = (OTHER_IMAGE, MATCHED_IMAGE)  # twins that remove another image's top-ranked features of their parent
 UNRANKED_TWINS = (*EXCHANGED_TWINS, OTHER_REFERENCE)  # twins that use their parent's rankings
@@ -71,7 +70,6 @@ class Passes(NamedTuple):
 
 
 def _unhashed_field(default: Any) -> Any:
-    """Return a field that is not part of an estimator's identity."""
     return field(default=default, compare=False, repr=False)
 
 
@@ -151,16 +149,6 @@ class Estimator:
         return str(self.parts.untwinned)
 
     @property
-    def id_without_parameters(self) -> str:
-        """Return the id without parameters, which stands for their defaults."""
-        return str(self.parts.without_parameters)
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """Return the marks of a submission that was not run in the sandbox on the CPU: `trusted`, `cuda`."""
-        return self.parts.marks
-
-    @property
     def source_file(self) -> str:
         """Return the file of the repository that declares the estimator; empty for a submission."""
         return f"{self.module.replace('.', '/')}.py" if self.module else ""
@@ -220,12 +208,6 @@ class Estimator:
     def get_integer(self, name: str) -> int:
         """Return the value of an integer parameter."""
         return int(self.get_value(name))
-
-    def count_own_passes(self, features: int = FEATURES) -> Passes:
-        """Return the passes per map outside of the shared pass; `features` is used for exact Shapley values."""
-        if callable(self.cost):
-            return self.cost(self, features)
-        return self.cost or Passes(0, 0)
 
 
 class ClassImages(NamedTuple):

@@ -111,10 +111,6 @@ def _expect_integer(least: int, most: int) -> tuple[str, Callable[[str], Value |
     return f"a whole number from {least} to {most}", read
 
 
-def _expect_word(pattern: str, expected: str) -> tuple[str, Callable[[str], Value | None]]:
-    return expected, lambda text: text if re.fullmatch(pattern, text) else None
-
-
 PARAMETERS = {  # in the order of names
     "noise": Parameter(
         "standard deviation of the noise in noisy copies, as a fraction of the image's range", *_expect_number(2.0)
@@ -131,7 +127,8 @@ PARAMETERS = {  # in the order of names
     ),
     "layer": Parameter(
         "block of convolutions whose output is used, counted from the input",
-        *_expect_word("last|block[1-9][0-9]?", "last, block1, block2 …"),
+        "last, block1, block2 …",
+        lambda text: text if re.fullmatch("last|block[1-9][0-9]?", text) else None,
     ),
     "width": Parameter("standard deviation of the Gaussian, as a fraction of the image's side", *_expect_number(0.2)),
 }

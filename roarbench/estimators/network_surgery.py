@@ -131,10 +131,10 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
 def _unpack_logits(graph: Graph) -> None:
     """Make a traced network return `logits` if its output is an object with this attribute."""
     output = graph.output_node()
-    (made,) = output.args
-    if isinstance(made, Node) and "logits" in made.kwargs:
-        output.args = (made.kwargs["logits"],)
-        graph.erase_node(made)
+    (result,) = output.args
+    if isinstance(result, Node) and "logits" in result.kwargs:
+        output.args = (result.kwargs["logits"],)
+        graph.erase_node(result)
 
 
 def find_blocks(model: nn.Module) -> list[nn.Module]:
@@ -166,8 +166,9 @@ def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, 
     outputs: list[tuple[nn.Module, Tensor]] = []  # in order of execution
 
     def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        # excludes pooling layers
-        if _has_positions(output) and (count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]):
+        if not isinstance(output, Tensor) or output.ndim != 4 or output.shape[2:].numel() == 1:
+            return
+        if count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]:  # excludes pooling layers
             outputs.append((module, output))
 
     parts = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
@@ -182,21 +183,18 @@ def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, 
     return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in used]), logits
 
 
-def _has_positions(output: Any) -> bool:
-    return isinstance(output, Tensor) and output.ndim == 4 and output.shape[2:].numel() > 1
-
-
 def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, Tensor]]) -> Tensor:
-    """Return the requested layer's output, chosen from the suitable outputs."""
     blocks = find_blocks(model)
     number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
     block_outputs = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
     if block_outputs:
         return block_outputs[-1]
     if layer != "last":
-        has = f"blocks 1 to {len(blocks)}" if blocks else "no block with two convolutions"
+        present = f"blocks 1 to {len(blocks)}" if blocks else "no block with two convolutions"
         lacks = (
-            "has a single position or is a gate" if number <= len(blocks) else f"does not exist: the network has {has}"
+            "has a single position or is a gate"
+            if number <= len(blocks)
+            else f"does not exist: the network has {present}"
         )
         raise RunError(f"layer {layer} {lacks}; use layer=last")
     if outputs and count_convolutions(model) > 1:
@@ -279,7 +277,9 @@ def rewrite_with_single_use_modules(model: nn.Module) -> GraphModule:
         elif isinstance(module, nn.Flatten):
             node.op, node.target, node.args = "call_function", torch.flatten, (*node.args, module.start_dim)
         else:
-            _replace_by_module(traced, node, _make_module_of_node(node, module))
+            step, name = _make_module_of_node(node, module), f"step_{node.name}"
+            traced.add_submodule(name, step)
+            node.op, node.target, node.args, node.kwargs = "call_module", name, tuple(node.all_input_nodes), {}
     traced.delete_all_unused_submodules()
     traced.recompile()
     return traced.eval()
@@ -299,7 +299,6 @@ def _trace_for_lrp(model: nn.Module) -> GraphModule:
 
 
 def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:
-    """Return a module that performs the operation of a node."""
     if isinstance(module, nn.ReLU) or (module is None and node.target in _RELUS):
         return nn.ReLU()  # one module per use, never in place
     if isinstance(module, (*_POOLS, *_PADS)):
@@ -329,7 +328,6 @@ def _make_no_rule_error(step: str) -> RunError:
 
 
 def _make_call_of_node(node: Node) -> Callable[[Tensor], Tensor]:
-    """Return the operation of a node as a function of its tensor."""
     function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
     arguments = node.args[1:]
     keywords = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
@@ -340,10 +338,3 @@ def _is_rectifier(call: Callable[[Tensor], Tensor]) -> bool:
     """Return whether a function is 0 for negative numbers and the identity just above 0."""
     line = torch.tensor([-1e6, -1.0, -1e-3, 0.0, 1e-3])
     return bool((call(line.clone()) == line.clamp(min=0)).all())
-
-
-def _replace_by_module(traced: GraphModule, node: Node, step: nn.Module) -> None:
-    node.args, node.kwargs = tuple(node.all_input_nodes), {}
-    name = f"step_{node.name}"
-    traced.add_submodule(name, step)
-    node.op, node.target = "call_module", name

@@ -181,9 +181,9 @@ def _explain_submissions(parts: list[_Explaining]) -> list[MapWithProvenance]:
         ExplainedPart(make_twin_network(subject, estimator.explained_variant), images, targets, ids, size)
         for subject, _, (images, targets, ids, *_) in parts
     )
-    task = SandboxTask(source, network, sandbox_parts, CUDA if CUDA in estimator.marks else "cpu")
+    task = SandboxTask(source, network, sandbox_parts, CUDA if CUDA in estimator.parts.marks else "cpu")
     answer = run_submission(
-        task, compute_limits(n * len(parts), count_image_cost(network).flops), trust=TRUSTED in estimator.marks
+        task, compute_limits(n * len(parts), count_image_cost(network).flops), trust=TRUSTED in estimator.parts.marks
     )
     if answer.fault is not None:
         # the submission is at fault, not the worker, however the sandbox ended
@@ -196,7 +196,7 @@ def _explain_submissions(parts: list[_Explaining]) -> list[MapWithProvenance]:
 
 def find_map_device(estimator: Estimator) -> str:
     """Return the kind of device on which this process makes an estimator's maps."""
-    return "cpu" if estimator.submitted and CUDA not in estimator.marks else name_device(choose_device())
+    return "cpu" if estimator.submitted and CUDA not in estimator.parts.marks else name_device(choose_device())
 
 
 def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, MapWithProvenance]]:

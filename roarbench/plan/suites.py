@@ -151,11 +151,11 @@ def _list_added_in_block(block: Block, names: Iterable[str], suite: SuiteSpec) -
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
-        if estimator.addable and (estimator.submitted or estimator.id_without_parameters not in suite.estimators):
+        default_id = str(estimator.parts.without_parameters)
+        if estimator.addable and (estimator.submitted or default_id not in suite.estimators):
             belongs = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]
         else:
-            default_id = estimator.id_without_parameters
             belongs, kinds = default_id in block.estimators, [row.twin for row in twins if row.parent_id == default_id]
         yield from (name,) if belongs else ()  # rows of mask-only networks need no Random
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))

@@ -164,17 +164,13 @@ def exact_shapley(inputs: MapInput) -> Tensor:
         most = f"at most {SHAPLEY_FEATURES} features, got {d}"
         raise RunError(f"shapley supports {most}; leave shapley out")
     values = torch.zeros(n, d, dtype=torch.float64, device=images.device)
-    for members in torch.split(_list_all_coalitions(d).to(images.device), _AT_ONCE):
+    coalitions = (torch.arange(2**d)[:, None] >> torch.arange(d)) & 1 == 1  # row k has the binary digits of k
+    for members in torch.split(coalitions.to(images.device), _AT_ONCE):
         shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)
         logits = inputs.model(shown.flatten(0, 1))
         worth = logits.gather(1, targets.repeat(len(members))[:, None]).view(len(members), n).double()
         values += worth.T @ _compute_coalition_weights(members)
     return values.view(images.shape)
-
-
-def _list_all_coalitions(d: int) -> Tensor:
-    """Return all coalitions of d features, bool (2^d, d): row k contains the binary digits of k."""
-    return (torch.arange(2**d)[:, None] >> torch.arange(d)) & 1 == 1
 
 
 def _compute_coalition_weights(members: Tensor) -> Tensor:
