@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache, lru_cache
@@ -61,17 +61,18 @@ class Keyed:
         return hash_record(self)
 
 
-def check_field_values(item: Any) -> None:
+def check_field_values(item: Any, checked: Collection[str] = ()) -> None:
     """Raise an error if a value of a record from a file does not fit the type of its field.
 
     Fields `name`, `dataset` and `model` hold plain names, `source` holds the content of a file, and every other string
-    is one printable line; numbers are finite and fit a database.
+    is one printable line; numbers are finite and fit a database. Fields in `checked` were checked before.
 
     Raises:
         ValueError: A value does not fit; the message has the field, the value seen and the value expected.
     """
     for name, kind in _list_field_types(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
-        _check_value(name, getattr(item, name), kind)
+        if name not in checked:
+            _check_value(name, getattr(item, name), kind)
 
 
 @cache

@@ -147,8 +147,9 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         suite = find_suite_of_files(file.suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
+    suites = {number: replace(suite, replication=number) for number in {one.run.seed // REPLICATION for one in results}}
     for result in results:
-        if why := _explain_foreign_row(result, suite):
+        if why := _explain_foreign_row(result, suites[result.run.seed // REPLICATION]):
             raise StoreError(f"{file.path}, run {result.run.key}: {why}")
     return results
 
@@ -171,10 +172,9 @@ def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
         return f"a spreadsheet would take '{fit_on_one_line(formula, 40)}' for a formula"
     if run.limit:
         return f"its data set was reduced (--max-images {run.limit}); publish results on whole data sets"
-    own_suite = replace(suite, replication=run.seed // REPLICATION)
-    if _make_setting_key(Point(run.cell, run.seed)) not in _list_settings(own_suite):
+    if _make_setting_key(Point(run.cell, run.seed)) not in _list_settings(suite):
         return f"no run of {suite.title} has these settings"
-    if build_run(own_suite, Point(run.cell, run.seed), run.data, None).key != run.key:
+    if build_run(suite, Point(run.cell, run.seed), run.data, None).key != run.key:
         return f"its reference, recipe or network differs from that of {suite.title}"
     return ""
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -37,6 +38,7 @@ from roarbench.store.image_set_sources import (
     insert_image_notes,
     read_image_notes,
 )
+from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, make_row, read_result
 from roarbench.store.submissions_and_annotations import (
@@ -344,16 +346,22 @@ def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[Image
         raise _make_import_error(f"{path}: its notes on {section} cannot be read", error) from None
 
 
+@lru_cache(256)
+def _read_provenance(code_version: str, versions: str, hardware: str) -> Provenance:
+    """Return the provenance of a row, which many rows share; raise an error if it does not have the right types."""
+    provenance = Provenance(code_version, json.loads(versions), json.loads(hardware))
+    check_field_values(provenance)
+    return provenance
+
+
 def _read_checked_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> RunResult:
     stated, source = row.pop("sha256"), row.get("source") or b""
     if stated != _compute_row_checksum(row):
         raise ValueError("its checksum does not match its values")
-    values = {name: json.loads(row[name]) for name in ("versions", "hardware")}
-    if not all(isinstance(value, dict) for value in values.values()):
-        raise ValueError("its versions or its hardware are not JSON objects")
-    values["created"] = datetime.fromisoformat(row["created"])
-    result = read_result(SimpleNamespace(**{**row, **values}))
-    check_field_values(result)
+    provenance = _read_provenance(row["code_version"], row["versions"], row["hardware"])
+    created = datetime.fromisoformat(row["created"])
+    result = read_result(SimpleNamespace(**row | vars(provenance) | {"created": created}))
+    check_field_values(result, checked=("provenance",))
     name = result.run.cell.estimator
     if name == CLEAN or not find_estimator(name).submitted:
         return result
