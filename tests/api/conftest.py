@@ -11,6 +11,9 @@ from roarbench.execution import local_worker_setup
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
+from roarbench.submissions import run_in_sandbox
+from roarbench.submissions.launch import make_trusted_command
+from tests.helpers.sandboxed import serve_submissions
 from tests.helpers.tiny_suite import InlineEngine
 
 ROWS = ("random", "truth")
@@ -31,9 +34,17 @@ def networks():
     return [nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)) for _ in range(3)]
 
 
+@pytest.fixture(scope="session")
+def run_trusted():
+    """One process for all functions: each would have a Python of its own, which imports torch."""
+    with serve_submissions(make_trusted_command) as run:
+        yield run
+
+
 @pytest.fixture(scope="module")
-def inline():
+def inline(run_trusted):
     """Workers in this process; not for a session, whose other tests start workers of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_worker_setup, "LocalEngine", InlineEngine)
+        patch.setattr(run_in_sandbox, "_run_program", run_trusted)
         yield

@@ -20,7 +20,6 @@ _FEWER = ('rival = "ig(baseline=mean)"', 'rival = "truth"')  # the suite of seco
 @pytest.fixture
 def small(suite, inline, monkeypatch, tmp_path):
     """Let `load_suite` return the suite of seconds, and everything be written to folders of this test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     evaluate = roarbench.evaluate

@@ -12,11 +12,6 @@ from tests.helpers.older_suites import older_suites
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-
 @pytest.mark.slow
 def test_the_rows_that_come_with_the_package_are_a_board_whatever_files_they_are_in():
     """Others add files of their own to a suite that has some, as they have to this one."""
