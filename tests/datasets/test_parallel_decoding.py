@@ -2,12 +2,14 @@
 
 import errno
 import json
+import multiprocessing
 import os
 import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,16 +22,6 @@ from roarbench.datasets.parallel_decoding import DecodingProgress
 from roarbench.errors import DataError, StoreError
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
-
-DECODE = """
-import sys
-from functools import partial
-from pathlib import Path
-from tests.helpers.tiny_set import TINY
-from roarbench.datasets import decode_dataset, parallel_decoding
-{before}
-decode_dataset.decode_dataset(TINY, Path(sys.argv[1]), Path(sys.argv[2]))
-"""
 
 
 @pytest.fixture
@@ -98,18 +90,23 @@ def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decod
 @pytest.mark.parametrize(
     "moment",
     [
-        "parallel_decoding.decode_image",
-        "parallel_decoding._tally_images",
-        "decode_dataset._compute_moments",
-        "Path.rename",
+        (parallel_decoding, "decode_image"),
+        (parallel_decoding, "_tally_images"),
+        (loading, "_compute_moments"),
+        (Path, "rename"),
     ],
 )
-def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
+def test_killed_at_any_moment(moment, decode, tmp_path):
     store = tmp_path / "store"
-    before = f"import os\n{moment} = lambda *_: os.kill(os.getpid(), 9)"
-    killed = python(DECODE.format(before=before), store, tiny_folder)
-    killed.communicate()
-    assert killed.returncode == -signal.SIGKILL
+
+    def end_on_the_way():
+        setattr(*moment, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        decode()
+
+    killed = multiprocessing.get_context("fork").Process(target=end_on_the_way)
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
     assert not [path for path in store.glob("*/manifest.json") if path.parent.suffix != ".partial"]
     np.testing.assert_array_equal(decode().train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
     assert not list(store.glob("*.partial"))
