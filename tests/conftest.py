@@ -20,6 +20,8 @@ from tests.helpers.commands import eventually
 
 _OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # the default store, and whose networks are trusted
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share the cache of the process that starts them
+    os.environ["XDG_CACHE_HOME"] = f"{_OWN_DATA.name}/cache"
 _DEBIANS = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")))
 _FOLDERS = (str(Path(sys.executable).parent), *_DEBIANS)  # of this environment, though it need not be activated
 
@@ -40,7 +42,11 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
-    """On a GPU the compiler and CUDA have warnings of their own, which are no errors here."""
+    """Tests beside this file come first: some take so long that a process that did them last would be waited for.
+
+    On a GPU the compiler and CUDA have warnings of their own, which are no errors here.
+    """
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.filterwarnings("default"))

@@ -22,7 +22,6 @@ from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
 from roarbench.plan.runs import Cell, Run
 from roarbench.plan.suite_options import apply_selection_options
 from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file, find_suite
-from roarbench.store.published_folder import read_checked_folder
 from tests.helpers.older_suites import OLDER
 
 MINE = "mine@1a2b3c4d"
@@ -237,10 +236,3 @@ def test_a_copy_of_a_suites_file_is_a_users_suite_of_the_same_runs(suite, tmp_pa
     mine = parse_suite(copy_suite_file(suite.versioned), tmp_path / "mine.toml")
     assert (mine.name, mine.own is not None) == (f"my-{suite.name}", True)
     assert replace(mine, name=suite.name, version=suite.version, own=None) == suite
-
-
-@pytest.mark.slow
-def test_every_published_row_is_a_run_of_its_suites_file():
-    """The key of each row is that of a run of its version."""
-    found = read_checked_folder(RESULTS)
-    assert len({file.suite for file in found}) == 9 and all(found.values())

@@ -1,6 +1,7 @@
 """Cells that continue on the next line: by hand, and in the tables of all published results on 80 columns."""
 
 import re
+import shutil
 
 import pytest
 
@@ -13,7 +14,7 @@ from roarbench.report.table_formats import list_columns
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.verdicts import Verdict
-from roarbench.store.published_folder import read_index
+from roarbench.store.published_folder import add_file_to_index, read_index
 from roarbench.text import SAME
 from tests.helpers.tables import printed
 
@@ -66,13 +67,22 @@ def list_published_tables(suite, source):
         yield make_combined_table(results)
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the files of `quick` 7 and of another suite, which has rows of `quick`, too."""
+    for file in read_index(RESULTS):
+        if file.suite in ("quick@7", "benchmark-imagenette64@1"):
+            (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(RESULTS / file.path, tmp_path / file.path)
+            add_file_to_index(tmp_path, file.path, file.rows, file.about)
+    return tmp_path
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("suite", "source"),
-    [*((suite, None) for suite in PUBLISHED), ("quick@7", RESULTS)],  # other suites' files have rows of quick, too
-)
-def test_no_word_of_a_published_table_is_cut_on_80_columns(suite, source):
-    tables = list(list_published_tables(suite, source))
+@pytest.mark.parametrize("suite", [*PUBLISHED, "of a folder"])
+def test_no_word_of_a_published_table_is_cut_on_80_columns(suite, request):
+    published = (suite, None) if suite in PUBLISHED else ("quick@7", request.getfixturevalue("folder"))
+    tables = list(list_published_tables(*published))
     assert tables
     for table in tables:
         shown = printed(format_text(table, 80), 80)

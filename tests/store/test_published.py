@@ -13,7 +13,13 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
 from roarbench.report.row_pull_request import prepare_published_file, write_comment, write_published_file
-from roarbench.store.published_folder import INDEX, add_file_to_index, list_result_files, read_checked_folder
+from roarbench.store.published_folder import (
+    INDEX,
+    add_file_to_index,
+    list_result_files,
+    read_checked_folder,
+    read_index,
+)
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import imports
 from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
@@ -199,5 +205,8 @@ def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_
         read_checked_folder(folder)
 
 
+@pytest.mark.slow
 def test_the_projects_own_folder_passes(call):
+    """The key of each row is that of a run of its version."""
     assert call("results", "check", ROOT / "results").code == 0
+    assert len({file.suite for file in read_index(ROOT / "results") if file.rows}) == 9
