@@ -55,7 +55,7 @@ def convert_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = f"{error.strerror or error}; free disk space or use another --store"
+        why = f"{error.strerror or error}; free disk space or write to another folder"
         if isinstance(error, FileNotFoundError) and not path.parent.exists():
             why = f"there is no folder {path.parent}; create it, or name another folder"
         raise StoreError(f"cannot write {path}: {why}") from error

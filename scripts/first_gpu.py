@@ -276,12 +276,6 @@ STEPS = (
 )
 
 
-def run_step(step: Step) -> str:
-    """Do a step in this process, if it is a function here; return what it found."""
-    assert callable(step.work), "commands run in processes of their own"
-    return step.work()
-
-
 def run_step_in_process(step: Step, store: Path) -> tuple[str, float]:
     """Run a step in a process of its own; return what it found, or how it ended, and its seconds."""
     if callable(step.work):
@@ -326,13 +320,14 @@ def write_report(found: list[tuple[Step, str, float]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--step", choices=[step.name for step in STEPS if callable(step.work)])
+    functions = {step.name: step.work for step in STEPS if callable(step.work)}
+    parser.add_argument("--step", choices=functions)
     parser.add_argument("--out", type=Path, default=Path("build/gpu"))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.step:
         os.environ.setdefault("ROARBENCH_STORE", str(arguments.out))
-        print(run_step(next(step for step in STEPS if step.name == arguments.step)))
+        print(functions[arguments.step]())
         return
     if not GPU:
         sys.exit("no GPU here, expected one that torch sees; `roarbench doctor` says why")

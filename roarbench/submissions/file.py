@@ -20,6 +20,7 @@ from typing import NamedTuple
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.ids import Parameter, Value, format_value, parse_id_parameters
+from roarbench.files import write_new_file
 from roarbench.plan.runs import CLEAN
 from roarbench.submissions.faults import SubmissionFault, make_fault
 from roarbench.text import fit_on_one_line
@@ -268,20 +269,13 @@ def write_template(name: str) -> Path:
 
     Raises:
         Refusal: The name is not valid for a submission.
-        CallerError: The file exists, or cannot be written.
+        CallerError: The file exists.
+        StoreError: The file cannot be written.
     """
     path = Path(f"{name.replace('-', '_')}.py")
     source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
     check_source(source.encode())
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(source)
-    except FileExistsError:
-        raise CallerError(f"{path} already exists; choose another name or delete it") from None
-    except OSError as error:
-        raise CallerError(
-            f"cannot write {path}: {error.strerror or error}; change to a folder that you can write to"
-        ) from None
+    write_new_file(path, lambda temporary: temporary.write_text(source, "utf-8"))
     return path
 
 

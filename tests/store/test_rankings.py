@@ -276,7 +276,7 @@ def test_rankings_in_the_wrong_folder(sealed):
 def test_a_store_that_cannot_be_written(store):
     store.root.write_text("")
     refused = pytest.raises(
-        StoreError, match="cannot write .*: Not a directory; free disk space or use another --store"
+        StoreError, match="cannot write .*: Not a directory; free disk space or write to another folder"
     )
     with refused:
         write(store, Split.TRAIN, 0, 16)

@@ -1,11 +1,12 @@
 """What is known of a file without running it, its parameters among that, and what validation says of good ones."""
 
+import errno
 from pathlib import Path
 
 import pytest
 import torch
 
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.submissions.adapters import _CONVENTIONS
@@ -79,6 +80,19 @@ def test_the_template_is_a_submission_of_any_name(tmp_path, monkeypatch):
         with pytest.raises(Refusal):
             write_template(name)
     assert [path.name for path in tmp_path.iterdir()] == ["my_own_1.py"]
+
+
+def test_a_full_disk_leaves_no_part_of_a_template(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write_part(path, text, encoding):
+        path.write_bytes(text[:9].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_part)
+    with pytest.raises(StoreError, match="cannot write mine.py: No space left on device; free disk space or write to"):
+        write_template("mine")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_parameters_are_simple_attributes_of_the_class_that_the_estimator_is_or_is_made_of():
