@@ -132,7 +132,6 @@ def _list_doubts(evidence: Evidence, table: SuiteTable, row: Row) -> Iterator[Do
 
 
 def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:
-    """Describe the missing parts of a curve."""
     levels = (0.0, *table.board.levels)
     absent = [(who, t) for who, t in scores.list_points(name) if t in levels and (who, t) not in scores.correct]
     whose = "the untouched images" if [t for _, t in absent] == [0.0] else make_plain(name)

@@ -191,6 +191,5 @@ def _make_roar_answer(row: Row) -> Answer:
 
 
 def _make_own_network_answer(row: Row) -> Answer:
-    """Return a row's own-network gain and verdict."""
     kind = choose_colour_class(row.network)
     return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)

@@ -224,7 +224,6 @@ def _expand_to_image(removed: Masks, layout: Layout) -> Masks:
 
 
 def _open_images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
-    """Return the decoded images of the suite's results."""
     for manifest in sorted(workspace.data.glob("*/manifest.json")):
         if json.loads(manifest.read_text()).get("fingerprint") == results.data:
             return open_decoded(manifest.parent)

@@ -57,7 +57,6 @@ def write_report(view: SuiteView, path: Path) -> None:
 
 
 def _print_pdf(html: str, path: Path) -> None:
-    """Print a page to PDF with this machine's browser."""
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
         raise CallerError("a PDF is printed by Chromium, which is missing; apt-get install chromium, or write .html")

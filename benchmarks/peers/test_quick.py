@@ -15,19 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from peers import test_a_training as training
 from peers.beside import Beside, Figure, measure_core_seconds
-from peers.test_a_training import (
-    IMAGES,
-    NORM,
-    RECIPE,
-    WORKERS,
-    RoarDataset,
-    T,
-    read_degraded_images,
-    train_by_plain_loop,
-    train_by_roarbench,
-    write_images_and_maps,
-)
+from peers.test_a_training import IMAGES, RECIPE
 from peers.test_maps import BLACK, BY_CAPTUM, build_small_network, make_batch, make_captum_call
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -58,7 +48,7 @@ class PipelinePart(NamedTuple):
     plain: Callable[[], object]
 
 
-class ScoredImages(RoarDataset):
+class ScoredImages(training.RoarDataset):
     """The same images, neither moved nor mirrored."""
 
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
@@ -73,7 +63,7 @@ def list_explaining_estimators() -> list[Estimator]:
 
 def predict_by_plain_loop(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
     """Return the classes that a network gives to degraded images, int64 (n,)."""
-    loader = DataLoader(ScoredImages(folder, labels), AT_A_TIME, num_workers=WORKERS)
+    loader = DataLoader(ScoredImages(folder, labels), AT_A_TIME, num_workers=training.WORKERS)
     with torch.inference_mode():
         found = [model(images.contiguous(memory_format=torch.channels_last)).argmax(1) for images, _ in loader]
     return torch.cat(found)
@@ -83,7 +73,8 @@ def write_rankings(folder: Path, layout: Layout) -> None:
     """Make and write the rankings of the maps."""
     maps = np.load(folder / "maps.npy").reshape(IMAGES, -1)
     np.save(
-        folder / "again.npy", encode(make_sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features)), layout)
+        folder / "again.npy",
+        encode(make_sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features)), layout),
     )
 
 
@@ -119,11 +110,11 @@ def list_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list
                 name,
                 number,
                 (epochs, epochs),
-                partial(train_by_roarbench, folder, labels, layout, RECIPE, t),
-                partial(train_by_plain_loop, folder, labels, RECIPE, t),
+                partial(training.train_by_roarbench, folder, labels, layout, RECIPE, t),
+                partial(training.train_by_plain_loop, folder, labels, RECIPE, t),
             )
             for name, number, t in (
-                ("training on degraded images", work.images_retrained, T),
+                ("training on degraded images", work.images_retrained, training.T),
                 ("training of references", work.images_reference, 0.0),
             )
         ),
@@ -131,7 +122,9 @@ def list_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list
             "scoring",
             len(expand_points(SUITE)) * data.test_images,
             once,
-            lambda: predict_logits(model, read_degraded_images(folder, layout), NORM, AT_A_TIME).argmax(1),
+            lambda: predict_logits(
+                model, training.read_degraded_images(folder, layout), training.NORM, AT_A_TIME
+            ).argmax(1),
             partial(predict_by_plain_loop, folder, labels, model),
         ),
     ]
@@ -139,7 +132,7 @@ def list_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list
 
 def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
     """Measure each part; their table is printed with `-s`."""
-    labels, layout = write_images_and_maps(tmp_path)
+    labels, layout = training.write_images_and_maps(tmp_path)
     work = count_work(SUITE, expand_points(SUITE))
     assert (RECIPE.name, len(list_explaining_estimators())) == (SUITE.recipe_record.name, 5)
     totals = np.zeros(2)

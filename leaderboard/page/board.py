@@ -75,7 +75,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _build_combined_context(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
-    """Return the fields of the board of both questions."""
     heading = board.headline or view.title
     file = f"board-{view.slug}.png"
     return {

@@ -108,7 +108,6 @@ def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
 
 
 def _read_global_generator_states() -> tuple[Any, ...]:
-    """Return the states of all global generators."""
     gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_available() else b""
     _, numbers, *position = np.random.get_state()  # noqa: NPY002
     return torch.get_rng_state().numpy().tobytes(), gpu, np.asarray(numbers).tobytes(), position, random.getstate()

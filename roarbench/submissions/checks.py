@@ -101,7 +101,6 @@ _WARNINGS = {
 
 
 def _describe_parameters(entry: Submission) -> str:
-    """Describe the parameters of a submission, and how to change them."""
     values = ",".join(
         f"{name}={format_value(value)}" for name, value in (entry.parameters | dict(entry.values)).items()
     )

@@ -118,7 +118,6 @@ def _read_simple_value(node: ast.expr) -> Value | None:
 
 
 def _make_parameter(default: Value) -> Parameter:
-    """Return the parameter type for a default value."""
     about = f"the file sets it to {default!r}"
     match default:
         case bool():

@@ -126,6 +126,5 @@ def _list_standard_library_folders() -> list[str]:
 
 
 def _find_libpython() -> list[str]:
-    """Return the shared library of Python, if there is one."""
     folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
     return [f"{folder}/{name}"] if folder and name and ".so" in name else []

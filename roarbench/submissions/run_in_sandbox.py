@@ -106,7 +106,6 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
 
 
 def _run_program(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
-    """Run the sandbox program with the descriptors of request, answer and a pipe, until it ends."""
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
         if trust:
@@ -170,7 +169,6 @@ _UNREADABLE = make_fault(
 
 
 def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
-    """Return the fault of a submission that exceeded a limit; None for others."""
     words = {
         SubmissionFault.TIME: f"used {death.cpu:.0f} s of CPU time without finishing; make it faster",
         SubmissionFault.CLOCK: f"did not finish in {death.wall:.0f} s of wall time ({death.cpu:.0f} s of CPU time); "

@@ -190,7 +190,6 @@ class _Watchdog:
         )
 
     def _find_exceeded_limit(self) -> SubmissionFault | None:
-        """Return the limit that was exceeded; None if there is none."""
         self._read_output()
         self._find_first_process()
         cpu, memory = _measure_usage(self.process.pid)
@@ -223,7 +222,6 @@ class _Watchdog:
         return 0
 
     def _has_submission_started(self) -> bool:
-        """Return whether the submission's code has started."""
         self.submission_started = self.submission_started or bool(
             select.select([self.started], [], [], 0)[0] and os.read(self.started, 1)
         )

@@ -110,7 +110,6 @@ def _shorten_header(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load_entry_point(source: bytes) -> EstimateFunction:
-    """Run the file as a module, and return its entry point."""
     text = source.decode("utf-8-sig")  # decoded like outside the sandbox, whatever encoding the file declares
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
     module = types.ModuleType("submission")
@@ -254,7 +253,6 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
 
 
 def _describe_exception(error: BaseException) -> str:
-    """Return the name and message of an exception in one short line."""
     try:
         words = " ".join(str(error).split())
     except BaseException:  # `__str__` is the submission's code too

@@ -56,6 +56,19 @@ def select_experiment(experiment: str) -> dict[str, Kept]:
     return {name.partition("/")[2]: kept for name, kept in read_answers().items() if name.startswith(f"{experiment}/")}
 
 
+def read_settings() -> dict[str, dict[str, Kept]]:
+    """Return the answers by setting and row."""
+    found: dict[str, dict[str, Kept]] = {}
+    for name, kept in select_experiment("order").items():
+        setting, row = name.split(":", 1)
+        found.setdefault(setting, {})[row] = kept
+    return found
+
+
+def find_order(setting: str) -> Order:
+    return Order.LERF if setting == "lerf" else Order.MORF
+
+
 def compute_gain(kept: Kept, order: Order = Order.MORF, resamples: int = 2000) -> Sample:
     return compute_own_network_gain(kept, order, Bootstrap(resamples)).gain
 
@@ -75,12 +88,8 @@ def make_control_table() -> str:
             compute_gain(each[:, :, CHOSEN], order) for each, order in ((kept, Order.MORF), (lerf[name], Order.LERF))
         )
         each = ", ".join(f"{level.value:+.0f}" for level in levels)
-        lines.append(
-            (
-                found.value,
-                [f"`{name}`", format_interval(estimate_gain(found)), each, format_interval(estimate_gain(other))],
-            )
-        )
+        gains = [format_interval(estimate_gain(gain)) for gain in (found, other)]
+        lines.append((found.value, [f"`{name}`", gains[0], each, gains[1]]))
     return format_markdown_table(heads, (line for _, line in sorted(lines, key=lambda each: -each[0])))
 
 
@@ -140,25 +149,16 @@ def _make_agreement_row(name: str, one: Mapping[str, Sample], other: Mapping[str
 
 def make_order_table() -> str:
     """Return whether the order of estimators holds in other settings, by Kendall's tau."""
-    asking = {
-        name: kept
-        for name, kept in select_experiment("quick morf").items()
-        if kept.any() and _has_different_answers(kept)
-    }
+    rows_of_quick = select_experiment("quick morf").items()
+    asking = {name: kept for name, kept in rows_of_quick if kept.any() and _has_different_answers(kept)}
     halves = [compute_gains({name: kept[..., first::2] for name, kept in asking.items()}) for first in (0, 1)]
     triples = [compute_gains({name: kept[k : k + 3, k : k + 3] for name, kept in asking.items()}) for k in (0, 2)]
     rows = [
         _make_agreement_row("quick 7: every other test image and the rest", *halves),
         _make_agreement_row("quick 7: references 1, 2, 3 and 3, 4, 5", *triples),
     ]
-    settings: dict[str, dict[str, Kept]] = {}
-    for name, kept in select_experiment("order").items():
-        setting, row = name.split(":", 1)
-        settings.setdefault(setting, {})[row] = kept
-    standard = compute_gains(settings.pop("standard"))
-    gains = {
-        name: compute_gains(found, Order.LERF if name == "lerf" else Order.MORF) for name, found in settings.items()
-    }
+    gains = {name: compute_gains(found, find_order(name)) for name, found in read_settings().items()}
+    standard = gains.pop("standard")
     rows += [_make_agreement_row(name, standard, found) for name, found in gains.items()]
     rows += [
         _make_agreement_row(f"{one} beside {other}", gains[one], gains[other])
@@ -192,18 +192,15 @@ def _has_different_answers(kept: Kept) -> bool:
 
 
 def make_settings_table() -> str:
-    found: dict[str, dict[str, float]] = {}
-    names: list[str] = []
-    for name, kept in select_experiment("order").items():
-        setting, row = name.split(":", 1)
-        names += [] if setting in names else [setting]
-        order = Order.LERF if setting == "lerf" else Order.MORF
-        found.setdefault(row, {})[setting] = compute_gain(kept, order, 10).value
-    rows = (
-        [f"`{row}`", *(f"{each[name]:+.1f}" if name in each else "does not apply" for name in names)]
-        for row, each in found.items()
-    )
-    return format_markdown_table(("row", *names), rows)
+    settings = read_settings()
+
+    def format_gain(setting: str, row: str) -> str:
+        kept = settings[setting].get(row)
+        return "does not apply" if kept is None else f"{compute_gain(kept, find_order(setting), 10).value:+.1f}"
+
+    names = dict.fromkeys(name.split(":", 1)[1] for name in select_experiment("order"))
+    rows = ([f"`{row}`", *(format_gain(setting, row) for setting in settings)] for row in names)
+    return format_markdown_table(("row", *settings), rows)
 
 
 def make_protocol_table() -> str:
@@ -211,21 +208,15 @@ def make_protocol_table() -> str:
     rows = select_experiment("quick morf")
     own = {name: compute_gain(kept, resamples=10).value for name, kept in rows.items() if _has_different_answers(kept)}
     morf = {name: -_compute_kept_share(kept) for name, kept in rows.items()}
-    lerf = {
-        name[len("lerf:") :]: _compute_kept_share(kept)
-        for name, kept in select_experiment("order").items()
-        if name[:5] == "lerf:"
-    }
+    lerf = {name: _compute_kept_share(kept) for name, kept in read_settings()["lerf"].items()}
     compared: list[tuple[str, Mapping[str, float]]] = [
         ("ROAR, quick 7 (its references)", json.loads((FOLDER / "roar.json").read_text())),
         ("predictions lost under own masks (MoRF), quick 7", morf),
         ("predictions kept (LeRF), three references", lerf),
     ]
     for suite in ("quick@6", "quick-matched@3"):  # whose leading protocol is matched gain
-        frame = rb.load_published_results(suite).to_dataframe()
-        compared.append(
-            (f"matched gain, published rows of {suite}", dict(zip(frame["estimator"], frame["gain"], strict=True)))
-        )
+        gains = rb.load_published_results(suite).to_dataframe().set_index("estimator")["gain"].to_dict()
+        compared.append((f"matched gain, published rows of {suite}", gains))
     lines = [_make_correlation_row(name, own, found) for name, found in compared]
     return format_markdown_table(("beside", "rows", "Kendall's tau", "which"), lines + make_faithfulness_rows())
 
@@ -237,11 +228,7 @@ def make_faithfulness_rows() -> list[list[str]]:
         for metric, network, row, score in list(csv.reader(file))[1:]:
             value = float(score) * (-1 if metric in FEWER_IS_BETTER else 1)
             scores.setdefault(metric, {}).setdefault(network, {})[row] = value
-    own = {
-        name[9:]: compute_gain(kept, resamples=10).value
-        for name, kept in select_experiment("order").items()
-        if name[:9] == "standard:"
-    }
+    own = {name: compute_gain(kept, resamples=10).value for name, kept in read_settings()["standard"].items()}
     lines = []
     for metric, networks in scores.items():
         mean = {row: float(np.mean([each[row] for each in networks.values()])) for row in own}
@@ -266,19 +253,11 @@ def _make_correlation_row(name: str, own: Mapping[str, float], found: Mapping[st
 
 
 def make_adversary_table() -> str:
-    found = {
-        name: compute_own_network_gain(kept, Order.MORF, Bootstrap())
-        for name, kept in select_experiment("adversary").items()
-    }
-    rows = (
-        [
-            name,
-            format_interval(e := estimate_gain(one.gain)),
-            ", ".join(f"{level.value:+.1f}" for level in one.levels),
-            "yes" if (e.low or 0.0) > 0 else "no",
-        ]
-        for name, one in found.items()
-    )
+    rows = []
+    for name, kept in select_experiment("adversary").items():
+        found = compute_own_network_gain(kept, Order.MORF, Bootstrap())
+        gain, levels = estimate_gain(found.gain), ", ".join(f"{level.value:+.1f}" for level in found.levels)
+        rows.append([name, format_interval(gain), levels, "yes" if (gain.low or 0.0) > 0 else "no"])
     return format_markdown_table(("estimator", "own-network gain", "at .05, .5", "succeeds"), rows)
 
 
