@@ -66,7 +66,7 @@ def _read_pixel_format(section: TomlTable) -> DatasetRecord:
     return replace(read_preprocessing(section, channels), depth=depth)
 
 
-def _read_split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:
+def _read_split(section: TomlTable, record: DatasetRecord, single_split: str) -> DatasetRecord:
     """Read the names of the splits, or the share of the only split that is drawn for testing."""
     split_keys = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
@@ -75,7 +75,7 @@ def _read_split(section: TomlTable, record: DatasetRecord, only: str) -> Dataset
                 f"has {split_keys[0]} and test_share; write either train and test, or only test_share"
             )
         share, seed = section.read_number("test_share", 0.01, 0.9), section.read_integer("seed", 0, 2**31, 0)
-        return replace(record, train_split=only, test_split=only, share=share, seed=seed)
+        return replace(record, train_split=single_split, test_split=single_split, share=share, seed=seed)
     if "test" not in split_keys:
         says = "names no split" if not split_keys else "has train and no test"
         raise section.make_error(

@@ -105,10 +105,12 @@ def _read_given_network(values: Mapping[str, Any]) -> GivenNetwork:
     return replace(network, weights=network.published_name)
 
 
-def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]], blocks: tuple[Block, ...]) -> None:
+def _check_values(
+    values: Mapping[str, Any], model_sources: Iterable[tuple[str, str]], blocks: tuple[Block, ...]
+) -> None:
     for title in (values["recipe"], values["reference_recipe"]):
         find_recipe(title)
-    for model, source in made_by:
+    for model, source in model_sources:
         if source and model.rpartition("@")[2] != sha256(source.encode()).hexdigest()[:DIGITS]:
             raise ValueError(f"the name of its network, {model}, does not end in the hash of its file")
     if not 1 <= values["references"] <= MOST:

@@ -48,9 +48,9 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     unless the file has `add_controls = false`.
     """
     lists = _read_lists(top.read_section("lists"), dataset)
-    usual = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
+    default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
     tables = top.read_sections("block", _SETTINGS)
-    blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, usual))
+    blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, default_controls))
     _refuse_missing_random(top, blocks)
     return blocks
 
@@ -72,7 +72,7 @@ def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> I
 
 
 def _read_block(
-    table: TomlTable, dataset: DatasetRecord, lists: Mapping[str, Iterable[str]], usual: Iterable[str]
+    table: TomlTable, dataset: DatasetRecord, lists: Mapping[str, Iterable[str]], default_controls: Iterable[str]
 ) -> Iterator[Block]:
     """Yield the blocks of a table: one for each protocol, unit and fill."""
     protocols, names = table.read_texts("protocols"), table.read_texts("estimators")
@@ -81,7 +81,7 @@ def _read_block(
     table.refuse_unread_keys()
     with table.add_location_to_errors():
         ids = (_find_usable_id(name, dataset) for name in _expand_lists(names, lists))
-        estimators = tuple(dict.fromkeys((*usual, *ids)))
+        estimators = tuple(dict.fromkeys((*default_controls, *ids)))
         fills = tuple(dict.fromkeys(map(find_recorded_fill_name, fills)))
         for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
             protocol = find_protocol(name)

@@ -71,12 +71,12 @@ def read_decoded_notes(folder: Path, dataset: str) -> list[ImageNote]:
 
 
 def _make_note(manifest: Mapping[str, Any]) -> ImageNote:
-    source, about = manifest["source"], manifest["record"]
+    source, record = manifest["source"], manifest["record"]
     local = source["kind"] == LOCAL
-    folder, files = (source["folder"], hash_source(about, source)) if local else ("", "")
-    return ImageNote(manifest["fingerprint"], about["name"], manifest["limit"], source["kind"], folder, files)
+    folder, files = (source["folder"], hash_source(record, source)) if local else ("", "")
+    return ImageNote(manifest["fingerprint"], record["name"], manifest["limit"], source["kind"], folder, files)
 
 
-def hash_source(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
+def hash_source(record: Mapping[str, Any], source: Mapping[str, Any]) -> str:
     """Return a hash of a data set's record and of the names, sizes and times of its files, wherever the folder is."""
-    return hash_value({"record": about, "files": source["files"]})
+    return hash_value({"record": record, "files": source["files"]})

@@ -232,11 +232,11 @@ def read_planes(path: Path) -> PlanesFile:
     return PlanesFile(flat.reshape(shape), about)
 
 
-def compute_share(files: Mapping[str, Mapping[str, Any]], part: str, whole: str) -> float | None:
+def compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denominator: str) -> float | None:
     """Return the sum of one number over a manifest's files divided by that of another; None if not recorded."""
-    if not files or not all(part in file for file in files.values()):
+    if not files or not all(numerator in file for file in files.values()):
         return None
-    return float(sum(file[part] for file in files.values()) / sum(file[whole] for file in files.values()))
+    return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))
 
 
 def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:

@@ -107,25 +107,25 @@ class RankingsStore:
         """Return the mean share of tied features per map by checksum, for finished rankings that record it."""
         return self._read_shares("ties", "images")
 
-    def _read_shares(self, part: str, whole: str) -> dict[str, float]:
+    def _read_shares(self, numerator: str, denominator: str) -> dict[str, float]:
         shares = {}
         for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")):
             # a damaged manifest has no share
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
                 manifest = json.loads(path.read_text())
-                if (share := compute_share(manifest["files"], part, whole)) is not None:
+                if (share := compute_share(manifest["files"], numerator, denominator)) is not None:
                     shares[read_rankings_checksum(manifest)] = share
         return shares
 
     @contextmanager
-    def lock(self, data: str, group: str, split: Split, starts: Iterable[int]) -> Iterator[None]:
+    def lock(self, data: str, group: str, split: Split, first_images: Iterable[int]) -> Iterator[None]:
         """Lock batches of images for one group of estimators against other processes.
 
-        `starts` has the first image of each batch, sorted, so that no two processes wait for each other.
+        `first_images` has the first image of each batch, sorted, so that no two processes wait for each other.
         """
         folder = self.root / data[:12] / "locks"
         with ExitStack() as locks:
-            for start in starts:
+            for start in first_images:
                 locks.enter_context(lock_file(folder / f"{group}-{split}-{start}.lock"))
             yield
 

@@ -252,12 +252,12 @@ class ResultsStore:
         return row and read_run(row)
 
     def read_results(
-        self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})
+        self, keys: Collection[str], parsed: Mapping[str, Run] = MappingProxyType({})
     ) -> dict[str, RunResult]:
-        """Return the results of these keys; runs in `known` are not parsed again."""
+        """Return the results of these keys; runs in `parsed` are not parsed again."""
         with self.database.begin_read() as connection:
             rows = select_matching(connection, select(results), results.c.key, keys)
-            return {row.key: read_result(row, known) for row in rows}
+            return {row.key: read_result(row, parsed) for row in rows}
 
     def list_data_versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return the versions of results on a data set and network, oldest first, with their seeds.
