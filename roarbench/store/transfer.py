@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
@@ -251,7 +251,9 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             known |= {key: result for key, result in part.items() if key not in new}
             totals |= {(result.run.data, result.total) for result in part.values()}
             fresh |= new
-        _refuse_other_image_counts(connection, totals, path)
+        totals_of_data = select(schema.results.c.data, schema.results.c.total).distinct()
+        stored_totals = select_matching(connection, totals_of_data, schema.results.c.data, {data for data, _ in totals})
+        _refuse_different_image_counts(totals, {(row.data, row.total) for row in stored_totals}, path)
         for submission in submissions.values():
             insert_submission(connection, submission)
         insert_image_notes(connection, notes)
@@ -295,17 +297,11 @@ def read_suites_of_file(path: Path) -> list[SuiteSpec]:
     return _read_metadata(ExportedFile(path).metadata, path)[1]
 
 
-def _refuse_other_image_counts(connection: Connection, totals: set[tuple[str, int]], path: Path) -> None:
+def _refuse_different_image_counts(totals: set[tuple[str, int]], stored: set[tuple[str, int]], path: Path) -> None:
     """Refuse rows on the same images with different numbers of images: leaderboards compare image by image.
 
-    `totals` has the fingerprint and number of images of each row of the file, of which the new ones are stored already.
+    `totals` and `stored` have the fingerprint and number of images of each row of the file and of the store.
     """
-    stored = select(schema.results.c.data, schema.results.c.total).distinct()
-    rows = select_matching(connection, stored, schema.results.c.data, {data for data, _ in totals})
-    _refuse_different_image_counts(totals, {(row.data, row.total) for row in rows}, path)
-
-
-def _refuse_different_image_counts(totals: set[tuple[str, int]], stored: set[tuple[str, int]], path: Path) -> None:
     for data, total in sorted(totals):
         if other_totals := [other for same, other in stored | totals if same == data and other != total]:
             seen = f"{path} has rows on {total} images of {data[:8]}, but other rows have {min(other_totals)}"
