@@ -50,7 +50,8 @@ def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None
     fill, reasons, blocks = find_recorded_fill_name(fill) if fill else "", dict[str, str](), dict[Block, None]()
     existing = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
     for block in suite.blocks:
-        changed = _set_fill_and_unit(block, fill, unit)
+        has_fill = block.protocol.retrain is not ScoredNetwork.MASKS  # masks have no fill
+        changed = replace(block, fill=fill if fill and has_fill else block.fill, unit=unit or block.unit)
         try:
             refuse_impossible_cells(changed, suite.dataset_record.tabular)
         except CallerError as error:
@@ -72,12 +73,6 @@ def find_unit(name: str) -> Unit:
     if name not in list(Unit):
         raise UnknownName("unit", name, Unit)
     return Unit(name)
-
-
-def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
-    """Return a block with this fill and unit; a mask-only block keeps its fill, because masks have none."""
-    masks = block.protocol.retrain is ScoredNetwork.MASKS
-    return replace(block, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
 
 
 def add_submissions_and_estimators(

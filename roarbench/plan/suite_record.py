@@ -70,7 +70,9 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     """Return the suite that `write_suite_record` has converted to these values."""
     blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
-    networks = tuple(_read_given_network(network) for network in values.get("networks", ()))
+    given = [GivenNetwork(**network) for network in values.get("networks", ())]
+    # only published weights get a path, because a file may have moved
+    networks = tuple(replace(network, weights=network.published_name) for network in given)
     own_dataset = _read_dataset(dataset) if isinstance(dataset, dict) else None
     if own_dataset is None:
         find_dataset(dataset)
@@ -97,12 +99,6 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     for item in (suite.own, *networks):
         check_field_values(item)
     return suite
-
-
-def _read_given_network(values: Mapping[str, Any]) -> GivenNetwork:
-    """Read a given network; only published weights get a path, because a file may have moved."""
-    network = GivenNetwork(**values)
-    return replace(network, weights=network.published_name)
 
 
 def _check_values(

@@ -182,7 +182,10 @@ def export_results(
         stored = [read_result(row) for row in rows if keys is None or row.key in keys]
     about = {**(COLUMNS.metadata or {}), _ANNOTATIONS: export_annotations(store.database, stored, prediction_stability)}
     data, pairs = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
-    about |= {_NOTES: _encode_image_notes(note for note in read_image_notes(store.database) if note.data in data)}
+    # a data set's own images need no note; paths stay on this machine
+    notes = [note for note in read_image_notes(store.database) if note.data in data and note.kind == LOCAL]
+    plain = [make_record(replace(note, folder=Path(note.folder).name, files="")) for note in notes]
+    about |= {_NOTES: encode_canonically(plain).encode()}
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs]
     if own := [write_suite_record(suite) for suite in suites]:
         about |= {_SUITES: encode_canonically(own).encode()}
@@ -321,12 +324,6 @@ def _make_import_error(where: str, error: Exception) -> StoreError:
     """Return an error about a part of a file; errors of Python get an introduction."""
     seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
     return StoreError(f"{where}: {fit_on_one_line(seen, 300)}, so nothing was added; export the results again")
-
-
-def _encode_image_notes(notes: Iterable[ImageNote]) -> bytes:
-    """Return the notes on images from folders, without paths; a data set's own images need no note."""
-    local = [replace(note, folder=Path(note.folder).name, files="") for note in notes if note.kind == LOCAL]
-    return encode_canonically([make_record(note) for note in local]).encode()
 
 
 def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
