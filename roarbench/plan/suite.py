@@ -72,11 +72,6 @@ class GivenNetwork:
     source: str = ""  # Python file that builds the network; empty for networks of the table
     weights: str = field(default="", compare=False)  # path of the weights on this machine, or their published name
 
-    @property
-    def published_name(self) -> str:
-        """Return the name of published weights in their library; empty for weights of a file."""
-        return self.given.replace("/", "@") if "/" in self.given or self.given.startswith("timm:") else ""
-
 
 @dataclass(frozen=True)
 class CustomSuite:

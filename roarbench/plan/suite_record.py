@@ -71,8 +71,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     given = [GivenNetwork(**network) for network in values.get("networks", ())]
-    # only published weights get a path, because a file may have moved
-    networks = tuple(replace(network, weights=network.published_name) for network in given)
+    networks = tuple(replace(network, weights=_find_published_name(network.given)) for network in given)
     own_dataset = _read_dataset(dataset) if isinstance(dataset, dict) else None
     if own_dataset is None:
         find_dataset(dataset)
@@ -99,6 +98,11 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     for item in (suite.own, *networks):
         check_field_values(item)
     return suite
+
+
+def _find_published_name(given: str) -> str:
+    """Return the name of published weights in their library; empty for a file, which may have moved."""
+    return given.replace("/", "@") if "/" in given or given.startswith("timm:") else ""
 
 
 def _check_values(
