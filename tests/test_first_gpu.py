@@ -112,6 +112,13 @@ def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
     assert suite.network_source == "" and suite.dataset_record.channels == 3
 
 
+def test_rates_that_are_expected_are_those_of_plans():
+    expected = {step.name: step.expected for step in STEPS}
+    assert expected["convolution"].startswith(f"{GPU.train / 1e12:.0f} TFLOP/s")
+    one, other = (1 / assume_rates(find_suite(name), GPU).train for name in first_gpu.COMPARED)
+    assert expected["modes"].startswith(f"uncompiled {one:,.0f} and {round(other, -2):,.0f} images/s (plans)")
+
+
 def test_the_report_has_every_line_of_doctor_that_needs_something(monkeypatch):
     """The last line of doctor's table says nothing about the others."""
     findings = [
