@@ -231,7 +231,9 @@ def map_random_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Calla
 NETWORKS = ("--protocol", "own-network", "--estimators", "grad,sgsq-grad,input-x-grad,gradcam")
 STEPS = (
     Step("doctor", 50, list_machine_faults, "no line that begins with !", "do what the brackets say"),
-    Step("convolution", 40, time_convolution, "81 TFLOP/s, as plans assume", "nvidia-smi: another process, a low clock?"),
+    Step(
+        "convolution", 40, time_convolution, "81 TFLOP/s, as plans assume", "nvidia-smi: another process, a low clock?"
+    ),
     Step(
         "pinned copy", 40, time_pinned_copy, "20 to 55 GB/s by PCIe 4 or 5", "nvidia-smi topo: the slot, the NUMA node"
     ),
