@@ -55,20 +55,19 @@ def _make_torchvision_network(name: str, classes: int, channels: int, size: int)
     return network
 
 
-def import_timm_if_needed(name: str) -> Any:
-    """Return timm for one of its networks, None for others; raise CallerError if timm is not installed."""
-    if not name.startswith(_TIMM):
-        return None
+def import_timm(network: str) -> Any:
+    """Return timm; raise CallerError if it is not installed or lacks the network."""
     try:
-        return importlib.import_module("timm")
+        timm = importlib.import_module("timm")
     except ImportError:
-        raise CallerError(f"{name} needs timm, which is not installed; run pip install timm") from None
+        raise CallerError(f"{_TIMM}{network} needs timm, which is not installed; run pip install timm") from None
+    if not timm.is_model(network):
+        raise UnknownName("timm network", network, timm.list_models())
+    return timm
 
 
 def _make_timm_network(name: str, classes: int, channels: int, size: int) -> nn.Module:
-    timm = import_timm_if_needed(f"{_TIMM}{name}")
-    if not timm.is_model(name):
-        raise UnknownName("timm network", name, timm.list_models())
+    timm = import_timm(name)
     settings = {"num_classes": classes, "in_chans": channels}
     try:
         network: nn.Module = timm.create_model(name, img_size=size, **settings)

@@ -17,7 +17,7 @@ from rich.console import Console
 from roarbench.analysis.consistency_and_chance import NEAR_CHANCE
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.compute.external_networks import import_timm_if_needed
+from roarbench.compute.external_networks import import_timm
 from roarbench.compute.networks import build_network
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
@@ -285,7 +285,8 @@ def _try_weights(request: Request) -> None:
     suite, record = request.suite, request.suite.dataset_record
     generator, shape = torch.Generator().manual_seed(0), (record.classes, record.channels, record.size)
     for network in suite.networks:
-        import_timm_if_needed(network.model)  # fails before a download of weights
+        if network.model.startswith("timm:"):
+            import_timm(network.model.removeprefix("timm:"))  # fails before a download of weights
     for number, given in enumerate(request.weights):
         model, source = suite.find_network(number)
         if not given:

@@ -21,7 +21,7 @@ from roarbench.datasets.catalogue import (
 )
 from roarbench.datasets.preprocessing import check_resizing, read_moments
 from roarbench.datasets.sources import add_image_counts
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.plan.suite_record import append_hash_to_dataset_name
 from roarbench.plan.toml_table import TomlTable
 
@@ -240,12 +240,7 @@ def _read_torchvision(network: str, weights: str) -> PreprocessingRecord:
 
 
 def _read_timm(network: str) -> PreprocessingRecord:
-    try:
-        timm = import_module("timm")
-    except ImportError:
-        raise CallerError(f"timm:{network} needs timm, which is not installed; run pip install timm") from None
-    if not timm.is_model(network):
-        raise UnknownName("timm network", network, timm.list_models())
+    timm = import_module("roarbench.compute.external_networks").import_timm(network)
     about = timm.get_pretrained_cfg(network)
     if about is None or about.crop_mode != "center":
         seen = f"timm:{network} has no preprocessing" if about is None else f"timm:{network} crops by {about.crop_mode}"
