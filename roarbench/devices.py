@@ -304,7 +304,7 @@ def avoid_avx512_sorts() -> Iterator[None]:
     that code slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads the environment variable at
     import. If the variable is already set, it is kept.
     """
-    if _NPY_DISABLED in os.environ or not _is_zen_4(_read_processor()):
+    if _NPY_DISABLED in os.environ or not _is_zen_4():
         yield
         return
     dispatched: list[str] = import_module("numpy._core._multiarray_umath").__cpu_dispatch__
@@ -315,17 +315,13 @@ def avoid_avx512_sorts() -> Iterator[None]:
         del os.environ[_NPY_DISABLED]
 
 
-def _is_zen_4(processor: str) -> bool:
+def _is_zen_4() -> bool:
     """Return whether Linux describes an AMD processor of family 25 (Zen 3 or 4) with AVX-512, which Zen 3 lacks."""
-    return all(re.search(rf"^{line}$", processor, re.M) for line in _ZEN_4)
-
-
-def _read_processor() -> str:
-    """Return Linux's description of the first processor; empty on other systems."""
     try:
-        return Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
-    except OSError:
-        return ""
+        processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]  # the first one
+    except OSError:  # other systems
+        return False
+    return all(re.search(rf"^{line}$", processor, re.M) for line in _ZEN_4)
 
 
 @cache

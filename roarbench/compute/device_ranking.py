@@ -62,7 +62,9 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
             for start in range(0, len(positions), _ROWS):
                 chosen = positions[start : start + _ROWS]
                 on_device = send_to_device(chosen, bits.device)
-                planes[on_device] = _encode_planes(_make_sort_keys(bits[on_device], draw_ties(chosen.numpy())), layout)
+                ties = send_to_device(torch.from_numpy(draw_ties(chosen.numpy())), bits.device)
+                keys = (bits[on_device].long() << 32) | ties  # as `ranking.make_sort_keys` makes
+                planes[on_device] = _encode_with_sorted_copy(keys, keys.sort(dim=1).values, layout)
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
     # raises the error for unusable maps
     features = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
@@ -113,16 +115,8 @@ def _convert_to_sortable_integers(importance: Tensor) -> Tensor:
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-def _make_sort_keys(bits: Tensor, ties: NDArray[np.int32]) -> Tensor:
-    return (bits.long() << 32) | send_to_device(torch.from_numpy(ties), bits.device)
-
-
-def _encode_planes(keys: Tensor, layout: Layout) -> Tensor:
-    """Encode keys on their own device, as `bit_planes.encode` does."""
-    return _encode_with_sorted_copy(keys, keys.sort(dim=1).values, layout)
-
-
 def _encode_with_sorted_copy(keys: Tensor, ordered: Tensor, layout: Layout) -> Tensor:
+    """Encode keys on their own device, as `bit_planes.encode_with_sorted_copy` does."""
     planes = torch.zeros((len(keys), layout.planes, layout.bytes_per_plane), dtype=torch.uint8, device=keys.device)
     for boundary, flipped in zip(layout.bin_boundaries, find_planes_changing_at_boundaries(layout), strict=True):
         beyond = _pack_bits(keys < ordered[:, layout.features - boundary, None], layout.bytes_per_plane)

@@ -100,14 +100,14 @@ def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
     return has_gradient
 
 
-def are_logits_equal(one: Tensor, other: Tensor) -> bool:
+def are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:
     """Return whether logits are equal up to rounding (in torchvision's networks 2e-6 of the largest, in float32)."""
-    if one.shape != other.shape:
+    if logits.shape != other_logits.shape:
         return False
     # logits may have a wider type than the network's computations
-    eps = max(torch.finfo(dtype).eps for dtype in (one.dtype, torch.float32))
-    rounding = eps**0.5 * float(one.abs().max())
-    return bool((one - other).abs().max() <= rounding)
+    eps = max(torch.finfo(dtype).eps for dtype in (logits.dtype, torch.float32))
+    rounding = eps**0.5 * float(logits.abs().max())
+    return bool((logits - other_logits).abs().max() <= rounding)
 
 
 def _list_warnings(logits: Tensor, name: str) -> list[str]:

@@ -34,7 +34,7 @@ _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE, which P
 
 
 @dataclass(frozen=True)
-class Images:
+class SplitImages:
     """The images of one split; writes to the arrays never change the files."""
 
     pixels: NDArray[np.uint8]  # uint8 (n, c, h, w), memory-mapped: ImageNet's are 193 GB
@@ -49,8 +49,8 @@ class ImageData:
 
     record: DatasetRecord
     folder: Path  # argument of `open_decoded`
-    train: Images  # train, test: the two splits
-    test: Images
+    train: SplitImages  # train, test: the two splits
+    test: SplitImages
     mean: tuple[float, ...]  # mean, std: per channel over the training images, in [0, 255]
     std: tuple[float, ...]
     # hash of pixels, labels, limit, and the record's mean and std: equal for equal images, whatever their source
@@ -58,7 +58,7 @@ class ImageData:
     limit: int | None  # images per split of a reduced data set; None for the whole
     repairs: Mapping[str, int]  # number of images by repair; `decode_image.describe_repairs` formats the counts
 
-    def __getitem__(self, split: Split) -> Images:
+    def __getitem__(self, split: Split) -> SplitImages:
         return self.train if split is Split.TRAIN else self.test
 
     def __reduce__(self) -> tuple[Callable[[Path], "ImageData"], tuple[Path]]:
@@ -94,13 +94,13 @@ def verify_decoded(folder: Path, split: Split, whole: bool) -> None:
             refuse_altered(folder / f"{split}-{kind}.bin", noted, description, remedy, whole)
 
 
-def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:
+def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> SplitImages:
     count = entry["images"]
     shape = (count, *record.shape)
     pixels = _map_file(folder / f"{split}-pixels.bin", np.uint8, shape)
     labels = _map_file(folder / f"{split}-labels.bin", np.int64, (count,))
     truth = _map_file(folder / f"{split}-truth.bin", np.float32, shape) if "truth" in entry else None
-    return Images(pixels, labels, truth)
+    return SplitImages(pixels, labels, truth)
 
 
 def _map_file(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:

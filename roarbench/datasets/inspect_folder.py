@@ -279,8 +279,8 @@ def _choose_column(file: Path, content: str, names: Sequence[str], usual: Sequen
     return usual_columns[0] if usual_columns else names[0]
 
 
-def _select_evenly_spaced_files(files: Sequence[Path], most: int) -> Iterator[Path]:
-    return islice(files, 0, None, -(-len(files) // most))
+def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterator[Path]:
+    return islice(files, 0, None, -(-len(files) // max_files))
 
 
 def _set_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:

@@ -13,36 +13,38 @@ Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard devia
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # filters of every Pillow version
 
 
-def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Moments:
+def read_moments(mean: Any, std: Any, largest: Any, channels: int, source: str) -> Moments:
     """Return mean and standard deviation of each channel for images in [0, 255].
 
     Args:
-        mean: A number per channel, for images in [0, `top`].
+        mean: A number per channel, for images in [0, `largest`].
         std: A number per channel.
-        top: The largest pixel value; if None, 1 if no number exceeds 1, else 255.
+        largest: The largest pixel value; if None, 1 if no number exceeds 1, else 255.
         channels: Number of channels of the images.
-        where: Source of the numbers, for messages.
+        source: Source of the numbers, for messages.
 
     Raises:
-        CallerError: The numbers are unsuitable, or `top` is None and both values are possible.
+        CallerError: The numbers are unsuitable, or `largest` is None and both values are possible.
     """
     means, stds = _read_finite_numbers(mean), _read_finite_numbers(std)
-    seen = f"{where} has mean {_format_value(mean)} and std {_format_value(std)}"
+    seen = f"{source} has mean {_format_value(mean)} and std {_format_value(std)}"
     if len(means) != channels or len(stds) != channels or min(stds) <= 0:
         raise CallerError(f"{seen}; expected {channels} numbers each, with std above 0")
-    if top is None and not any(means) and set(stds) == {1.0}:
+    if largest is None and not any(means) and set(stds) == {1.0}:
         ways = "std = [255, …] for [0, 1], or range = 255 for [0, 255]"
         raise CallerError(f"{seen}, which suits images in [0, 1] and images in [0, 255]; write {ways}")
-    if top is None:
-        top = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
-    (largest,) = _read_finite_numbers([top]) or (0.0,)
-    if largest <= 0:
-        raise CallerError(f"{where} has range {_format_value(top)}; expected the largest value of a pixel, 1 or 255")
-    return _scale(means, largest), _scale(stds, largest)
+    if largest is None:
+        largest = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
+    (top,) = _read_finite_numbers([largest]) or (0.0,)
+    if top <= 0:
+        raise CallerError(
+            f"{source} has range {_format_value(largest)}; expected the largest value of a pixel, 1 or 255"
+        )
+    return _scale(means, top), _scale(stds, top)
 
 
-def _scale(numbers: Iterable[float], top: float) -> tuple[float, ...]:
-    return tuple(number * (_BYTES / top) for number in numbers)
+def _scale(numbers: Iterable[float], largest: float) -> tuple[float, ...]:
+    return tuple(number * (_BYTES / largest) for number in numbers)
 
 
 def _read_finite_numbers(value: Any) -> Sequence[float]:

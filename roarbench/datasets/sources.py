@@ -169,14 +169,14 @@ def _find_stored_images(record: DatasetRecord, data: Path | None) -> dict[Split,
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
-    where = str(folder) if data or record.own else record.bundled or record.hub
-    by_split = _find_parquet_files(record, folder, where)
+    source = str(folder) if data or record.own else record.bundled or record.hub
+    by_split = _find_parquet_files(record, folder, source)
     try:
-        files = {split: _select_needed_files(record, by_split[split], where) for split in Split}
-        labels = _read_labels(record, files, where)
+        files = {split: _select_needed_files(record, by_split[split], source) for split in Split}
+        labels = _read_labels(record, files, source)
         return {split: (file_formats.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
-        raise make_read_error(error, where, record) from error
+        raise make_read_error(error, source, record) from error
 
 
 def _read_folders(folders: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
@@ -203,7 +203,7 @@ def _read_numbered_class_folders(parent: Path, classes: int) -> tuple[Groups, ND
     return groups, np.array(names, np.int64)[labels]
 
 
-def _find_parquet_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[Split, Iterable[Path]]:
+def _find_parquet_files(record: DatasetRecord, folder: Path | None, source: str) -> dict[Split, Iterable[Path]]:
     by_name: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
         by_name = download_lazily(record)
@@ -215,16 +215,16 @@ def _find_parquet_files(record: DatasetRecord, folder: Path | None, where: str) 
         except DataError:
             raise
         except Exception as error:  # the library raises many exception types, some private
-            raise make_read_error(error, where, record) from error
+            raise make_read_error(error, source, record) from error
     for name in record.split_names.values():
         if name not in by_name:
-            raise DataError(f"{where} has the splits {', '.join(by_name)}; expected '{name}' for {record.name}")
+            raise DataError(f"{source} has the splits {', '.join(by_name)}; expected '{name}' for {record.name}")
         if record.own:
             file_formats.refuse_missing_shards(list(by_name[name]))
     return {split: by_name[name] for split, name in record.split_names.items()}
 
 
-def _select_needed_files(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
+def _select_needed_files(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:
     """Return the first files of a split, as many as are needed for the images of the data set."""
     needed: list[Path] = []
     labels = np.empty(0, np.int64)
@@ -233,7 +233,7 @@ def _select_needed_files(record: DatasetRecord, files: Iterable[Path], where: st
             columns = file_formats.read_schema(file).names
             if not {record.image_column, record.label_column} <= set(columns):
                 expected = f"'{record.image_column}' and '{record.label_column}'"
-                raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
+                raise DataError(f"{source} has the columns {', '.join(columns)}; expected {expected}")
         needed.append(file)
         if record.of_each:
             labels = np.concatenate([labels, file_formats.read_parquet_labels([file], record.label_column)])
@@ -244,26 +244,26 @@ def _select_needed_files(record: DatasetRecord, files: Iterable[Path], where: st
     return needed
 
 
-def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
+def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: str) -> dict[Split, NDArray[np.int64]]:
     """Read the labels of both splits; class names are numbered in alphabetical order."""
     values = {split: file_formats.read_parquet_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
         raise DataError(
-            f"{where} has strings as labels in one split and numbers in the other; use one type in both splits"
+            f"{source} has strings as labels in one split and numbers in the other; use one type in both splits"
         )
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return values
     if record.numbered:
         wanted = f"expected the numbers of the network's outputs, 0 to {record.classes - 1}"
-        raise DataError(f"{where} has labels that are not whole numbers, but classes is {record.classes}; {wanted}")
+        raise DataError(f"{source} has labels that are not whole numbers, but classes is {record.classes}; {wanted}")
     names = np.unique(np.concatenate(list(values.values())))
     return {split: np.searchsorted(names, column) for split, column in values.items()}
 
 
-def make_read_error(error: Exception, where: str, record: DatasetRecord) -> DataError:
+def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:
     """Make the error that is raised for files that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
-    return DataError(f"cannot read {where} ({shorten_hub_error(error)}); expected parquet files{layout}")
+    return DataError(f"cannot read {source} ({shorten_hub_error(error)}); expected parquet files{layout}")
 
 
 def check_limit(record: DatasetRecord, limit: int | None) -> None:

@@ -106,17 +106,12 @@ def _name_unguided_rectifiers(node: Node) -> set[str]:
         return {_HIDDEN}
     parents = [parent for parent, _ in node.next_functions if parent is not None]
     bounds = [value for key in ("_saved_min", "_saved_min_val") if (value := getattr(node, key, None)) is not None]
-    bounded = (
-        name in ("Clamp", "ClampMin", "Hardtanh") and all(_equals_zero(bound) for bound in bounds) and bool(bounds)
-    )
+    at_zero = bool(bounds) and all(bool(torch.as_tensor(bound == 0).all()) for bound in bounds)
+    bounded = name in ("Clamp", "ClampMin", "Hardtanh") and at_zero
     by_number = name in ("Maximum", "Minimum") and len(parents) == 1
     if _is_swish(name, parents):
         return {"x * sigmoid(x)"}
     return {name.lower()} if name in _RECTIFIERS or bounded or by_number else set()
-
-
-def _equals_zero(bound: Any) -> bool:
-    return bool((bound == 0).all()) if isinstance(bound, Tensor) else bound == 0
 
 
 def _is_swish(name: str, parents: Sequence[Node]) -> bool:

@@ -26,7 +26,7 @@ Maps = dict[str, Tensor]  # by estimator id
 _ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more features are not faster
 
 
-class Moments:
+class RunningMoments:
     """Running mean and sum of squared deviations (Welford 1962), in memory that does not grow with the samples."""
 
     def __init__(self, shape: Tensor) -> None:
@@ -108,7 +108,7 @@ class _RunningMaps:
         self.samples = request.settings.samples if self._repeated else 0
         self._clean = self._compute_bases(self._images, single)
         self._scale = compute_noise_scale(self._images, request.settings.noise)
-        self._moments = {base: Moments(self._images) for base in self._repeated}
+        self._moments = {base: RunningMoments(self._images) for base in self._repeated}
         self._stable_copies = torch.zeros_like(request.batch.targets)
 
     def add_noisy_copy(self, draws: Tensor) -> None:
@@ -138,7 +138,6 @@ def compute_importance_maps(
     batch: Batch,
     black: Tensor,
     precision: Precision = Precision.FLOAT32,
-    note: Callable[["PassNotes"], object] = lambda explained: None,
 ) -> Maps:
     """Compute the importance maps of these estimators for one batch.
 
@@ -156,7 +155,6 @@ def compute_importance_maps(
         black: The black pixel, normalised, float (c, 1, 1).
         precision: Precision of the model's passes, emulated if the hardware lacks it; sums over noisy copies and along
             paths keep the dtype of the images.
-        note: Function that receives `PassNotes` for each group of images that passed through the model together.
 
     Returns:
         Maps by estimator id, float (n, c, h, w) like the images; larger is more important.
@@ -166,9 +164,7 @@ def compute_importance_maps(
         CallerError: The estimators do not suit the model or the data.
         MachineError: Memory runs out with a single image.
     """
-    (maps,) = compute_maps_together(
-        [MapSubject(estimators, model, batch, black)], precision, lambda notes: note(notes[0])
-    )
+    (maps,) = compute_maps_together([MapSubject(estimators, model, batch, black)], precision)
     return maps
 
 
@@ -188,7 +184,8 @@ def compute_maps_together(
 ) -> list[Maps]:
     """Return the maps of `compute_importance_maps` for each subject, bit for bit; noise is drawn once for all subjects.
 
-    All subjects have the same images and image numbers; models, targets and normalisation may differ. Raises the errors
+    All subjects have the same images and image numbers; models, targets and normalisation may differ. `note` receives
+    the `PassNotes` of each subject for each group of images that passed through the models together. Raises the errors
     of `compute_importance_maps`, and ValueError if the image numbers differ.
     """
     _check_eval_mode_and_images(subjects)

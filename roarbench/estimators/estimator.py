@@ -149,11 +149,6 @@ class Estimator:
         return str(self.parts.untwinned)
 
     @property
-    def source_file(self) -> str:
-        """Return the file of the repository that declares the estimator; empty for a submission."""
-        return f"{self.module.replace('.', '/')}.py" if self.module else ""
-
-    @property
     def explained_variant(self) -> str:
         """Return the explained variant of the model or class: `trained`, or the kind of twin."""
         return self.twin if self.twin in VARIANTS else "trained"

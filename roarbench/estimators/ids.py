@@ -93,22 +93,22 @@ class Parameter(NamedTuple):
     read: Callable[[str], Value | None]  # converts a string; None for strings that are not allowed
 
 
-def _expect_number(most: float) -> tuple[str, Callable[[str], Value | None]]:
+def _expect_number(maximum: float) -> tuple[str, Callable[[str], Value | None]]:
     def read(text: str) -> float | None:
         try:
             value = float(f"{float(text):g}")  # rounds to the precision of names
         except ValueError:
             return None
-        return value if 0 < value <= most else None  # comparisons with NaN are false
+        return value if 0 < value <= maximum else None  # comparisons with NaN are false
 
-    return f"a number above 0, at most {most:g}", read
+    return f"a number above 0, at most {maximum:g}", read
 
 
-def _expect_integer(least: int, most: int) -> tuple[str, Callable[[str], Value | None]]:
+def _expect_integer(minimum: int, maximum: int) -> tuple[str, Callable[[str], Value | None]]:
     def read(text: str) -> int | None:
-        return int(text) if re.fullmatch("[0-9]{1,9}", text) and least <= int(text) <= most else None
+        return int(text) if re.fullmatch("[0-9]{1,9}", text) and minimum <= int(text) <= maximum else None
 
-    return f"a whole number from {least} to {most}", read
+    return f"a whole number from {minimum} to {maximum}", read
 
 
 PARAMETERS = {  # in the order of names

@@ -29,13 +29,13 @@ def make_rng(seed: int, purpose: RngStream, image: int, j: int = 0) -> np.random
     return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, j, image]))
 
 
-def pair_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
+def pair_images(n: int, first_image: int, seed: int) -> NDArray[np.int64]:
     """Pair each of n images with another, int64 (n,); each image is used exactly once.
 
-    The images form a circle in random order, and each is paired with the previous one. `first`, the number of the first
-    image in the data set, gives training and test images different pairs.
+    The images form a circle in random order, and each is paired with the previous one. `first_image`, the number of
+    the first image in the data set, gives training and test images different pairs.
     """
-    order = make_rng(seed, RngStream.OTHER_IMAGE, first).permutation(n)
+    order = make_rng(seed, RngStream.OTHER_IMAGE, first_image).permutation(n)
     partners = np.empty(n, np.int64)
     partners[order] = np.roll(order, 1)
     return partners

@@ -45,7 +45,8 @@ def describe_papers_and_settings(name: str, suites: Iterable[SuiteResults] = ())
     published = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
     papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
     settings = tuple(f"{name} {format_value(row.get_value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
-    return EstimatorPapersAndSettings(row.source_file, settings, papers, bibtex)
+    source_file = f"{row.module.replace('.', '/')}.py" if row.module else ""
+    return EstimatorPapersAndSettings(source_file, settings, papers, bibtex)
 
 
 def make_repeat_command(suite_results: SuiteResults, name: str) -> str:

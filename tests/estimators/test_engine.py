@@ -17,8 +17,8 @@ from roarbench.estimators.catalogue import ESTIMATORS, PAPER, count_passes, find
 from roarbench.estimators.engine import (
     MapRequest,
     MapSubject,
-    Moments,
     PassNotes,
+    RunningMoments,
     compute_importance_maps,
     compute_maps_of_models,
     compute_maps_together,
@@ -102,7 +102,7 @@ def test_all_18_are_captums_bases_combined(base, model, batch, black):
 )
 def test_moments_are_numpys(values, offset):
     samples = np.array(values) + offset
-    moments = Moments(torch.zeros(3, dtype=torch.float64))
+    moments = RunningMoments(torch.zeros(3, dtype=torch.float64))
     for sample in samples:
         moments.add(torch.from_numpy(sample))
     # with an offset of 1e6 and values of 10 the variance keeps 16 - 5 digits of 1e2; a sum of squares would keep 4
@@ -146,13 +146,14 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
     "error", [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("not enough memory")]
 )
 def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
-    small, told, whole = Small(tiny, 1, error).eval(), list[PassNotes](), list[PassNotes]()
+    small, told, whole = Small(tiny, 1, error).eval(), list[list[PassNotes]](), list[list[PassNotes]]()
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
-    found = compute_importance_maps(estimators(*names), small, batch, black, note=told.append)
+    (found,) = compute_maps_together([MapSubject(estimators(*names), small, batch, black)], note=told.append)
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
-    assert [each.images for each in told] == [1, 1, 1]  # what did not fit was not explained
-    expected = compute_importance_maps(estimators(*names), tiny, batch, black, note=whole.append)
-    assert torch.equal(torch.cat([each.stable_copies[names[-1]] for each in told]), whole[0].stable_copies[names[-1]])
+    assert [each.images for (each,) in told] == [1, 1, 1]  # what did not fit was not explained
+    (expected,) = compute_maps_together([MapSubject(estimators(*names), tiny, batch, black)], note=whole.append)
+    stable_copies = torch.cat([each.stable_copies[names[-1]] for (each,) in told])
+    assert torch.equal(stable_copies, whole[0][0].stable_copies[names[-1]])
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
 
@@ -218,9 +219,10 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
     (noted,) = told
     assert [set(each.stable_copies) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for subject, found, counted in zip(subjects, together, noted, strict=True):
-        alone: list[PassNotes] = []
-        torch.testing.assert_close(found, compute_importance_maps(*subject, note=alone.append), rtol=0, atol=0)
-        torch.testing.assert_close(counted.stable_copies, alone[0].stable_copies, rtol=0, atol=0)
+        alone: list[list[PassNotes]] = []
+        torch.testing.assert_close(found, compute_importance_maps(*subject), rtol=0, atol=0)
+        torch.testing.assert_close([found], compute_maps_together([subject], note=alone.append), rtol=0, atol=0)
+        torch.testing.assert_close(counted.stable_copies, alone[0][0].stable_copies, rtol=0, atol=0)
 
 
 def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, black):
@@ -246,11 +248,11 @@ def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, 
 
 def test_copies_that_keep_their_class_are_counted(tiny, batch, black):
     names = ("grad", "var-grad", "sg-ig", "var-gb~blurred", "sgsq-grad(noise=2)")
-    told: list[PassNotes] = []
+    told: list[list[PassNotes]] = []
     asked = batch._replace(targets=tiny(batch.images).argmax(1))
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
-    compute_importance_maps(estimators(*names), tiny, asked, black, note=told.append)
-    (noted,) = told
+    compute_maps_together([MapSubject(estimators(*names), tiny, asked, black)], note=told.append)
+    ((noted,),) = told
     assert set(noted.stable_copies) == {name for name in names if name != "grad"}
     for name, kept in noted.stable_copies.items():
         noise = find_estimator(name).get_value("noise")
