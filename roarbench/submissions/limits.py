@@ -16,6 +16,7 @@ class Limits:
 
     cpu: float  # CPU seconds of all processes together, from the start of the submission's code
     wall: float  # wall seconds from the same start, far more than `cpu`, because the machine may be busy
+    idle: float = 60  # wall seconds in which no process uses the CPU: the submission waits
     memory: int = 4096 * MIB  # bytes of private and shared memory and page tables, all processes together
 
 

@@ -161,6 +161,7 @@ class _Watchdog:
     submission_started: bool = False
     open: bool = True  # the output pipe still has writers
     cpu: float = 0.0
+    idle: float = 0.0  # seconds of checks since the CPU time last changed
     peak: int = 0
     begun: tuple[float, float] | None = None  # CPU time and wall time at the start of the submission's code
     first: int | None = None  # descriptor of the sandbox's first process: killing this process kills all others
@@ -196,6 +197,7 @@ class _Watchdog:
         cpu = self.group.cpu if self.group else cpu
         if memory > self.limits.memory:  # forked processes share pages, which `_measure_usage` counts several times
             memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))
+        self.idle = self.idle + _LOOK if cpu == self.cpu else 0.0  # a machine that stood still counts as one check
         self.cpu, self.peak = max(self.cpu, cpu), max(self.peak, memory)
         if memory > self.limits.memory:
             return SubmissionFault.MEMORY
@@ -210,7 +212,8 @@ class _Watchdog:
         cpu_before, moment = self.begun
         if cpu - cpu_before > self.limits.cpu:
             return SubmissionFault.TIME
-        return SubmissionFault.CLOCK if now - moment > self.limits.wall else None
+        waits = now - moment > self.limits.wall or self.idle > self.limits.idle
+        return SubmissionFault.CLOCK if waits else None
 
     def _count_scratch_files(self) -> int:
         """Return the number of files in the sandbox's /tmp; 0 if it has no /tmp of its own."""

@@ -157,6 +157,13 @@ def test_what_does_not_show_in_one_process_is_limited(code, kind):
     assert answer.death.cpu < 16  # the kernel alone would let each of 16 processes have 3 seconds
 
 
+def test_a_submission_that_only_waits_is_stopped_long_before_the_wall_time_is_over():
+    waits = "import time\ntime.sleep(3000)\n"
+    answer = run_submission(make_task(waits + GRADIENT), Limits(cpu=300, wall=3000, idle=1))
+    assert answer.fault.kind is SubmissionFault.CLOCK
+    assert "do not wait for anything" in answer.fault.words
+
+
 def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkeypatch):
     """Where groups can be made, whether or not they limit anything there."""
     if not (sandbox_process._MOUNT / "cgroup.procs").exists():
