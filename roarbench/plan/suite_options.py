@@ -18,20 +18,20 @@ from roarbench.plan.suites import add_estimators, set_explained_weights
 def apply_selection_options(
     suite: SuiteSpec,
     estimators: list[str] | None = None,
-    entries: Iterable[str] = (),
+    submissions: Iterable[str] = (),
     seeds: int | None = None,
     protocol: str = "",
 ) -> SuiteSpec:
-    """Select the part of a suite to run, always with the controls and the submissions `entries`, with their twins.
+    """Select the part of a suite to run, always with the controls and `submissions`, with their twins.
 
     `estimators` has the values of `--estimators`: None for all, an empty list for none. `seeds` is the number of seeds
     for trained networks, the suite's if None; `protocol` is the name of the only protocol, empty for all.
     """
-    given, entries = suite.given.split(","), list(entries)
-    if seeds is not None and seeds < len(given):
-        seen = f"--seeds is {seeds}, and the number of explained networks is {len(given)}"
-        raise CallerError(f"{seen}; each network needs its own seed, so use --seeds {len(given)} or more")
-    suite = add_submissions_and_estimators(suite, estimators, entries)
+    networks = len(suite.given.split(","))
+    if seeds is not None and seeds < networks:
+        seen = f"--seeds is {seeds}, and the number of explained networks is {networks}"
+        raise CallerError(f"{seen}; each network needs its own seed, so use --seeds {networks} or more")
+    suite = add_submissions_and_estimators(suite, estimators, submissions)
     chosen, rows = parse_estimators_option(suite, estimators) or (), None
     if estimators is not None:
         records = suite.estimator_records
@@ -76,11 +76,11 @@ def find_unit(name: str) -> Unit:
 
 
 def add_submissions_and_estimators(
-    suite: SuiteSpec, estimators: list[str] | None, entries: Iterable[str] = ()
+    suite: SuiteSpec, estimators: list[str] | None, submissions: Iterable[str] = ()
 ) -> SuiteSpec:
     """Add submissions and the estimators of `--estimators` to a suite."""
     return add_estimators(
-        suite, [*entries, *(find_estimator(part).id for part in _split_names(estimators) if _adds_estimator(part))]
+        suite, [*submissions, *(find_estimator(part).id for part in _split_names(estimators) if _adds_estimator(part))]
     )
 
 

@@ -126,7 +126,7 @@ def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
     return replace(suite, given=given, references=references, blocks=blocks)
 
 
-def add_estimators(suite: SuiteSpec, entries: Iterable[str]) -> SuiteSpec:
+def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
     """Add estimators that a suite does not have, each wherever the suite has Random.
 
     If the suite has an estimator with default parameters, other parameters are added wherever it has the default ones.
@@ -136,7 +136,7 @@ def add_estimators(suite: SuiteSpec, entries: Iterable[str]) -> SuiteSpec:
     Added estimators do not change the suite: its name, its version and the keys of its runs stay the same.
     """
     # added twins belong to added rows, and twins may be nested
-    roots = (replace(EstimatorId.read(entry), twins=()) for entry in entries)
+    roots = (replace(EstimatorId.read(name), twins=()) for name in ids)
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
         replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_in_block(block, names, suite)))))

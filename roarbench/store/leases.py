@@ -74,7 +74,7 @@ class LeaseReply(NamedTuple):
 def _identify_host() -> str:
     """Return the host's name, boot and process namespace, because process ids are comparable only within these."""
     parts = [socket.gethostname()]
-    with suppress(OSError):  # without Linux `_start_time` returns None, and heartbeats alone count
+    with suppress(OSError):  # without Linux `_read_start_time` returns None, and heartbeats alone count
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(str(Path("/proc/self/ns/pid").readlink()))
     return " ".join(parts)
