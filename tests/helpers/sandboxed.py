@@ -42,7 +42,8 @@ while descriptors := socket.recv_fds(asking, 1, 3)[1]:
     for descriptor in descriptors:
         os.close(descriptor)
     status = os.wait()[1]
-    asking.send(bytes([status >> 8 or status and 128 + status]))
+    asking.send(bytes([status >> 8 or status and 128 + status % 128]))
+os._exit(0)
 """
 
 

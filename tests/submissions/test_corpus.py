@@ -51,8 +51,10 @@ def verdict(path):
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_verdict(name, monkeypatch, tmp_path):
+def test_verdict(name, monkeypatch, tmp_path, request):
     entry, path = CORPUS[name], tmp_path / "some.py"
+    if entry.get("shared"):
+        request.getfixturevalue("one_sandbox")
     monkeypatch.setattr(checks, "CHECK", SOONER.get(entry["verdict"], LITTLE))
     path.write_text(("" if entry.get("whole") else HEAD.format(name.replace("_", "-"))) + entry["code"])
     seen, line = verdict(path)
@@ -62,7 +64,7 @@ def test_verdict(name, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_worked_examples_are_accepted(path):
+def test_worked_examples_are_accepted(one_sandbox, path):
     assert verdict(path) == ("accepted", "")
 
 
@@ -77,12 +79,12 @@ def test_what_is_no_file(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left():
-    """After each test there are no more open files here, and nothing that a sandbox made."""
-    before = open_files()
+def nothing_left(run_in_one_sandbox):
+    """After each test there are no more open files and processes here, and nothing that a sandbox made."""
+    before = open_files(), processes()
     yield
-    assert open_files() == before
-    assert not [*processes(), *files(), *ports()]
+    assert (open_files(), processes()) == before
+    assert not [*files(), *ports()]
 
 
 def open_files():

@@ -1,0 +1,28 @@
+"""One sandbox for many submissions, where what they could do to each other or to it is not in question."""
+
+from functools import partial
+
+import pytest
+
+from roarbench.submissions import run_in_sandbox
+from roarbench.submissions.launch import make_sandbox_command
+from roarbench.submissions.seccomp_filter import open_filter
+from tests.helpers.sandboxed import serve_submissions
+
+
+@pytest.fixture(scope="package")
+def run_in_one_sandbox(require):
+    require("bwrap", "apt-get install bubblewrap")
+    with open_filter() as rules, serve_submissions(partial(make_sandbox_command, policy=rules), rules) as run:
+        yield run
+
+
+@pytest.fixture
+def one_sandbox(run_in_one_sandbox, monkeypatch):
+    """Let submissions that are not trusted run in one sandbox."""
+    run = run_in_sandbox._run_program
+
+    def run_program(*given):
+        return run(*given) if given[-1] else run_in_one_sandbox(*given)
+
+    monkeypatch.setattr(run_in_sandbox, "_run_program", run_program)
