@@ -111,9 +111,9 @@ def write_photographs(folder: Path, images: int) -> None:
 
 def find_stage(step: Step) -> str:
     """Return the stage that a step belongs to."""
-    if step.run is None:
+    if step.first_run is None:
         return step.kind
-    return "train" if step.run.cell.retrain is ScoredNetwork.IMAGES else "score"
+    return "train" if step.first_run.cell.retrain is ScoredNetwork.IMAGES else "score"
 
 
 def measure_stage(folder: Path, images: int, size: int, stage: str) -> Peak:

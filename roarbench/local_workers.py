@@ -244,7 +244,7 @@ def _serve_jobs(
         os.environ[SHARING] = str(sharing)
     end_on_sigterm()
     sys.stdout = sys.stderr  # standard output belongs to the command, and a network's file may print
-    threading.Thread(target=_end_with_parent, args=(parent, signs), daemon=True).start()
+    threading.Thread(target=_beat_while_parent_lives, args=(parent, signs), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
@@ -254,7 +254,7 @@ def _serve_jobs(
             connection.send(perform_job(job))
 
 
-def _end_with_parent(parent: int, signs: "ctypes.c_long") -> None:
+def _beat_while_parent_lives(parent: int, signs: "ctypes.c_long") -> None:
     """Give signs of life while the parent process lives, and end this process when the parent has ended."""
     while os.getppid() == parent:
         signs.value += 1

@@ -59,23 +59,23 @@ def connect_to_ray(address: str, requested: int | None) -> int:
         where = f"the Ray cluster at '{address}'" if address else "a Ray cluster on this machine"
         ways = "use HOST:PORT of the cluster's head, or auto on one of its machines, or leave --address out"
         raise CallerError(f"cannot join {where} ({_extract_reason(error)}); {ways}") from error
-    if not (requested or _count_free_places()):
+    if not (requested or _count_gpus_or_cores()):
         raise CallerError(
             "the Ray cluster has no GPU and no core yet; start one of its nodes first, or use --workers N"
         )
-    return requested or _count_free_places()
+    return requested or _count_gpus_or_cores()
 
 
 def _count_gpus() -> int:
     return int(ray.cluster_resources().get("GPU", 0))
 
 
-def _count_free_places() -> int:
+def _count_gpus_or_cores() -> int:
     """Return how many workers can have a GPU, or without GPUs a core, of their own."""
     return _count_gpus() or int(ray.cluster_resources().get("CPU", 0))
 
 
-def _is_gone() -> bool:
+def _is_node_declared_dead() -> bool:
     """Return whether the cluster has declared this machine's node dead, so that no more job outcomes arrive."""
     own = ray.get_runtime_context().get_node_id()
     return any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes())
@@ -193,7 +193,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             raise make_all_workers_failed_error(self._last)
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
-        if not happened and _is_gone():
+        if not happened and _is_node_declared_dead():
             raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
         for reference in self._starting.keys() & set(happened):
             self._handle_started_worker(reference)
@@ -203,7 +203,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         """Request a worker for every GPU or core that joined the cluster."""
         if self._follow and time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
-            for _ in range(_count_free_places() - self._wanted):
+            for _ in range(_count_gpus_or_cores() - self._wanted):
                 self._wanted += 1
                 self._start_worker()
 

@@ -84,7 +84,7 @@ def test_steps_from_the_papers_design_are_those_that_the_plan_prints():
     made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
     table = GPU_PAGE.partition("| step, cumulative |")[2].partition("\n\n")[0]
     said = re.findall(r"\| ([\d,]+) \| ([\d.]+) \|$", table, re.MULTILINE)
-    assert said == [(f"{each.trainings:,}", f"{each.seconds / 86400:.1f}") for each in made.designs]
+    assert said == [(f"{each.trainings:,}", f"{each.seconds / 86400:.1f}") for each in made.shortening_steps]
 
 
 def test_memory_and_disk_that_the_files_name_are_those_of_the_plan():

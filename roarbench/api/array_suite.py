@@ -35,7 +35,7 @@ from roarbench.compute.network_checks import check_network, check_rebuilt, compu
 from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
-from roarbench.execution.network_trials import tune_learning_rate_and_sides
+from roarbench.execution.network_trials import write_tuned_learning_rate
 from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.new_suite import BASE, compose_recipe_lines
 from roarbench.plan.read_suite_file import parse_suite
@@ -317,7 +317,7 @@ def find_and_write_peak_learning_rate(path: Path, say: Callable[[str], object]) 
         return False
     with lock_file(path.with_suffix(".lock")):
         if _is_untried(path):  # another process may have tuned the suite before the lock was free
-            text = tune_learning_rate_and_sides(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
+            text = write_tuned_learning_rate(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
             write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"))
     return True
 

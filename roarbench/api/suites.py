@@ -326,7 +326,7 @@ class Suite:
 def _make_reference(explained: "ReferenceModel") -> Reference:
     import torch
 
-    predictions = {split: explained.store.load_predictions(split) for split in explained.splits}
+    predictions = {split: explained.store.load_predictions(split) for split in explained.ranked_splits}
     targets = {split: torch.from_numpy(predicted.targets) for split, predicted in predictions.items()}
     return Reference(explained.load_trained(), targets[Split.TEST], targets.get(Split.TRAIN))
 

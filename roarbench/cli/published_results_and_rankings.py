@@ -119,9 +119,9 @@ def import_rankings(
 ) -> None:
     """Import a suite's rankings from a folder; their rows are self-reported until `reproduce KEY` repeats them."""
     from roarbench.execution.ranking_bundle import import_rankings as take
-    from roarbench.execution.ranking_bundle import read_shipped_index
+    from roarbench.execution.ranking_bundle import read_bundle_index
 
-    read_shipped_index(folder)  # a wrong folder fails before images are decoded
+    read_bundle_index(folder)  # a wrong folder fails before images are decoded
     with _open_suite(work, suite) as (context, store):
         imported = take(context, store, folder)
     err.print(f"read: {folder}: {_describe_shipped_rankings(imported)}; next: {propose_command('run')}", soft_wrap=True)

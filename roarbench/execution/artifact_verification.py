@@ -9,7 +9,7 @@ import torch
 from roarbench.datasets.decoded import verify_decoded
 from roarbench.enums import Split
 from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.job_graph import Step, find_needed_rankings, list_scoring_network_steps
+from roarbench.execution.job_graph import Step, find_needed_rankings, list_common_network_steps
 from roarbench.identity import hash_value
 from roarbench.plan.planned_runs import hash_tuned_network
 from roarbench.plan.runs import Run
@@ -22,25 +22,26 @@ from roarbench.store.run_result import RunResult
 
 def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifact]:
     """Yield the files that runs need, whether they exist or not."""
-    for number in sorted({work.find_network_number(run) for run in runs if run.reference}):
+    for number in sorted({work.find_explained_network(run).number for run in runs if run.reference}):
         yield from _list_reference_artifacts(work.explained[number])
     for spec in find_needed_rankings(work, runs):
         yield _make_ranking_artifact(work, spec)
-    for step in list_scoring_network_steps(work, runs, ()):
-        yield from list_made_artifacts(step)
+    for step in list_common_network_steps(work, runs, ()):
+        yield from list_output_artifacts(step)
 
 
-def verify_inputs(work: JobContext, runs: list[Run], whole: bool = False) -> None:
+def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_files: bool = False) -> None:
     """Compare images and existing rankings with the checksums of their manifests; raise StoreError for altered files.
 
     A command calls this once before its workers read the files. Large files that were read completely before are
-    compared by a sample, unless `whole`.
+    compared by a sample, unless `hash_whole_files`.
     """
-    todo, store = [partial(verify_decoded, work.images.folder, split, whole) for split in Split], work.rankings
-    todo += [partial(store.verify, spec, whole) for spec in find_needed_rankings(work, runs) if store.has(spec)]
+    store, specs = work.rankings, find_needed_rankings(work, runs)
+    checks = [partial(verify_decoded, work.images.folder, split, hash_whole_files) for split in Split]
+    checks += [partial(store.verify, spec, hash_whole_files) for spec in specs if store.has(spec)]
     with ThreadPoolExecutor(count_cores()) as pool:  # hashing releases the interpreter lock
-        for done in [pool.submit(check) for check in todo]:
-            done.result()
+        for future in [pool.submit(check) for check in checks]:
+            future.result()
 
 
 def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
@@ -48,7 +49,7 @@ def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> I
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
         run, own = result.run, work.find_explained_network(result.run)
-        if result.rankings and (spec := work.make_row_ranking_spec(run)):
+        if result.rankings and (spec := work.make_ranking_spec_of_run(run)):
             if spec not in rankings:
                 rankings[spec] = _make_ranking_artifact(work, spec), work.rankings.list_checksums(spec)
             ranking, known = rankings[spec]
@@ -59,33 +60,32 @@ def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> I
             yield RecordedChecksum(run.key, _make_network_title(own), result.weights, own.store.read_checksum())
 
 
-def list_made_artifacts(step: Step) -> list[Artifact]:
+def list_output_artifacts(step: Step) -> list[Artifact]:
     """Return the files that a finished step has made for many runs."""
-    first, *rest = step.job.arguments
+    first, *others = step.job.arguments
     if step.kind == "reference":
         return list(_list_reference_artifacts(first))
     if step.kind == "network":
         (key,), name = step.keys, f"{step.job.name} of {first.suite.title}"
         return [Artifact(key, name, first.get_stored_network(key).read_checksum(), key)]
     if step.kind == "tune":
-        common, row = rest
-        rankings, name = _read_ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
+        common, spec = others
+        rankings, name = _read_ranking_checksum(first, spec), f"network ({step.job.name}) of {first.suite.title}"
         checksum = first.get_stored_network(hash_tuned_network(common.key, rankings)).read_checksum()
         return [Artifact(step.keys[0], name, checksum, common.key, rankings)]
-    return [_make_ranking_artifact(first, rest[0])] if step.kind == "seal" else []
+    return [_make_ranking_artifact(first, others[0])] if step.kind == "seal" else []
 
 
 def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
     """Yield an artifact for each split: the weights of an explained network with its predictions on the split."""
     reference, title = explained.reference.key, _make_network_title(explained)
-    for split in explained.splits:
-        checksum = _compute_reference_checksum(explained, split)
+    for split in explained.ranked_splits:
+        checksum = _hash_weights_and_predictions(explained, split)
         yield Artifact(hash_value([reference, str(split)]), f"{title} ({split} images)", checksum, reference)
 
 
 def _make_network_title(explained: ReferenceModel) -> str:
-    """Return the name of an explained network in messages."""
-    return f"{explained.step} of {explained.work.suite.title}"
+    return f"{explained.step_name} of {explained.work.suite.title}"
 
 
 def _make_ranking_artifact(work: JobContext, spec: RankingSpec) -> Artifact:
@@ -96,7 +96,7 @@ def _read_ranking_checksum(work: JobContext, spec: RankingSpec) -> str:
     return work.rankings.open(spec).checksum if work.rankings.has(spec) else ""
 
 
-def _compute_reference_checksum(explained: ReferenceModel, split: Split) -> str:
+def _hash_weights_and_predictions(explained: ReferenceModel, split: Split) -> str:
     """Return the checksum of a network's weights and its predictions on a split; empty if they are missing."""
     store = explained.store
     if not (store.has() and store.has_predictions(split)):

@@ -42,7 +42,7 @@ _KEPT = 2**30  # maximum test features, one byte each, whose strata stay in memo
 
 def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
     """Return images with no features removed."""
-    if not can_fit_in_memory(images, 0):
+    if not fits_in_memory(images, 0):
         return _stream_images(images, split, None, Unit.SCALAR)
     return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
 
@@ -50,8 +50,8 @@ def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
 def make_degraded_inputs(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.splits[split]
-    if cell.fill == "mean" and not can_fit_in_memory(images, layout.bytes_per_plane):
-        return _stream_images(images, split, _extract_masks(rankings, split, cell), cell.unit)
+    if cell.fill == "mean" and not fits_in_memory(images, layout.bytes_per_plane):
+        return _stream_images(images, split, _write_masks_to_temporary_file(rankings, split, cell), cell.unit)
     return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
 
 
@@ -59,7 +59,7 @@ def _stream_images(images: ImageData, split: Split, removed: NDArray[np.uint8] |
     return StreamedImages(images[split].pixels, removed, torch.tensor(images.mean), unit, choose_device())
 
 
-def _extract_masks(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
+def _write_masks_to_temporary_file(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
     """Extract the packed masks of a split, uint8 (n, width), to an unnamed file; return its memory map.
 
     Every epoch reads this file, which has 24 GB for ImageNet; the bit-planes of five levels have 72 GB. The file is
@@ -72,31 +72,32 @@ def _extract_masks(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.u
         return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.bytes_per_plane))
 
 
-def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
+def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], cell: Cell) -> DegradedImages:
     """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill."""
-    check_fill_fits(cell.fill, _count_bytes(data))
-    images, mean = get_device_pixels(data, split), get_device_mean(data)
-    bits = torch.from_numpy(removed).to(choose_device())
+    refuse_fill_above_memory(cell.fill, _count_bytes(images))
+    pixels, mean = get_device_pixels(images, split), get_device_mean(images)
+    bits = torch.from_numpy(masks).to(choose_device())
     if cell.fill == "mean":
-        return DegradedImages(images, bits, mean, cell.unit)
-    made = torch.empty_like(images)
-    for start in range(0, len(images), _AT_ONCE):
-        rows = slice(start, min(start + _AT_ONCE, len(images)))
-        gone, ids = unpack_bits(bits[rows], data.record.shape, cell.unit), make_image_ids(split, rows.start, rows.stop)
-        made[rows] = apply_non_mean_fill(images[rows], gone, cell.fill, mean, ids)
-    return DegradedImages(made, None, mean, cell.unit)
+        return DegradedImages(pixels, bits, mean, cell.unit)
+    filled = torch.empty_like(pixels)
+    for start in range(0, len(pixels), _AT_ONCE):
+        rows = slice(start, min(start + _AT_ONCE, len(pixels)))
+        removed = unpack_bits(bits[rows], images.record.shape, cell.unit)
+        ids = make_image_ids(split, rows.start, rows.stop)
+        filled[rows] = apply_non_mean_fill(pixels[rows], removed, cell.fill, mean, ids)
+    return DegradedImages(filled, None, mean, cell.unit)
 
 
-def check_fill_fits(fill: str, size: int) -> None:
-    """Raise CallerError if filled images must be kept in memory, and those of `size` bytes, both splits, do not fit."""
-    if fill != "mean" and not _can_fit(size, size):
+def refuse_fill_above_memory(fill: str, image_bytes: int) -> None:
+    """Raise CallerError if a fill needs filled images in memory, and `image_bytes` of both splits do not fit."""
+    if fill != "mean" and not _fits_in_memory(image_bytes, image_bytes):
         raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use fill 'mean'")
 
 
-def load_masks(images: ImageData, rankings: Rankings, split: Split, cell: Cell) -> Tensor:
+def load_packed_masks(images: ImageData, rankings: Rankings, split: Split, cell: Cell) -> Tensor:
     """Return the packed masks of a split, uint8 (n, width), on the GPU if they fit there, otherwise on the CPU."""
     bits = torch.from_numpy(find_removed_bits(rankings.splits[split], cell.t, cell.order, rankings.layout))
-    return bits.to(choose_device()) if can_fit_in_memory(images, rankings.layout.bytes_per_plane) else bits
+    return bits.to(choose_device()) if fits_in_memory(images, rankings.layout.bytes_per_plane) else bits
 
 
 @lru_cache(maxsize=2)
@@ -105,16 +106,16 @@ def get_device_pixels(images: ImageData, split: Split) -> Tensor:
     return torch.from_numpy(images[split].pixels).to(choose_device())
 
 
-def load_pixels(images: ImageData, split: Split) -> Tensor:
+def get_device_or_mapped_pixels(images: ImageData, split: Split) -> Tensor:
     """Return all pixels of a split, uint8 (n, c, h, w), on the GPU if they fit there, otherwise memory-mapped."""
-    return get_device_pixels(images, split) if can_fit_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
+    return get_device_pixels(images, split) if fits_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
 
 
-def stream_if_too_large(drawn: RandomlyDegradedImages | ExchangedImages, images: ImageData, split: Split) -> Inputs:
-    """Return images of a split whose masks change; if `load_pixels` left them in their file, they are read ahead."""
-    if drawn.pixels.device.type == choose_device().type:
-        return drawn
-    return StreamedChangingImages(drawn, images[split].pixels, choose_device())
+def stream_if_too_large(changing: RandomlyDegradedImages | ExchangedImages, images: ImageData, split: Split) -> Inputs:
+    """Return a split's images with changing masks, read ahead from their file if they are not on the device."""
+    if changing.pixels.device.type == choose_device().type:
+        return changing
+    return StreamedChangingImages(changing, images[split].pixels, choose_device())
 
 
 def get_device_mean(images: ImageData) -> Tensor:
@@ -122,56 +123,57 @@ def get_device_mean(images: ImageData) -> Tensor:
     return torch.tensor(images.mean, device=choose_device())
 
 
-def can_fit_in_memory(images: ImageData, width: int) -> bool:
-    """Return whether both splits fit in memory, with `width` bytes of mask per image."""
-    return _can_fit(_count_bytes(images), width * sum(len(images[split].pixels) for split in Split))
+def fits_in_memory(images: ImageData, mask_bytes: int) -> bool:
+    """Return whether both splits fit in memory, with `mask_bytes` of mask per image."""
+    return _fits_in_memory(_count_bytes(images), mask_bytes * sum(len(images[split].pixels) for split in Split))
 
 
 def _count_bytes(images: ImageData) -> int:
     return sum(images[split].pixels.nbytes for split in Split)
 
 
-def _can_fit(pixels: int, more: int) -> bool:
-    """Return whether so many bytes of pixels, and more bytes that are made of them, fit in memory."""
-    mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
-    return more + (0 if mapped else pixels) <= MEMORY_SHARE * _measure_memory()
+def _fits_in_memory(pixel_bytes: int, made_bytes: int) -> bool:
+    """Return whether pixels, and other arrays made of them, fit in memory."""
+    is_mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
+    return made_bytes + (0 if is_mapped else pixel_bytes) <= MEMORY_SHARE * _count_usable_bytes()
 
 
-def _measure_memory() -> float:
+def _count_usable_bytes() -> float:
     if choose_device().type == "cuda":
         return count_available_gpu_bytes()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / count_cores()
 
 
 def make_packed_other_image_masks(
-    images: ImageData, run: Run, rankings: Rankings, removed: NDArray[np.uint8], other_images: NDArray[np.int64]
+    images: ImageData, run: Run, rankings: Rankings, own_masks: NDArray[np.uint8], other_images: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """Return matched masks of the test images, packed, uint8 (n, width): they follow other images' maps.
 
-    They have as many features per stratum as `removed`, the packed masks of the images' own maps, uint8 (n, width).
+    They have as many features per stratum as `own_masks`, the packed masks of the images' own maps, uint8 (n, width).
     `other_images` are the numbers of the images whose maps the images get, int64 (n,).
     """
-    d, made = rankings.layout.features, np.empty_like(removed)
+    d, packed = rankings.layout.features, np.empty_like(own_masks)
     planes = rankings.splits[Split.TEST]
-    for start in range(0, len(removed), _AT_ONCE):
-        rows = slice(start, min(start + _AT_ONCE, len(removed)))
-        own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
+    for start in range(0, len(own_masks), _AT_ONCE):
+        rows = slice(start, min(start + _AT_ONCE, len(own_masks)))
+        own = np.unpackbits(own_masks[rows], axis=1, count=d).view(bool)
         ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
         codes = read_bin_codes(planes[other_images[rows]], rankings.layout)
-        masks = make_other_image_masks(own, codes, _find_strata(images, run.cell, rows), run.cell.order, ties)
-        made[rows] = np.packbits(masks, axis=1)
-    return made
+        strata = _get_pixel_change_strata(images, run.cell, rows)
+        masks = make_other_image_masks(own, codes, strata, run.cell.order, ties)
+        packed[rows] = np.packbits(masks, axis=1)
+    return packed
 
 
-def _find_strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the strata of these test images; those of a small test split are kept for other runs."""
+def _get_pixel_change_strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
+    # the strata of a small test split stay in memory for other runs
     if images.test.pixels.size <= _KEPT:
-        return _compute_strata(images, cell.unit, cell.fill)[rows]
+        return _compute_pixel_change_strata(images, cell.unit, cell.fill)[rows]
     return _compute_strata_of_rows(images, cell.unit, cell.fill, rows)
 
 
 @lru_cache(maxsize=1)
-def _compute_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
+def _compute_pixel_change_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
     starts = range(0, len(images.test.pixels), _AT_ONCE)
     return np.concatenate(
         [_compute_strata_of_rows(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts]

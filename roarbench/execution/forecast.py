@@ -34,28 +34,29 @@ _LONG = 3 * _DAY  # seconds; longer times are shown in days too
 _ON_CORES = {"decode", "noise", "submission"}  # work that runs on CPU cores even with a GPU
 
 
-class Design(NamedTuple):
-    """The work of a suite after one more shortening step."""
+class ShorteningStep(NamedTuple):
+    """The work of a suite after one more step from the full suite to its fast version."""
 
-    step: str
+    change: str
     trainings: int
     seconds: float  # device seconds
 
-    def make_record(self) -> dict[str, Any]:
-        """Return the design as JSON values."""
-        return {"step": self.step, "trainings": self.trainings, "days": self.seconds / _DAY}
+
+def _format_shortening_steps(steps: list[ShorteningStep], device: str) -> Iterator[str]:
+    rows = [["step, cumulative", "trainings", f"days of {device}"]]
+    rows += [[step.change, f"{step.trainings:,}", f"{step.seconds / _DAY:,.1f}"] for step in steps]
+    yield "  steps from the full suite to this shorter version:"
+    yield from _align_columns(rows, "    ", left_columns=1)
 
 
-def _format_designs(designs: list[Design], device: str) -> Iterator[str]:
-    """Yield the lines of a table of designs for a terminal, with a heading; nothing if there are no designs."""
-    if designs:
-        rows = [["step, cumulative", "trainings", f"days of {device}"]]
-        rows += [[design.step, f"{design.trainings:,}", f"{design.seconds / _DAY:,.1f}"] for design in designs]
-        first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
-        yield "  steps from the full suite to this shorter version:"
-        for step, *numbers in rows:
-            right = "".join(f"  {number:>{width}}" for number, width in zip(numbers, widths, strict=True))
-            yield f"    {step:<{first}}{right}"
+def _align_columns(rows: list[list[str]], indent: str, left_columns: int) -> Iterator[str]:
+    """Yield a line for each row of a table; columns after the first `left_columns` are right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        left, right = padded[:left_columns], row[left_columns:]
+        numbers = "".join(f"  {cell:>{width}}" for cell, width in zip(right, widths[left_columns:], strict=True))
+        yield f"{indent}{' '.join(left)}{numbers}"
 
 
 def _shorten_stepwise(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
@@ -74,11 +75,12 @@ def _shorten_stepwise(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, 
         yield f"without {', '.join(left)}", part
     if len(short.blocks) == 1:
         (model,) = short.blocks
-        for words, changed in (
+        levels = ", ".join(f"{t:g}" for t in model.levels)
+        for words, fields in (
             (f"{model.seeds} seeds", {"seeds": model.seeds}),
-            (f"levels {', '.join(f'{t:g}' for t in model.levels)}", {"levels": model.levels}),
+            (f"levels {levels}", {"levels": model.levels}),
         ):
-            blocks = tuple(replace(block, **changed) for block in part.blocks)
+            blocks = tuple(replace(block, **fields) for block in part.blocks)
             if blocks != part.blocks:
                 part = replace(part, blocks=blocks)
                 yield words, part
@@ -128,23 +130,18 @@ class Plan:
     suite: SuiteSpec
 
     @property
-    def designs(self) -> list[Design]:
-        """Return the designs from the full suite to this fast version, one per step; empty for other suites."""
+    def shortening_steps(self) -> list[ShorteningStep]:
+        """Return the steps from the full suite to this fast version; empty for other suites."""
         if self.suite.name not in FAST:
             return []
-        listed, rates = [], self.estimates[-1]
-        for step, part in _shorten_stepwise(find_suite(FAST[self.suite.name].of), self.suite):
+        steps, rates = [], self.estimates[-1]
+        for change, part in _shorten_stepwise(find_suite(FAST[self.suite.name].of), self.suite):
             work = count_work(part, expand_points(part))
-            size = (
-                part.recipe_record.mean_pixel_share / self.suite.recipe_record.mean_pixel_share
-            )  # recipes may have other image sizes
+            # recipes may have other image sizes
+            size = part.recipe_record.mean_pixel_share / self.suite.recipe_record.mean_pixel_share
             wall = replace(self, work=work).estimate_wall_seconds(replace(rates, train=rates.train * size))
-            listed.append(Design(step, work.trainings, wall))
-        return listed
-
-    @property
-    def _disk(self) -> int:
-        return self.work.count_disk_bytes(self.workers)
+            steps.append(ShorteningStep(change, work.trainings, wall))
+        return steps
 
     def estimate_wall_seconds(self, rates: Rates) -> float:
         """Return the seconds from start to end with a core for every worker; GPUs wait while images are decoded.
@@ -156,25 +153,29 @@ class Plan:
         overhead = parts.pop("overhead")
         if not rates.gpus:
             return rates.load * (overhead + sum(parts.values()) / self.workers)
-        on_cores = sum(parts[part] for part in _ON_CORES)
-        return overhead + (sum(parts.values()) - on_cores) / rates.gpus + on_cores / self.workers
+        core_seconds = sum(parts[part] for part in _ON_CORES)
+        return overhead + (sum(parts.values()) - core_seconds) / rates.gpus + core_seconds / self.workers
 
     def make_record(self) -> dict[str, Any]:
         """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
         first = self.estimates[0]
-        work = self.work._asdict() | {"images_trained": self.work.images_trained, "operations": self.operations}
-        counts = {
+        return {
+            "suite": self.title,
             "runs": self.runs,
             "done": self.done,
             "workers": self.workers,
             "seconds": self.estimate_wall_seconds(first),
-        }
-        return {
-            "suite": self.title,
-            **counts,
-            "work": work | {"core_seconds": sum(filter(None, first.estimate_seconds(self.work).values()))},
+            "work": {
+                **self.work._asdict(),
+                "images_trained": self.work.images_trained,
+                "operations": self.operations,
+                "core_seconds": sum(filter(None, first.estimate_seconds(self.work).values())),
+            },
             "rates": first.make_record(),
-            "designs": [design.make_record() for design in self.designs],
+            "designs": [
+                {"step": step.change, "trainings": step.trainings, "days": step.seconds / _DAY}
+                for step in self.shortening_steps
+            ],
             "estimates": [
                 {
                     "rates": rates.make_record(),
@@ -193,27 +194,21 @@ class Plan:
 
     def format_brief(self) -> str:
         """Return three lines: trainings, duration and disk."""
-        work, rates = self.work, self.estimates[0]
-        trained = ", ".join(
-            [format_count(work.trainings - work.references, "training"), format_count(work.references, "reference")]
+        work, disk = self.work, format_bytes(self.work.count_disk_bytes(self.workers))
+        trainings = format_count(work.trainings - work.references, "training")
+        lines = (
+            f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
+            f"  time {self._format_duration_with_rates(self.estimates[0])}",
+            f"  {trainings}, {format_count(work.references, 'reference')}; disk {disk}, "
+            f"memory {format_bytes(work.memory)} per worker; details: `roarbench plan`",
         )
-        return "\n".join(
-            (
-                f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
-                f"  time {self._format_duration_with_rates(rates)}",
-                f"  {trained}; disk {format_bytes(self._disk)}, "
-                f"memory {format_bytes(work.memory)} per worker; details: `roarbench plan`",
-            )
-        )
+        return "\n".join(lines)
 
     def _format_duration_with_rates(self, rates: Rates) -> str:
-        unknown = (
-            ""
-            if None not in rates.estimate_seconds(self.work).values()
-            else "; parts without a measurement are not included"
-        )
-        total = _format_total(self.estimate_wall_seconds(rates))
-        return f"{total} of wall time with {self._describe_rates(rates)}{unknown}"
+        is_partial = None in rates.estimate_seconds(self.work).values()
+        note = "; parts without a measurement are not included" if is_partial else ""
+        total = _format_seconds_and_days(self.estimate_wall_seconds(rates))
+        return f"{total} of wall time with {self._describe_rates(rates)}{note}"
 
     def _format_lines(self) -> Iterator[str]:
         work = self.work
@@ -224,14 +219,11 @@ class Plan:
         for part in (part for part in PARTS if seldom.get(part, True)):
             known = (parts[part] for parts in seconds)
             words = ("not measured" if time is None else format_duration(time) for time in known)
-            rows.append([part, self._describe_part(part), *words])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for part, amount, *times in rows:
-            right = "".join(f"  {time:>{width}}" for time, width in zip(times, widths[2:], strict=True))
-            yield f"  {part:<{widths[0]}} {amount:<{widths[1]}}{right}"
+            rows.append([part, self._describe_amount(part), *words])
+        yield from _align_columns(rows, "  ", left_columns=2)
         for rates in self.estimates:
             yield f"  together {self._format_duration_with_rates(rates)}"
-        disk = f"disk {format_bytes(self._disk)}"
+        disk = f"disk {format_bytes(work.count_disk_bytes(self.workers))}"
         if work.extracted:
             disk += f", {format_bytes(work.extracted)} of it for the masks that the workers' trainings use"
         if work.sealing:
@@ -240,13 +232,13 @@ class Plan:
         shared = f"{format_bytes(work.images)} for images{rankings}; with less memory, each epoch reads them from disk"
         yield f"  {disk}; memory {format_bytes(work.memory)} per worker, and for all workers together {shared}"
         yield f"  {self.operations:.1e} floating-point operations"
-        gpus = self.estimates[-1].gpus
-        device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
-        yield from _format_designs(self.designs, device)
+        if steps := self.shortening_steps:
+            gpus = self.estimates[-1].gpus
+            device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
+            yield from _format_shortening_steps(steps, device)
 
-    def _describe_part(self, part: str) -> str:
+    def _describe_amount(self, part: str) -> str:
         work = self.work
-        retrained = work.trainings - work.references
         return {
             "decode": f"{work.images_decoded:,} images",
             "reference": f"{work.images_reference:,.0f} images",
@@ -255,50 +247,45 @@ class Plan:
             "submission": f"{work.images_submitted:,} maps by submitted code",
             "ranking": f"{work.images_ranked:,} rankings",
             "filling": f"{work.images_filled:,} images",
-            "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",
+            "retraining": f"{work.trainings - work.references:,} trainings, {work.images_retrained:,.0f} images",
             "scoring": f"{work.images_scored:,} images",
             "overhead": format_count(work.jobs, "job"),
         }[part]
 
     def _describe_rates(self, rates: Rates) -> str:
-        workers = f"{self.workers} worker{'s' * (self.workers > 1)}"
+        workers = format_count(self.workers, "worker")
         if rates.gpus:
-            workers = f"{rates.gpus} GPU{'s' * (rates.gpus > 1)} and {workers}"
+            workers = f"{format_count(rates.gpus, 'GPU')} and {workers}"
         return f"{workers}, measured just now" if rates.measured else f"{workers}, assuming {rates.basis}"
 
 
-def _format_total(seconds: float) -> str:
+def _format_seconds_and_days(seconds: float) -> str:
     days = seconds / _DAY
     long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
     return f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"
 
 
-def count_missing_work(suite_results: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
+def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> Work:
     """Count the missing work of a suite, given its results and the store's folder.
 
-    With `to_decode`, the images are decoded even if the store has results on them.
+    With `decode_again`, the images are decoded even if the store has results on them.
     """
-    todo = [point for point in expand_points(suite_results.suite) if point not in suite_results.results]
-    work = count_work(
-        suite_results.suite,
-        todo,
-        suite_results.limit,
-        find_existing_shared_inputs(workspace, suite_results.suite, suite_results.data, todo),
-    )
-    return (
-        work._replace(images_decoded=0) if suite_results.data and not to_decode else work
-    )  # the images are decoded already
+    suite, data = suite_results.suite, suite_results.data
+    todo = [point for point in expand_points(suite) if point not in suite_results.results]
+    existing = find_existing_shared_inputs(workspace, suite, data, todo)
+    work = count_work(suite, todo, suite_results.limit, existing)
+    return work._replace(images_decoded=0) if data and not decode_again else work
 
 
 def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) -> None:
     """Raise StoreError if the disk has less free space than the work needs with these workers after decoding."""
     # parts of unfinished rankings, which the missing work will include
     parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")
-    there = sum(path.stat().st_size for path in parts)
-    needed, free = work.count_disk_bytes(workers) - work.images - there, shutil.disk_usage(workspace.root).free
+    stored = sum(path.stat().st_size for path in parts)
+    needed, free = work.count_disk_bytes(workers) - work.images - stored, shutil.disk_usage(workspace.root).free
     if needed > free:
-        room = f"the plan needs {format_bytes(needed)} more, but only {format_bytes(free)} are free"
-        raise StoreError(f"no space left in {workspace.root}; {room}; free disk space or use another --store")
+        seen = f"the plan needs {format_bytes(needed)} more, but only {format_bytes(free)} are free"
+        raise StoreError(f"no space left in {workspace.root}; {seen}; free disk space or use another --store")
 
 
 def make_plan(
@@ -306,16 +293,16 @@ def make_plan(
     work: Work,
     workers: int,
     measure: Callable[[SuiteSpec, Work], Rates] | None = None,
-    submission: float | None = None,
+    seconds_per_submitted_map: float | None = None,
 ) -> Plan:
     """Return the plan of a suite's missing work.
 
-    `measure` returns measured rates; without it rates are assumed. `submission` is the measured time of a submission in
-    core-seconds per map.
+    `measure` returns measured rates; without it rates are assumed. `seconds_per_submitted_map` are measured
+    core-seconds.
     """
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
-    estimates = tuple(replace(one, submission=submission) for one in rates)
-    count = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.mean_pixel_share)
+    estimates = tuple(replace(estimate, submission=seconds_per_submitted_map) for estimate in rates)
+    operations = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.mean_pixel_share)
     runs, done = len(expand_points(suite)), len(suite_results.results)
-    return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)
+    return Plan(suite_results.title, runs, done, work, operations, estimates, workers, suite)

@@ -1,7 +1,7 @@
 """Make importance maps for a range of images: by built-in estimators, controls, or a submission in its sandbox."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import groupby
 from typing import NamedTuple
@@ -83,31 +83,32 @@ def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, n
     return Batch(normalise(pixels, norm), targets, ids, truth, seed=seed)
 
 
-Requests = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of its estimator
-Made = dict[tuple[ReferenceModel, str], MapWithProvenance]
+MapRequest = tuple[ReferenceModel, str]  # a reference and the id of its estimator
 
 
-def make_maps_for_networks(request: Requests, split: Split, start: int, stop: int) -> Made:
+def make_maps_for_networks(
+    requests: Iterable[MapRequest], split: Split, start: int, stop: int
+) -> dict[MapRequest, MapWithProvenance]:
     """Make the maps of a range of images for several explained networks; noise is drawn once for all networks.
 
     The maps stay on their device.
     """
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
-    pairs = ((explained, find_estimator(name)) for explained, name in set(request))
+    pairs = ((explained, find_estimator(name)) for explained, name in set(requests))
     for explained, estimator in sorted(pairs, key=lambda pair: (find_job_group(pair[1]), pair[0].number, pair[1].id)):
         groups[find_job_group(estimator)][explained].append(estimator)
-    made: Made = {}
+    maps: dict[MapRequest, MapWithProvenance] = {}
     for group in groups.values():
         parts = [
-            _start_explaining(explained, estimators, split, start, stop) for explained, estimators in group.items()
+            _load_group_inputs(explained, estimators, split, start, stop) for explained, estimators in group.items()
         ]
-        for part, maps_by_estimator in zip(parts, _group_maps(parts), strict=True):
-            made |= {(part.explained, name): importance_map for name, importance_map in maps_by_estimator.items()}
-    return made
+        for part, maps_by_estimator in zip(parts, _make_group_maps(parts), strict=True):
+            maps |= {(part.explained, name): made for name, made in maps_by_estimator.items()}
+    return maps
 
 
-def remember_tie_orders(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
-    """Return a function that draws tie orders, each once; for a GPU several threads draw, since one core is too slow.
+def make_tie_order_cache(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
+    """Return a function that draws each tie order once; for a GPU several threads draw, since one core is too slow.
 
     The function takes a number of features d and positions in `ids`, int64 (k,), and returns int32 (k, d).
     """
@@ -124,7 +125,7 @@ def remember_tie_orders(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int
     return draw_rows
 
 
-class _Explaining(NamedTuple):
+class _GroupInputs(NamedTuple):
     """Estimators of one group, with the explained network and its images."""
 
     explained: ReferenceModel
@@ -132,66 +133,62 @@ class _Explaining(NamedTuple):
     batch: Batch
 
 
-def _start_explaining(
+def _load_group_inputs(
     explained: ReferenceModel, estimators: list[Estimator], split: Split, start: int, stop: int
-) -> _Explaining:
+) -> _GroupInputs:
     batch = load_batch(explained, split, start, stop, _choose_normalisation(explained, estimators[0]))
     images = explained.work.images
     if estimators[0].explained_variant == "other-target":
         batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
     if estimators[0].uses_prediction:
         batch = batch._replace(class_images=compute_class_templates_and_classifier(images))
-    return _Explaining(explained, estimators, batch)
+    return _GroupInputs(explained, estimators, batch)
 
 
 def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
     return Normalisation.of(explained.work.images) if estimator.control else explained.norm
 
 
-def _group_maps(parts: list[_Explaining]) -> list[dict[str, MapWithProvenance]]:
+def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
     """Make the maps of one group for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
-        return _make_variant_maps(parts)
+        return _make_builtin_maps(parts)
     networks = groupby(parts, lambda part: part.explained.work.suite.find_network(part.explained.number))
-    made = zip(
-        parts,
-        [submitted_maps for _, alike in networks for submitted_maps in _explain_submissions(list(alike))],
-        strict=True,
-    )
-    return [{estimator.id: _blur_if_twin(maps, estimator) for estimator in part.estimators} for part, maps in made]
+    submitted = [maps for _, alike in networks for maps in _make_submitted_maps(list(alike))]
+    return [
+        {estimator.id: _blur_if_blurred_twin(maps, estimator) for estimator in part.estimators}
+        for part, maps in zip(parts, submitted, strict=True)
+    ]
 
 
-def _blur_if_twin(made: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
-    """Return a submission's maps, blurred if the estimator is a blurred twin."""
+def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
     if estimator.twin != "blurred":
-        return made
-    n, h, w = made.importance.shape[0], *made.importance.shape[-2:]
-    return made._replace(importance=blur(made.importance.view(n, -1, h, w)).view_as(made.importance))
+        return maps
+    n, h, w = maps.importance.shape[0], *maps.importance.shape[-2:]
+    return maps._replace(importance=blur(maps.importance.view(n, -1, h, w)).view_as(maps.importance))
 
 
-def _explain_submissions(parts: list[_Explaining]) -> list[MapWithProvenance]:
+def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     """Make a submission's maps for networks of one architecture in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
-    (model, made_by), record = explained.work.suite.find_network(explained.number), explained.work.images.record
-    network = Network(model, record.classes, record.channels, record.size, made_by)
-    file, listed = estimator.parts.file_id, estimator.parts.listed or ""
-    source = check_source(explained.work.workspace.read_submission(file)).set_parameters(listed).code
+    (model, network_source), record = explained.work.suite.find_network(explained.number), explained.work.images.record
+    network = Network(model, record.classes, record.channels, record.size, network_source)
+    file, parameters = estimator.parts.file_id, estimator.parts.listed or ""
+    code = check_source(explained.work.workspace.read_submission(file)).set_parameters(parameters).code
     n, size = len(batch.ids), count_images_per_call(network)
     sandbox_parts = tuple(
-        ExplainedPart(make_twin_network(subject, estimator.explained_variant), images, targets, ids, size)
+        ExplainedPart(load_explained_variant(subject, estimator.explained_variant), images, targets, ids, size)
         for subject, _, (images, targets, ids, *_) in parts
     )
-    task = SandboxTask(source, network, sandbox_parts, CUDA if CUDA in estimator.parts.marks else "cpu")
-    answer = run_submission(
-        task, compute_limits(n * len(parts), count_image_cost(network).flops), trust=TRUSTED in estimator.parts.marks
-    )
+    task = SandboxTask(code, network, sandbox_parts, CUDA if CUDA in estimator.parts.marks else "cpu")
+    limits = compute_limits(n * len(parts), count_image_cost(network).flops)
+    answer = run_submission(task, limits, trust=TRUSTED in estimator.parts.marks)
     if answer.fault is not None:
         # the submission is at fault, not the worker, however the sandbox ended
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
-    return [
-        MapWithProvenance(maps, MapProvenance(answer.death.cpu / len(parts), batches=batches)) for maps in answer.maps
-    ]
+    provenance = MapProvenance(answer.death.cpu / len(parts), batches=batches)
+    return [MapWithProvenance(maps, provenance) for maps in answer.maps]
 
 
 def find_map_device(estimator: Estimator) -> str:
@@ -199,88 +196,89 @@ def find_map_device(estimator: Estimator) -> str:
     return "cpu" if estimator.submitted and CUDA not in estimator.parts.marks else name_device(choose_device())
 
 
-def _make_variant_maps(parts: list[_Explaining]) -> list[dict[str, MapWithProvenance]]:
+def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
     """Make the maps of estimators with the same model and targets, or of controls, for each explained network."""
-    clock = choose_clock(choose_device())
-    start, first, one = clock(), parts[0].explained, parts[0].estimators[0]
-    numerics = first.work.suite.maps if one.uses_shared_pass else MapNumerics.FLOAT32
+    device = choose_device()
+    clock = choose_clock(device)
+    start, first, estimator = clock(), parts[0].explained, parts[0].estimators[0]
+    numerics = first.work.suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32
+    variant = estimator.explained_variant
     models = [
-        None if one.control else _load_network(network, one.explained_variant, numerics, network.store.read_checksum())
-        for network, _, _ in parts
+        None
+        if estimator.control
+        else _load_network_to_explain(explained, variant, numerics, explained.store.read_checksum())
+        for explained, _, _ in parts
     ]
-    precision = choose_precision(numerics.precision, choose_device())
+    precision = choose_precision(numerics.precision, device)
     n, size = len(parts[0].batch.ids), count_images_per_batch(first.work, sum(len(part.estimators) for part in parts))
-    done = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
-    told: list[list[PassNotes]] = []
-    made: list[list[Maps]] = []
+    used_numerics = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
+    notes_of_batches: list[list[PassNotes]] = []
+    maps_of_batches: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         subjects = [
             MapSubject(
-                estimators,
-                model,
-                batch.select_rows(rows).to(choose_device()),
-                _choose_normalisation(explained, one).black,
+                estimators, model, batch.select_rows(rows).to(device), _choose_normalisation(explained, estimator).black
             )
             for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
-        made.append(compute_maps_together(subjects, precision, told.append))
-    seconds = clock() - start
-    of_one = seconds / sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
-    told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
+        maps_of_batches.append(compute_maps_together(subjects, precision, notes_of_batches.append))
+    passes = sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
+    seconds_per_pass = (clock() - start) / passes
+    by_network = zip(parts, zip(*notes_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)
     return [
-        _join_maps(one.explained_variant, part.estimators, list(theirs), list(maps), done, of_one)
-        for part, theirs, maps in zip(parts, told_each, made_each, strict=True)
+        _join_batches(variant, part.estimators, notes, maps, used_numerics, seconds_per_pass)
+        for part, notes, maps in by_network
     ]
 
 
-def _join_maps(
+def _join_batches(
     variant: str,
     estimators: list[Estimator],
-    told: list[PassNotes],
-    parts: list[Maps],
-    done: MapNumerics,
-    seconds: float,
+    notes: Sequence[PassNotes],
+    maps: Sequence[Maps],
+    numerics: MapNumerics,
+    seconds_per_pass: float,
 ) -> dict[str, MapWithProvenance]:
-    """Join the maps of one explained network; `seconds` is the time of one pass through it."""
-    where = name_device(choose_device())
-    explained = merge_batch_records(ExplainedBatches(notes.images, notes.images, done, where) for notes in told)
+    """Join the maps of one explained network, with the notes of each batch."""
+    device = name_device(choose_device())
+    batches = merge_batch_records(ExplainedBatches(note.images, note.images, numerics, device) for note in notes)
     # prediction stability belongs to the trained network's own predictions
-    names = told[0].stable_copies if variant == "trained" else ()
-    stable_copies = {name: torch.cat([notes.stable_copies[name] for notes in told]).tolist() for name in names}
-    return {
-        e.id: MapWithProvenance(
-            torch.cat([part[e.id] for part in parts]),
-            MapProvenance(
-                (sum(count_passes([e])) or 1) * seconds, batches=explained, stable_copies=stable_copies.get(e.id, ())
-            ),
-        )
-        for e in estimators
-    }
+    names = notes[0].stable_copies if variant == "trained" else ()
+    stable_copies = {name: torch.cat([note.stable_copies[name] for note in notes]).tolist() for name in names}
+    joined = {}
+    for estimator in estimators:
+        seconds = (sum(count_passes([estimator])) or 1) * seconds_per_pass
+        stable = stable_copies.get(estimator.id, ())
+        provenance = MapProvenance(seconds, batches=batches, stable_copies=stable)
+        joined[estimator.id] = MapWithProvenance(torch.cat([part[estimator.id] for part in maps]), provenance)
+    return joined
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _load_network(explained: ReferenceModel, variant: str, maps: MapNumerics, weights: str) -> nn.Module:
+def _load_network_to_explain(
+    explained: ReferenceModel, variant: str, numerics: MapNumerics, checksum: str
+) -> nn.Module:
     """Load the network that a group explains, on the device, once per process and checksum.
 
-    Unless `maps` is plain float32, batch norms are folded (docs/decisions/0019), and the stem is split if `maps`
-    requires it (docs/decisions/0032).
+    Unless `numerics` is plain float32, batch norms are folded (docs/decisions/0019), and the stem is split if
+    `numerics` requires it (docs/decisions/0032).
     """
-    model = make_twin_network(explained, variant)
-    if maps is MapNumerics.FLOAT32:
-        return model.to(choose_device())
-    return (split_stem(fold_batchnorm(model)) if maps.shares_stem_pass else fold_batchnorm(model)).to(choose_device())
+    model = load_explained_variant(explained, variant)
+    if numerics is not MapNumerics.FLOAT32:
+        model = split_stem(fold_batchnorm(model)) if numerics.shares_stem_pass else fold_batchnorm(model)
+    return model.to(choose_device())
 
 
 def count_images_per_batch(work: JobContext, estimators: int) -> int:
     """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
         return choose_explanation_batch_size(work.suite)
-    record, room = work.images.record, count_available_gpu_bytes()
-    activations = count_cost_per_image(work.suite, record).activations
-    return max(IMAGES_PER_PASS, count_fitting_images(room, activations, record.shape, estimators))
+    activations = count_cost_per_image(work.suite).activations
+    shape = work.images.record.shape
+    return max(IMAGES_PER_PASS, count_fitting_images(count_available_gpu_bytes(), activations, shape, estimators))
 
 
-def make_twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
+def load_explained_variant(explained: ReferenceModel, variant: str) -> nn.Module:
     """Return the network that a twin of this variant explains, in eval mode."""
     if variant == "untrained":
         return explained.build_untrained()
@@ -316,9 +314,9 @@ def compute_class_templates_and_classifier(images: ImageData) -> ClassImages:
     sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])
     counts = np.bincount(train.labels, minlength=len(classes))[:, None, None, None]
     # a class without images gets the zero image
-    apart = np.where(counts > 0, sums / counts.clip(1) - sums.sum(0) / len(train.labels), 0)
+    differences = np.where(counts > 0, sums / counts.clip(1) - sums.sum(0) / len(train.labels), 0)
     std = np.array(Normalisation.of(images).std)[:, None, None]
-    return ClassImages(torch.from_numpy(apart / std).float(), _fit_classifier_weights(images)).to(choose_device())
+    return ClassImages(torch.from_numpy(differences / std).float(), _fit_classifier_weights(images)).to(choose_device())
 
 
 def _fit_classifier_weights(images: ImageData) -> Tensor:
@@ -330,10 +328,10 @@ def _fit_classifier_weights(images: ImageData) -> Tensor:
         for start in range(0, len(train.labels), _AT_ONCE)
     ]
     small = torch.cat(parts).double()
-    seen = torch.cat([small, small.flip(3)]).flatten(1)
-    seen -= seen.mean(0)
-    labels, of_class = torch.from_numpy(train.labels).repeat(2), seen.new_zeros(images.record.classes, seen.shape[1])
-    of_class.index_add_(0, labels, seen)  # equals a product with one-hot labels, which take 20 GB for ImageNet
-    spread = seen.T @ seen / len(seen) + _RIDGE * torch.eye(seen.shape[1], dtype=torch.float64)
-    weights = torch.linalg.solve(spread, of_class.T / len(seen)).T.unflatten(1, small.shape[1:])
+    x = torch.cat([small, small.flip(3)]).flatten(1)
+    x -= x.mean(0)
+    labels, class_sums = torch.from_numpy(train.labels).repeat(2), x.new_zeros(images.record.classes, x.shape[1])
+    class_sums.index_add_(0, labels, x)  # equals a product with one-hot labels, which take 20 GB for ImageNet
+    covariance = x.T @ x / len(x) + _RIDGE * torch.eye(x.shape[1], dtype=torch.float64)
+    weights = torch.linalg.solve(covariance, class_sums.T / len(x)).T.unflatten(1, small.shape[1:])
     return F.interpolate(weights, (height, width), mode="bilinear").float()

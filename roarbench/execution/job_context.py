@@ -6,13 +6,14 @@ import torch
 from torch import nn
 
 from roarbench.compute.inputs import Normalisation
-from roarbench.compute.networks import build_network, set_batch_norm_scales
+from roarbench.compute.networks import set_batch_norm_scales
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.decoded import ImageData
 from roarbench.enums import Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.execution.pretrained_weights import load_starting_weights
+from roarbench.execution.workload import build_suite_network
 from roarbench.plan.planned_runs import CommonNetwork, list_ranked_splits, make_common_network, make_reference
 from roarbench.plan.runs import ReferenceSpec, Run
 from roarbench.plan.suite import SuiteSpec
@@ -41,15 +42,13 @@ class JobContext:
         """Return the stored scoring network with this key."""
         return StoredNetwork(self.workspace.networks, key)
 
-    def get_checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
+    def get_checkpoint(self, key: str, rankings_checksum: str = "") -> CheckpointFile:
         """Return the checkpoint of a training with these rankings, by the key of its run or network."""
-        return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
+        return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings_checksum)
 
-    def build_network(self, seed: int, number: int | None = None) -> nn.Module:
-        """Build the suite's network, or the explained network with this number, with random weights from a seed."""
-        record, generator, suite = self.images.record, torch.Generator().manual_seed(seed), self.suite
-        model, source = (suite.model, suite.network_source) if number is None else suite.find_network(number)
-        return build_network(model, record.classes, record.channels, record.size, generator, source)
+    def build_network(self, seed: int) -> nn.Module:
+        """Build the suite's network with random weights from a seed."""
+        return build_suite_network(self.suite, torch.Generator().manual_seed(seed))
 
     def build_starting_network(self, recipe: Recipe, seed: int) -> nn.Module:
         """Return the network at the start of a training: random weights from a seed, or the recipe's published weights.
@@ -67,17 +66,15 @@ class JobContext:
         """Return the explained networks."""
         return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
-    def find_ranking_network(self, spec: RankingSpec) -> "ReferenceModel":
+    def find_network_of_ranking(self, spec: RankingSpec) -> "ReferenceModel":
         """Return the explained network of a ranking; for controls, which use none, the first one."""
-        return next((model for model in self.explained if model.reference.key == spec.reference), self.explained[0])
-
-    def find_network_number(self, run: Run) -> int:
-        """Return the number of the explained network that a run depends on; 0 if it depends on none."""
-        return self.suite.find_explained_number(run.cell, run.seed) if run.reference else 0
+        return next(
+            (network for network in self.explained if network.reference.key == spec.reference), self.explained[0]
+        )
 
     def find_explained_network(self, run: Run) -> "ReferenceModel":
-        """Return the explained network with the number `find_network_number(run)`."""
-        return ReferenceModel(self, self.find_network_number(run))
+        """Return the explained network that a run depends on; the first one if it depends on none."""
+        return ReferenceModel(self, self.suite.find_explained_number(run.cell, run.seed) if run.reference else 0)
 
     def find_scored_network(self, run: Run) -> "ReferenceModel":
         """Return the explained network that a run scores, which may differ from the one that its map explains."""
@@ -92,13 +89,13 @@ class JobContext:
         """Return the identities of the controls' rankings, whose masks train common networks."""
         return [self.make_ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
 
-    def make_row_ranking_spec(self, run: Run) -> RankingSpec | None:
+    def make_ranking_spec_of_run(self, run: Run) -> RankingSpec | None:
         """Return the identity of a run's rankings; None for untouched images, and for rankings that are not stored.
 
         Even if the run exchanges rankings between images, the result identifies the rankings before the exchange.
         """
-        estimator = run.cell.ranking_estimator
-        return self.make_ranking_spec(estimator, run.cell.unit, self.find_network_number(run)) if estimator else None
+        estimator, number = run.cell.ranking_estimator, self.find_explained_network(run).number
+        return self.make_ranking_spec(estimator, run.cell.unit, number) if estimator else None
 
     def make_common_network(self, run: Run) -> CommonNetwork:
         """Return the common network of a run, before it is tuned on the run's row."""
@@ -119,7 +116,7 @@ class ReferenceModel:
         return f" {self.number + 1}" if self.work.suite.references > 1 else ""
 
     @property
-    def step(self) -> str:
+    def step_name(self) -> str:
         """Return the name of the step that makes the network."""
         return f"reference{self.number_suffix}"
 
@@ -129,7 +126,7 @@ class ReferenceModel:
         return make_reference(self.work.suite, self.work.images.fingerprint, self.number)
 
     @property
-    def splits(self) -> tuple[Split, ...]:
+    def ranked_splits(self) -> tuple[Split, ...]:
         """Return the splits whose images the network predicts: those that are ranked."""
         return list_ranked_splits(self.work.suite)
 
@@ -141,7 +138,7 @@ class ReferenceModel:
     @property
     def has_weights_and_predictions(self) -> bool:
         """Return whether the weights and predictions exist."""
-        return all(self.store.has_predictions(split) for split in self.splits)
+        return all(self.store.has_predictions(split) for split in self.ranked_splits)
 
     @property
     def norm(self) -> Normalisation:
@@ -150,7 +147,7 @@ class ReferenceModel:
 
     def build_network(self, seed: int) -> nn.Module:
         """Build the network with random weights from a seed."""
-        return self.work.build_network(seed, self.number)
+        return build_suite_network(self.work.suite, torch.Generator().manual_seed(seed), self.number)
 
     def load_trained(self) -> nn.Module:
         """Return the network with its weights, in eval mode."""

@@ -21,7 +21,7 @@ from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.shared_scoring_networks import train_common_network, tune_common_network
-from roarbench.execution.workload import find_curve
+from roarbench.execution.workload import find_shared_job_key
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetwork, Point, hash_tuned_network, list_shared_inputs
@@ -55,7 +55,7 @@ class Step(NamedTuple):
         return LeaseRequest(self.keys, "" if self.runs else self.job.name, data)
 
     @property
-    def run(self) -> Run | None:
+    def first_run(self) -> Run | None:
         """Return the step's first run; None if it has none."""
         return self.runs[0] if self.runs else None
 
@@ -68,92 +68,92 @@ class Step(NamedTuple):
 
 def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     """Return all steps that these runs need and that are not done yet."""
-    lacking = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
-    needs = {
-        network.reference.key: () if network.has_weights_and_predictions else (network.step,)
+    missing = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
+    references = {
+        network.reference.key: () if network.has_weights_and_predictions else (network.step_name,)
         for network in work.explained
     }
-    ranking = list(_make_rank_steps(work, lacking, needs))
-    sealing = list(_make_seal_steps(work, lacking, ranking))
-    networks = list_scoring_network_steps(work, runs, lacking)
+    rank_steps = list(_make_rank_steps(work, missing, references))
+    seal_steps = list(_make_seal_steps(work, missing, rank_steps))
+    network_steps = list_common_network_steps(work, runs, missing)
     # every row gets a whole curve before any row gets a second seed
     ordered = sorted(runs, key=lambda run: (run.cell.retrain is ScoredNetwork.SIBLINGS, run.seed))
-    scoring = list(_make_run_steps(work, ordered, lacking, needs))
-    explained = {name for step in (*ranking, *scoring) for name in step.needs}
-    training = [_make_reference_step(network) for network in work.explained if network.step in explained]
-    return [*training, *ranking, *sealing, *networks, *scoring]
+    run_steps = list(_make_run_steps(work, ordered, missing, references))
+    needed = {name for step in (*rank_steps, *run_steps) for name in step.needs}
+    reference_steps = [_make_reference_step(network) for network in work.explained if network.step_name in needed]
+    return [*reference_steps, *rank_steps, *seal_steps, *network_steps, *run_steps]
 
 
 def _make_reference_step(explained: ReferenceModel) -> Step:
-    job, reference = Job(explained.step, network_jobs.train_reference, (explained,)), explained.reference
+    job, reference = Job(explained.step_name, network_jobs.train_reference, (explained,)), explained.reference
     return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions, reference.recipe)
 
 
-Lacking = Collection[RankingSpec]  # rankings to make
-# by reference key: the step that trains the reference; empty for existing references
-References = Mapping[str, tuple[str, ...]]
+# by reference key: the name of the step that makes the reference; empty for existing references
+ReferenceSteps = Mapping[str, tuple[str, ...]]
 
 
 def find_needed_rankings(work: JobContext, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs need, for every explained network; those of controls only once."""
     needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
-    rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
-    return [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
+    estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
+    ordered = sorted(estimators.items())
+    return [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in ordered]
 
 
-def list_scoring_network_steps(work: JobContext, runs: list[Run], lacking: Lacking) -> list[Step]:
-    """Return the steps that make the common networks of these runs and tune them for each row.
-
-    `lacking` has the missing rankings.
-    """
+def list_common_network_steps(work: JobContext, runs: list[Run], missing: Collection[RankingSpec]) -> list[Step]:
+    """Return the steps that make the common networks of these runs and tune them for each row."""
     scored = (run for run in runs if run.cell.retrain is ScoredNetwork.COMMON)
-    return list({step.job.name: step for run in scored for step in _make_network_steps(work, run, lacking)}.values())
+    steps = (step for run in scored for step in _make_common_network_steps(work, run, missing))
+    return list({step.job.name: step for step in steps}.values())
 
 
-def _make_network_steps(work: JobContext, run: Run, lacking: Lacking) -> Iterator[Step]:
+def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[RankingSpec]) -> Iterator[Step]:
     """Yield the steps for a run's scoring network: its common network and, except for untouched images, the tuning."""
-    common, needs = work.make_common_network(run), work.list_control_ranking_specs(run.cell.unit)
+    common, controls = work.make_common_network(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
-    job, made = Job(f"network {title}", train_common_network, (work, common)), work.get_stored_network(common.key).has
-    yield Step("network", job, _list_seal_steps(work, lacking, *needs), (common.key,), made, common.recipe)
-    if spec := work.make_row_ranking_spec(run):
+    job = Job(f"network {title}", train_common_network, (work, common))
+    needs, is_made = _list_seal_step_names(work, missing, *controls), work.get_stored_network(common.key).has
+    yield Step("network", job, needs, (common.key,), is_made, common.recipe)
+    if spec := work.make_ranking_spec_of_run(run):
         # this twin has its row's rankings and scores another network
-        lent = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
-        tuning = Job(f"tune {spec.name}{lent} {title}", tune_common_network, (work, common, spec))
-        made = partial(_is_tuned, work, common, spec)
+        twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
+        tuning = Job(f"tune {spec.name}{twin} {title}", tune_common_network, (work, common, spec))
+        needs = (job.name, *_list_seal_step_names(work, missing, spec))
         key = _hash_key("tune", common.key, spec.key)
-        yield Step("tune", tuning, (job.name, *_list_seal_steps(work, lacking, spec)), (key,), made, common.recipe)
+        yield Step("tune", tuning, needs, (key,), partial(_has_tuned_network, work, common, spec), common.recipe)
 
 
-def _is_tuned(work: JobContext, common: CommonNetwork, row: RankingSpec) -> bool:
-    """Return whether a common network is tuned on a row's finished rankings."""
-    return work.get_stored_network(hash_tuned_network(common.key, work.rankings.open(row).checksum)).has()
+def _has_tuned_network(work: JobContext, common: CommonNetwork, spec: RankingSpec) -> bool:
+    return work.get_stored_network(hash_tuned_network(common.key, work.rankings.open(spec).checksum)).has()
 
 
 def _hash_key(*parts: object) -> str:
     return hash_value([str(part) for part in parts])
 
 
-def _list_seal_steps(work: JobContext, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
-    """Return the names of the steps that finish those of these rankings that are missing."""
-    return tuple(name_join_step(work, spec) for spec in specs if spec in lacking)
+def _list_seal_step_names(work: JobContext, missing: Collection[RankingSpec], *specs: RankingSpec) -> tuple[str, ...]:
+    return tuple(name_seal_step(work, spec) for spec in specs if spec in missing)
 
 
-def _make_rank_steps(work: JobContext, lacking: Lacking, references: References) -> Iterator[Step]:
+def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], references: ReferenceSteps) -> Iterator[Step]:
     """Yield the ranking steps: controls first, then all estimators of the explained networks in one pass per image.
 
     The noisy copies of an image are the same for every network, so they are made once.
     """
     groups: dict[str, list[RankingSpec]] = {}
-    for spec in sorted(lacking, key=lambda spec: bool(spec.reference)):
+    for spec in sorted(missing, key=lambda spec: bool(spec.reference)):
         groups.setdefault(find_job_group(spec.estimator_record), []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _list_shards(work, specs):
             job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))
             needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
-            made = partial(_is_ranked, work, todo, split, start, stop)
-            own = group if todo[0].estimator_record.has_own_passes else ""
-            yield Step("rank", job, needs, _list_lease_keys(todo, split, start, stop), made, group=own)
+            keys, is_made = (
+                _list_lease_keys(todo, split, start, stop),
+                partial(_is_ranked, work, todo, split, start, stop),
+            )
+            own_group = group if todo[0].estimator_record.has_own_passes else ""
+            yield Step("rank", job, needs, keys, is_made, group=own_group)
 
 
 def _is_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
@@ -162,9 +162,8 @@ def _is_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, sta
 
 def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
     """Return the lease keys of a range of images: one per batch, however a machine divides the batches into jobs."""
-    data, starts = specs[0].data, range(start, stop, IMAGES_PER_PASS)
-    groups = ranking_jobs.list_job_groups(specs)
-    return tuple(_hash_key("rank", data, group, split, first) for group in groups for first in starts)
+    data, names, starts = specs[0].data, ranking_jobs.list_lock_names(specs), range(start, stop, IMAGES_PER_PASS)
+    return tuple(_hash_key("rank", data, name, split, first) for name in names for first in starts)
 
 
 def _list_shards(
@@ -177,10 +176,10 @@ def _list_shards(
         ranked = {spec: work.rankings.list_ranked_ranges(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + IMAGES_PER_PASS, n) for start in range(0, n, IMAGES_PER_PASS)}
         todo = {s: tuple(spec for spec in ranked if not is_covered(ranked[spec], s, stop)) for s, stop in ends.items()}
-        for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
+        for (_, missing), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
             starts = list(batches)
-            if lacking:
-                yield lacking, split, starts[0], ends[starts[-1]]
+            if missing:
+                yield missing, split, starts[0], ends[starts[-1]]
 
 
 def _compute_shard_size(specs: list[RankingSpec]) -> int:
@@ -196,63 +195,64 @@ def _compute_shard_size(specs: list[RankingSpec]) -> int:
 
 def count_forward_passes(specs: Collection[RankingSpec]) -> int:
     """Count the forward passes of an image for these rankings; rankings of one explained network share passes."""
-    references = {spec.reference for spec in specs}
-    by_reference = ([spec for spec in specs if spec.reference == one] for one in references)
+    by_reference: defaultdict[str, list[RankingSpec]] = defaultdict(list)
+    for spec in specs:
+        by_reference[spec.reference].append(spec)
     return sum(
-        count_passes((spec.estimator_record for spec in theirs), prod(theirs[0].shape)).forward
-        for theirs in by_reference
+        count_passes((spec.estimator_record for spec in group), prod(group[0].shape)).forward
+        for group in by_reference.values()
     )
 
 
-def _make_seal_steps(work: JobContext, lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
-    needs: dict[RankingSpec, list[str]] = {spec: [] for spec in lacking}
-    for step in ranking:
+def _make_seal_steps(work: JobContext, missing: Collection[RankingSpec], rank_steps: list[Step]) -> Iterator[Step]:
+    needs: dict[RankingSpec, list[str]] = {spec: [] for spec in missing}
+    for step in rank_steps:
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        job, made = (
-            Job(name_join_step(work, spec), ranking_jobs.join_ranked_ranges, (work, spec)),
-            partial(work.rankings.has, spec),
-        )
-        yield Step("seal", job, tuple(names), (_hash_key("seal", spec.key),), made)
+        job = Job(name_seal_step(work, spec), ranking_jobs.join_ranked_ranges, (work, spec))
+        yield Step("seal", job, tuple(names), (_hash_key("seal", spec.key),), partial(work.rankings.has, spec))
 
 
-def name_join_step(work: JobContext, spec: RankingSpec) -> str:
-    """Return the name of the step that finishes a ranking."""
-    return f"seal {spec.name} {spec.unit}{work.find_ranking_network(spec).number_suffix if spec.reference else ''}"
+def name_seal_step(work: JobContext, spec: RankingSpec) -> str:
+    """Return the name of the step that joins the ranges of a ranking."""
+    return f"seal {spec.name} {spec.unit}{work.find_network_of_ranking(spec).number_suffix if spec.reference else ''}"
 
 
-def _make_run_steps(work: JobContext, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
+def _make_run_steps(
+    work: JobContext, runs: list[Run], missing: Collection[RankingSpec], references: ReferenceSteps
+) -> Iterator[Step]:
     """Yield the steps of these runs; a step without training scores one map at as many levels as take seconds.
 
     Networks that are scored with each other's maps are scored together.
     """
-    images, record = len(work.images.test.labels), work.suite.dataset_record
+    features = len(work.images.test.labels) * prod(work.suite.dataset_record.shape)
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
     for run in runs:
-        curves[find_curve(work.suite, run.cell, run.seed)].append(run)
+        curves[find_shared_job_key(work.suite, run.cell, run.seed)].append(run)
     for (cell, _), curve in curves.items():
         networks = work.suite.references if cell.retrain is ScoredNetwork.SIBLINGS else 1
-        most = max(1, int(_SCORED // (images * prod(record.shape) * networks)))
+        most = max(1, int(_SCORED // (features * networks)))
         levels = sorted({run.cell.t for run in curve})
         for start in range(0, len(levels), most):
             part = tuple(run for run in curve if run.cell.t in levels[start : start + most])
-            yield _make_run_step(work, part, lacking, references)
+            yield _make_run_step(work, part, missing, references)
 
 
-def _make_run_step(work: JobContext, runs: tuple[Run, ...], lacking: Lacking, references: References) -> Step:
+def _make_run_step(
+    work: JobContext, runs: tuple[Run, ...], missing: Collection[RankingSpec], references: ReferenceSteps
+) -> Step:
     first, retrain = runs[0], runs[0].cell.retrain
     needs: tuple[str, ...] = ()
     if not retrain.trains:
-        used = [find(run) for run in runs for find in (work.find_explained_network, work.find_scored_network)]
-        needs = tuple(sorted({name for network in used for name in references[network.reference.key]}))
-    needs += _list_seal_steps(work, lacking, *filter(None, [work.make_row_ranking_spec(first)]))
+        networks = [find(run) for run in runs for find in (work.find_explained_network, work.find_scored_network)]
+        needs = tuple(sorted({name for network in networks for name in references[network.reference.key]}))
+    needs += _list_seal_step_names(work, missing, *filter(None, [work.make_ranking_spec_of_run(first)]))
     if retrain is ScoredNetwork.COMMON:
-        *_, last = _make_network_steps(work, first, lacking)
+        *_, last = _make_common_network_steps(work, first, missing)
         needs += (last.job.name,)
-    score = network_jobs.score_runs
-    if retrain is ScoredNetwork.SIBLINGS:
-        score = network_jobs.score_explained_networks_under_maps
+    is_siblings = retrain is ScoredNetwork.SIBLINGS
+    score = network_jobs.score_sibling_networks if is_siblings else network_jobs.score_runs
     keys = tuple(run.key for run in runs)
     name = keys[0] if len(keys) == 1 else _hash_key("runs", *keys)
     recipe = first.recipe if retrain.trains_per_run else ""
@@ -261,7 +261,10 @@ def _make_run_step(work: JobContext, runs: tuple[Run, ...], lacking: Lacking, re
 
 def _compute_priority(step: Step) -> int:
     """Return the priority of a step, the smallest first; scoring an explained network precedes steps based on it."""
-    scores_reference = step.run and (step.run.cell.estimator, step.run.cell.retrain) == (CLEAN, ScoredNetwork.NONE)
+    scores_reference = step.first_run and (step.first_run.cell.estimator, step.first_run.cell.retrain) == (
+        CLEAN,
+        ScoredNetwork.NONE,
+    )
     return _PRIORITY["reference" if scores_reference else step.kind]
 
 
@@ -338,12 +341,12 @@ class Schedule:
 def find_steps_needing_recipes(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
     """Return the steps that train by one of these recipes, or need a step that does, each with the recipe."""
     made: set[str] = set()
-    lost: dict[str, str] = {}
+    needed: dict[str, str] = {}
     needing = []
     for step in steps if recipes else ():
         if made.issuperset(step.needs) and step.is_made():
             made.add(step.job.name)
-        elif (recipe := next((lost[name] for name in step.needs if name in lost), step.recipe)) in recipes:
-            lost[step.job.name] = recipe
+        elif (recipe := next((needed[name] for name in step.needs if name in needed), step.recipe)) in recipes:
+            needed[step.job.name] = recipe
             needing.append((step, recipe))
     return needing

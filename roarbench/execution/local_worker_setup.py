@@ -20,7 +20,7 @@ _SHARING, _SMALL = 4, 64  # default workers per GPU for images up to `_SMALL` pi
 _PATIENCE = 1.0  # seconds between checks for a started worker
 
 
-def count_default_workers(side: int | None = None) -> int:
+def count_default_workers(image_side: int | None = None) -> int:
     """Return the default number of processes for images with this side: one per GPU, or one per core without GPUs.
 
     With images of up to 64 pixels, one process leaves a GPU idle between kernels, so up to four processes share it if
@@ -29,19 +29,21 @@ def count_default_workers(side: int | None = None) -> int:
     gpus = len(list_gpu_ids())
     if not gpus:
         return count_cores()
-    sharing = _SHARING if side and side <= _SMALL else 1
+    sharing = _SHARING if image_side and image_side <= _SMALL else 1
     return gpus * max(1, min(sharing, count_cores() // gpus))
 
 
-def count_workers(requested: int | None, side: int | None = None) -> int:
+def count_workers(requested: int | None, image_side: int | None = None) -> int:
     """Return the number of processes on this machine; raise CallerError if it is less than 1 or too large."""
+    if requested is None:
+        return count_default_workers(image_side)
     most = PER_CORE * count_cores()
-    if requested is not None and requested < 1:
+    if requested < 1:
         raise CallerError(f"--workers is {requested}, expected at least 1; use 1 to {most}")
-    if requested and requested > most:
+    if requested > most:
         seen = f"--workers {requested} is more than {PER_CORE} for each core of this machine"
         raise CallerError(f"{seen}; use {most} or less")
-    return requested or count_default_workers(side)
+    return requested
 
 
 def start_local_workers(workers: int, logs: Path | None = None) -> LocalEngine:
@@ -50,23 +52,21 @@ def start_local_workers(workers: int, logs: Path | None = None) -> LocalEngine:
 
 
 @contextmanager
-def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
+def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work], Rates]]:
     """Start a worker on this machine and yield a function that measures rates with it; `say` receives messages."""
-    every = list_gpu_ids()
-    with LocalEngine(1, every) as engine:
+    gpus = list_gpu_ids()
+    with LocalEngine(1, gpus) as engine:
 
-        def measure(suite: SuiteSpec, work: Work | None) -> Rates:
+        def measure(suite: SuiteSpec, work: Work) -> Rates:
             rates = measure_rates(engine, suite, work, say)
             for recipe, why in rates.too_large:
                 say(f"{suite.title}: trainings with {recipe} would be left out on this machine: {why}")
-            return replace(rates, gpus=len(every)) if every else rates
+            return replace(rates, gpus=len(gpus)) if gpus else rates
 
         yield measure
 
 
-def measure_rates(
-    engine: Engine, suite: SuiteSpec, work: Work | None = None, say: Callable[[str], object] = print
-) -> Rates:
+def measure_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:
     """Measure the rates of the workers' devices with the first idle worker; assume them if that fails.
 
     No worker may have a job yet. `say` receives messages.
@@ -77,11 +77,11 @@ def measure_rates(
     while not engine.idle:
         engine.wait(_PATIENCE)
     engine.submit(Job("rates", measure_worker_rates, (suite, work)))
-    ended: list[JobOutcome] = []
-    while not ended:
-        ended = engine.wait(_PATIENCE)
-    rates: Rates = ended[0].value
-    error = ended[0].error
+    outcomes: list[JobOutcome] = []
+    while not outcomes:
+        outcomes = engine.wait(_PATIENCE)
+    rates: Rates = outcomes[0].value
+    error = outcomes[0].error
     if isinstance(error, CallerError):
         raise error
     if error is not None:

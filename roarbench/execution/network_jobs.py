@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.degrade import RandomlyDegradedImages, RemovalMasks
@@ -39,8 +39,8 @@ from roarbench.estimators.estimator import SEED
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution.device_inputs import (
     get_device_mean,
-    load_masks,
-    load_pixels,
+    get_device_or_mapped_pixels,
+    load_packed_masks,
     make_degraded_inputs,
     make_packed_other_image_masks,
     make_untouched_inputs,
@@ -50,7 +50,7 @@ from roarbench.execution.device_inputs import (
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.pretrained_weights import load_given_weights
-from roarbench.execution.shared_scoring_networks import load_scoring_network, make_images_with_exchanged_masks
+from roarbench.execution.shared_scoring_networks import load_common_network, make_images_with_exchanged_masks
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.plan.suite import find_explained_and_scored_network
@@ -80,7 +80,7 @@ def train_reference(explained: ReferenceModel) -> str:
     with store.lock():
         if not store.has():
             note = _make_and_store_reference(explained)
-        for split in explained.splits:
+        for split in explained.ranked_splits:
             if not store.has_predictions(split):
                 store.save_predictions(split, _compute_predictions(explained, split))
     return note
@@ -104,7 +104,6 @@ def _make_and_store_reference(explained: ReferenceModel) -> str:
 
 
 def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions:
-    """Return the explained network's predictions on the untouched images of a split."""
     images = explained.work.images
     model, batch = explained.load_trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
     largest = predict_logits(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
@@ -120,44 +119,65 @@ def score_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
 def score_run(work: JobContext, run: Run) -> ScoredRuns:
     """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
-    images, row, judge = work.images, work.make_row_ranking_spec(run), work.find_scored_network(run)
-    rankings = find_removal_rankings(images, run, work.rankings.open(row)) if row else None
-    weights = check_explained_weights(work, run, rankings)  # fails before hours of work on rankings of other weights
+    images, spec = work.images, work.make_ranking_spec_of_run(run)
+    rankings = exchange_rankings_if_twin(images, run, work.rankings.open(spec)) if spec else None
+    weights = find_explained_weights_checksum(
+        work, run, rankings
+    )  # fails before hours of work on rankings of other weights
     checkpoint, start = work.get_checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
-    model, norm, loss = _train_or_load_scored_network(judge, run, rankings, checkpoint)
-    removed = find_test_masks(images, run, rankings)
-    logits = predict_logits(
-        model, make_test_inputs(images, run, rankings, removed), norm, choose_scoring_batch_size(images.record.size)
-    )
-    correct = logits.argmax(1).numpy() == images.test.labels
-    result = RunResult(
+    model, norm, loss = _train_or_load_scored_network(work, run, rankings, checkpoint)
+    masks, batch = find_test_masks(images, run, rankings), choose_scoring_batch_size(images.record.size)
+    logits = predict_logits(model, make_test_inputs(images, run, rankings, masks), norm, batch)
+    correct, seconds = logits.argmax(1).numpy() == images.test.labels, time.perf_counter() - start
+    result = _make_result(run, correct, seconds, rankings, weights, _compute_smoothness(images, run, masks), loss)
+    if run.cell.retrain is ScoredNetwork.NONE:
+        targets = torch.from_numpy(work.find_scored_network(run).store.load_predictions(Split.TEST).targets)
+        probabilities = logits.softmax(1).gather(1, targets[:, None])[:, 0]
+        result = replace(result, probability=pack_probabilities(probabilities.numpy()))
+    return ScoredRuns([result], checkpoint.note)
+
+
+def _compute_smoothness(images: ImageData, run: Run, masks: NDArray[np.uint8] | None) -> float | None:
+    return None if masks is None else compute_smoothness(masks, images.record.shape, run.cell.unit)
+
+
+def _make_result(
+    run: Run,
+    correct: NDArray[np.bool_],
+    seconds: float,
+    rankings: Rankings | None,
+    weights: str,
+    smoothness: float | None,
+    loss: float | None = None,
+) -> RunResult:
+    return RunResult(
         run=run,
         correct=int(correct.sum()),
         total=len(correct),
         bits=pack_correctness(correct),
-        seconds=time.perf_counter() - start,
+        seconds=seconds,
         provenance=read_run_provenance(run),
-        probability=_pack_target_probabilities(judge, logits) if run.cell.retrain is ScoredNetwork.NONE else None,
         rankings=rankings.checksum if rankings else "",
-        smoothness=None if removed is None else compute_smoothness(removed, images.record.shape, run.cell.unit),
+        smoothness=smoothness,
         weights=weights,
         loss=loss,
     )
-    return ScoredRuns([result], checkpoint.note)
 
 
 def _train_or_load_scored_network(
-    judge: ReferenceModel, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
+    work: JobContext, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the scored network, the normalisation of its inputs, and the training loss, None without training."""
     if run.cell.retrain is ScoredNetwork.NONE:
-        return *_load_scoring_network(judge, judge.store.read_checksum()), None
-    work, images = judge.work, judge.work.images
-    norm = (
-        _make_mask_normalisation(images, run) if run.cell.retrain is ScoredNetwork.MASKS else Normalisation.of(images)
-    )
+        scored = work.find_scored_network(run)
+        return *_load_explained_network_for_scoring(scored, scored.store.read_checksum()), None
+    images = work.images
+    norm = Normalisation.of(images)
+    if run.cell.retrain is ScoredNetwork.MASKS:  # masks with a fraction t of ones
+        t, channels = run.cell.t, images.record.channels
+        norm = Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
     if run.cell.retrain is ScoredNetwork.COMMON:
-        return load_scoring_network(work, run, rankings), norm, None
+        return load_common_network(work, run, rankings), norm, None
     model = work.build_starting_network(run.recipe_record, run.seed).to(choose_device())
     inputs, labels = _make_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
@@ -171,7 +191,7 @@ def read_run_provenance(run: Run) -> Provenance:
     )
 
 
-def check_explained_weights(work: JobContext, run: Run, rankings: Rankings | None) -> str:
+def find_explained_weights_checksum(work: JobContext, run: Run, rankings: Rankings | None) -> str:
     """Return the checksum of the explained weights that a run depends on; refuse rankings made from other weights."""
     store = work.find_explained_network(run).store
     weights = rankings.weights if rankings else ""
@@ -182,14 +202,7 @@ def check_explained_weights(work: JobContext, run: Run, rankings: Rankings | Non
     return weights if run.cell.retrain.trains else here
 
 
-def _make_mask_normalisation(images: ImageData, run: Run) -> Normalisation:
-    """Return the normalisation of masks with a fraction t of ones: mean t, standard deviation sqrt(t (1 - t))."""
-    t, channels = run.cell.t, images.record.channels
-    return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
-
-
 def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
-    """Return the inputs of a run's network on a split."""
     cell = run.cell
     if cell.estimator == CLEAN:
         return make_untouched_inputs(images, split)
@@ -200,52 +213,49 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
                 "epoch; use fill 'mean'"
             )
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
-        pixels, mean = load_pixels(images, split), get_device_mean(images)
+        pixels, mean = get_device_or_mapped_pixels(images, split), get_device_mean(images)
         return stream_if_too_large(RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator), images, split)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
-        cut = RankingMask(rankings.splits[split], rankings.layout, cell.t, cell.order)
-        return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
+        mask = RankingMask(rankings.splits[split], rankings.layout, cell.t, cell.order)
+        return make_images_with_exchanged_masks(images, [mask], cell.unit, run.seed, cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
-        return RemovalMasks(rankings.layout.shape, load_masks(images, rankings, split, cell), cell.unit)
+        return RemovalMasks(rankings.layout.shape, load_packed_masks(images, rankings, split, cell), cell.unit)
     return make_degraded_inputs(images, split, rankings, cell)
 
 
-def make_test_inputs(
-    images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None
-) -> Inputs:
-    """Return the test inputs; for a matched twin with the masks `removed`, otherwise with the masks of the rankings."""
-    if removed is not None and _find_twin_kind(run) == MATCHED_IMAGE:
-        return remove_features(images, Split.TEST, removed, run.cell)
+def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, masks: NDArray[np.uint8] | None) -> Inputs:
+    """Return the test inputs of a run; `masks` are those of `find_test_masks`, used for a matched twin."""
+    if masks is not None and _find_twin_kind(run) == MATCHED_IMAGE:
+        return remove_features(images, Split.TEST, masks, run.cell)
     return _make_inputs(images, run, rankings, Split.TEST)
 
 
-def find_removal_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
+def exchange_rankings_if_twin(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings by which a run removes features; some twins exchange them between images."""
     if _find_twin_kind(run) != OTHER_IMAGE:
         return rankings
     # a shared network is already trained and tests are cheap, so each seed has its own pairing
-    shared = run.cell.retrain is ScoredNetwork.COMMON
-    seed, read = (run.seed, (Split.TEST,)) if shared else (SEED, tuple(rankings.splits))
-    given = {split: rankings.splits[split][_pair_images(images, split, seed)] for split in read}
-    return replace(rankings, splits=given)
+    is_shared = run.cell.retrain is ScoredNetwork.COMMON
+    seed, splits = (run.seed, (Split.TEST,)) if is_shared else (SEED, tuple(rankings.splits))
+    exchanged = {split: rankings.splits[split][_pair_images(images, split, seed)] for split in splits}
+    return replace(rankings, splits=exchanged)
 
 
 def _find_twin_kind(run: Run) -> str:
     """Return the kind of twin of a run's row; empty for rows that are not twins and for untouched images."""
-    row = run.cell.estimator_record
-    return row.twin if row else ""
+    estimator = run.cell.estimator_record
+    return estimator.twin if estimator else ""
 
 
 def find_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
     """Return the packed masks of the test images, uint8 (n, width); None without rankings."""
     if rankings is None:
         return None
-    planes, cell, layout = rankings.splits[Split.TEST], run.cell, rankings.layout
-    removed = find_removed_bits(planes, cell.t, cell.order, layout)
+    masks = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, run.cell.order, rankings.layout)
     if _find_twin_kind(run) != MATCHED_IMAGE:
-        return removed
+        return masks
     paired_images = _pair_images(images, Split.TEST, run.seed)
-    return make_packed_other_image_masks(images, run, rankings, removed, paired_images)
+    return make_packed_other_image_masks(images, run, rankings, masks, paired_images)
 
 
 def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
@@ -253,78 +263,60 @@ def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64
     return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
 
 
-def _pack_target_probabilities(judge: ReferenceModel, logits: Tensor) -> bytes:
-    targets = torch.from_numpy(judge.store.load_predictions(Split.TEST).targets)
-    return pack_probabilities(logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy())
-
-
-def score_explained_networks_under_maps(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
+def score_sibling_networks(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     """Score explained networks on images degraded by one estimator's maps of one of the networks, at some levels.
 
     A prediction is correct if the scored network predicts the class that the maps explain, which is the explained
     network's prediction on the untouched image. Images are degraded once for all networks.
     """
-    first, row = runs[0], work.make_row_ranking_spec(runs[0])
+    first, spec, images = runs[0], work.make_ranking_spec_of_run(runs[0]), work.images
     check_fill(first.cell.fill, first.cell.retrain)
-    rankings = find_removal_rankings(work.images, first, work.rankings.open(row)) if row else None
-    weights, explained = check_explained_weights(work, first, rankings), work.find_explained_network(first)
-    judges = {
-        judge: _load_scoring_network(judge, judge.store.read_checksum())
-        for judge in map(work.find_scored_network, runs)
+    rankings = exchange_rankings_if_twin(images, first, work.rankings.open(spec)) if spec else None
+    weights, explained = find_explained_weights_checksum(work, first, rankings), work.find_explained_network(first)
+    networks = {
+        network: _load_explained_network_for_scoring(network, network.store.read_checksum())
+        for network in map(work.find_scored_network, runs)
     }
     results, annotations = list[RunResult](), dict[str, str]()
-    level_of = attrgetter("cell.t")
-    for _, level_runs in groupby(sorted(runs, key=level_of), key=level_of):
+    get_level = attrgetter("cell.t")
+    for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
         start, level = time.perf_counter(), tuple(level_runs)
-        removed = find_test_masks(work.images, level[0], rankings)
-        smooth = None if removed is None else compute_smoothness(removed, work.images.record.shape, first.cell.unit)
+        masks = find_test_masks(images, level[0], rankings)
+        smoothness = _compute_smoothness(images, first, masks)
         targets = explained.store.load_predictions(Split.TEST).targets
-        unchanged = _predict_test_classes(work, level, rankings, removed, judges) == targets
+        unchanged = _predict_test_classes(work, level, rankings, masks, networks) == targets
         seconds = (time.perf_counter() - start) / len(level)
-        for run, answers in zip(level, unchanged, strict=True):
-            results.append(
-                RunResult(
-                    run=run,
-                    correct=int(answers.sum()),
-                    total=len(answers),
-                    bits=pack_correctness(answers),
-                    seconds=seconds,
-                    provenance=read_run_provenance(run),
-                    rankings=rankings.checksum if rankings else "",
-                    smoothness=smooth,
-                    weights=weights,
-                )
-            )
+        for run, is_unchanged in zip(level, unchanged, strict=True):
+            results.append(_make_result(run, is_unchanged, seconds, rankings, weights, smoothness))
             own, scored = find_explained_and_scored_network(run.seed)
-            if removed is not None and own == scored:
-                annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_masks(removed)
+            if masks is not None and own == scored:
+                annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_masks(masks)
     return ScoredRuns(results, annotations=annotations)
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _load_scoring_network(scored: ReferenceModel, weights: str) -> NormalisedNetwork:
-    """Load an explained network for scoring, on the device, once per process and checksum."""
-    return NormalisedNetwork(scored.load_trained().to(choose_device()), scored.norm)
+def _load_explained_network_for_scoring(explained: ReferenceModel, checksum: str) -> NormalisedNetwork:
+    """Load an explained network on the device, once per process and checksum."""
+    return NormalisedNetwork(explained.load_trained().to(choose_device()), explained.norm)
 
 
 def _predict_test_classes(
     work: JobContext,
     runs: Sequence[Run],
     rankings: Rankings | None,
-    removed: NDArray[np.uint8] | None,
-    judges: Mapping[ReferenceModel, NormalisedNetwork],
+    masks: NDArray[np.uint8] | None,
+    networks: Mapping[ReferenceModel, NormalisedNetwork],
 ) -> NDArray[np.int64]:
     """Return the classes that the networks of these runs, all at one level, predict for the test images, (runs, n)."""
     scored = [work.find_scored_network(run) for run in runs]
     if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
         return np.stack([network.store.load_predictions(Split.TEST).targets for network in scored])
-    inputs = make_test_inputs(work.images, runs[0], rankings, removed)
-    models = [judges[network] for network in scored]
+    inputs, models = make_test_inputs(work.images, runs[0], rankings, masks), [networks[network] for network in scored]
     logits = predict_logits_of_networks(models, inputs, choose_scoring_batch_size(work.images.record.size))
     return np.stack([network_logits.argmax(1).numpy() for network_logits in logits])
 
 
-def hash_masks(removed: NDArray[np.uint8]) -> str:
+def hash_masks(masks: NDArray[np.uint8]) -> str:
     """Return the first bytes of the hash of each image's packed mask, uint8 (n, width), in base 64."""
-    digests = (blake2b(mask.tobytes(), digest_size=HASHED).digest() for mask in removed)
+    digests = (blake2b(mask.tobytes(), digest_size=HASHED).digest() for mask in masks)
     return b64encode(b"".join(digests)).decode()

@@ -68,7 +68,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     if suite.own is None:
         return ApplicableSuite(suite)
     if suite.networks:
-        return _drop_for_all_networks(suite, suite.own)
+        return _drop_for_any_network(suite, suite.own)
     record = suite.dataset_record
     generator = torch.Generator().manual_seed(0)
     model = build_suite_network(suite, generator)
@@ -78,7 +78,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     images = _draw_images(generator, *record.shape)
     if any(block.protocol.trains for block in suite.blocks):
         _try_training(model, images, suite)
-    _move_from_start(model, generator)
+    _perturb_biases_and_norms(model, generator)
     model.eval()
     warnings = check_network(model, images, suite.model)
     check_rebuilt(model, build_suite_network(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
@@ -92,17 +92,17 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     return ApplicableSuite(drop_estimators(suite, {name: why for name, why in reasons.items() if why}), warnings)
 
 
-def _drop_for_all_networks(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
+def _drop_for_any_network(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
     """Drop the estimators that do not apply to one of a suite's several networks."""
-    alone = [
-        replace(suite, model=network.model, own=replace(own, source=network.source), networks=())
+    parts = [
+        drop_inapplicable_estimators(
+            replace(suite, model=network.model, own=replace(own, source=network.source), networks=())
+        )
         for network in suite.networks
     ]
-    applicable = [drop_inapplicable_estimators(one_suite) for one_suite in alone]
-    reasons = {name: why for one, _ in reversed(applicable) for name, why in (one.own.left_out if one.own else ())}
-    return ApplicableSuite(
-        drop_estimators(suite, reasons), list(dict.fromkeys(line for part in applicable for line in part.warnings))
-    )
+    reasons = {name: why for part, _ in reversed(parts) for name, why in (part.own.left_out if part.own else ())}
+    warnings = dict.fromkeys(line for part in parts for line in part.warnings)
+    return ApplicableSuite(drop_estimators(suite, reasons), list(warnings))
 
 
 def _draw_images(generator: torch.Generator, *shape: int) -> Tensor:
@@ -110,7 +110,7 @@ def _draw_images(generator: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(2, *shape, generator=generator).contiguous(memory_format=torch.channels_last)
 
 
-def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
+def _perturb_biases_and_norms(model: nn.Module, generator: torch.Generator) -> None:
     """Add normal noise of standard deviation 0.1 to biases and the scales of norms, in place.
 
     A branch multiplied by 0 would hide operations that an estimator has no rule for. Trained networks have no such
@@ -122,58 +122,47 @@ def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
-    """Do one training step; raise CallerError if the network fails."""
     try:
         with convert_exit_to_error():
             loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
             loss.backward()  # type: ignore[no-untyped-call]
             torch.optim.SGD(model.parameters(), lr=_RATE).step()
     except Exception as error:  # the user's network may raise anything
-        seen = describe_error(error)
-        raise CallerError(
-            f"{suite.model} cannot be trained ({seen}); use protocols that train no network, such as morf"
-        ) from error
+        seen = f"{suite.model} cannot be trained ({describe_error(error)})"
+        raise CallerError(f"{seen}; use protocols that train no network, such as morf") from error
     model.zero_grad()
 
 
 def _try_image_size(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
-    size, record = images.shape[-1], suite.dataset_record
-    small = "; write sides = [1.0] under [recipe]" if size < record.size else ""
-    wanted = (len(images), record.classes)
+    size, record, name = images.shape[-1], suite.dataset_record, suite.model
+    expected = f"expected logits of shape {(len(images), record.classes)}"
     try:
         with torch.inference_mode(), convert_exit_to_error():
             logits = model(images)
     except Exception as error:  # the user's network may raise anything
         if is_view_error(error):
-            seen = (
-                f"{suite.model} calls .view on a tensor in the memory format torch.channels_last, which torch refuses"
-            )
+            seen = f"{name} calls .view on a tensor in the memory format torch.channels_last, which torch refuses"
             raise CallerError(f"{seen}; write .flatten(1) or .reshape(…) instead") from error
-        seen = describe_error(error)
-        raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
-    if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
-        if not isinstance(logits, Tensor):
-            seen = f"{suite.model} returned a {type(logits).__name__} for two images"
-            raise CallerError(
-                f"{seen}, expected logits of shape {wanted}, or an object with such logits as its attribute .logits"
-            )
-        seen, more = f"shape {tuple(logits.shape)}", logits.ndim == 2 and logits.shape[1] > record.classes
-        remedy = (
-            f"; write classes = {logits.shape[1]} under [data], and label images by the network's outputs"
-            if more
-            else ""
-        )
-        raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}{remedy}")
+        seen = f"{name} cannot take images of {size} x {size} pixels ({describe_error(error)})"
+        remedy = "; write sides = [1.0] under [recipe]" if size < record.size else ""
+        raise CallerError(f"{seen}{remedy}") from error
+    if not isinstance(logits, Tensor):
+        seen = f"{name} returned a {type(logits).__name__} for two images"
+        raise CallerError(f"{seen}, {expected}, or an object with such logits as its attribute .logits")
+    shape = tuple(logits.shape)
+    if shape != (len(images), record.classes):
+        remedy = ""
+        if len(shape) == 2 and shape[1] > record.classes:
+            remedy = f"; write classes = {shape[1]} under [data], and label images by the network's outputs"
+        raise CallerError(f"{name} returned shape {shape} for two images, {expected}{remedy}")
 
 
 def _try_folding(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     try:
         fold_batchnorm(model)(images)
     except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
-        seen = describe_error(error)
-        remedy = 'write maps = "float32"'
-        folding = f"the batch norm of {suite.model} cannot be folded into its convolutions"
-        raise CallerError(f'maps is "{suite.maps}", but {folding} ({seen}); {remedy}') from error
+        seen = f"the batch norm of {suite.model} cannot be folded into its convolutions ({describe_error(error)})"
+        raise CallerError(f'maps is "{suite.maps}", but {seen}; write maps = "float32"') from error
 
 
 def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
@@ -214,34 +203,30 @@ def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     """
     recipe = find_recipe(suite.reference_recipe)
     chosen = torch.from_numpy(mark_balanced_subset(images.train.labels, IMAGES)).nonzero().flatten()
-    test = torch.from_numpy(mark_held_out_images(images.train.labels[chosen.numpy()], HELD_OUT, _SEED))
+    is_held_out = torch.from_numpy(mark_held_out_images(images.train.labels[chosen.numpy()], HELD_OUT, _SEED))
+    train, test = chosen[~is_held_out], chosen[is_held_out]
     peaks = [float(f"{recipe.peak * share:.2g}") for share in SHARES]
-    correct = [_count_correct(suite, images, replace(recipe, peak=peak), chosen, test) for peak in peaks]
-    best = max(correct)
-    chosen_trial = [number for number, count in enumerate(correct) if count >= ENOUGH * best][:2][-1]
-    total, classes = int(test.sum()), images.record.classes
-    trained = not is_near_chance(correct[chosen_trial], total, classes)
-    trials = ", ".join(f"{count / total:.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
+    correct = [_train_and_count_correct(suite, images, replace(recipe, peak=peak), train, test) for peak in peaks]
+    nearly_best = [number for number, count in enumerate(correct) if count >= ENOUGH * max(correct)]
+    chosen_trial = nearly_best[:2][-1]
+    peak, trained = peaks[chosen_trial], not is_near_chance(correct[chosen_trial], len(test), images.record.classes)
+    trials = ", ".join(f"{count / len(test):.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
     noun = "rows" if images.record.tabular else "images"
-    line = (
-        f"three trials of at most {STEPS} steps on {len(chosen) - total} training {noun}; correct on {total} others: "
-    )
-    outcome = (
-        f"peak = {peaks[chosen_trial]:g}"
-        if trained
-        else "the network stays near chance at all three peak learning rates"
-    )
-    return PeakTrials(peaks[chosen_trial] if trained else recipe.peak, trained, f"{outcome} ({line}{trials})")
+    counts = f"three trials of at most {STEPS} steps on {len(train)} training {noun}; correct on {len(test)} others"
+    line = f"{counts}: {trials}"
+    if trained:
+        return PeakTrials(peak, True, f"peak = {peak:g} ({line})")
+    return PeakTrials(recipe.peak, False, f"the network stays near chance at all three peak learning rates ({line})")
 
 
-def tune_learning_rate_and_sides(text: str, path: Path, say: Callable[[str], object]) -> str:
+def write_tuned_learning_rate(text: str, path: Path, say: Callable[[str], object]) -> str:
     """Write the peak learning rate found to the text of a user's suite, and full sides if smaller images fail.
 
     Some images are decoded. If the network cannot be tried, the text stays unchanged. `say` receives messages.
     """
     say(f"trying three peak learning rates: at most {len(SHARES) * STEPS} steps")
     try:
-        text, suite = _add_full_sides_if_needed(text, path)
+        text, suite = _use_full_size_if_needed(text, path)
         record = suite.dataset_record
         limit = min(max(IMAGES, record.classes), max(record.images.values()))
         with TemporaryDirectory() as folder:
@@ -253,8 +238,8 @@ def tune_learning_rate_and_sides(text: str, path: Path, say: Callable[[str], obj
     return _PEAK.sub(f"peak = {trials.peak:g}", text)
 
 
-def _add_full_sides_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
-    """Return the text, with full sides if the network cannot take smaller images, and its suite."""
+def _use_full_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
+    """Return a suite's text, with images of full size if the network cannot take smaller ones, and the suite."""
     try:
         return text, drop_inapplicable_estimators(parse_suite(text, path)).suite
     except CallerError:
@@ -264,24 +249,23 @@ def _add_full_sides_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
         raise
 
 
-def _count_correct(
-    suite: SuiteSpec, images: ImageData, recipe: Recipe, chosen: torch.Tensor, test: torch.Tensor
+def _train_and_count_correct(
+    suite: SuiteSpec, images: ImageData, recipe: Recipe, train: torch.Tensor, test: torch.Tensor
 ) -> int:
-    """Train a network for a few steps on the chosen images, and count its correct predictions on those held out."""
+    """Train a network for a few steps, and count its correct predictions; both use images of the training split."""
     record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
     model = build_suite_network(suite, torch.Generator().manual_seed(_SEED))
     if recipe.start:
         load_starting_weights(recipe.start, model, record.channels, suite.model)
-    used = [chosen[~test], chosen[test]]
-    train, test_inputs = (
+    train_inputs, test_inputs = (
         DegradedImages(torch.from_numpy(images.train.pixels[rows.numpy()]), None, get_device_mean(images), Unit.SCALAR)
-        for rows in used
+        for rows in (train, test)
     )
     epochs = min(recipe.epochs, STEPS * min(recipe.batch, len(train)) / len(train))
     short = replace(recipe, epochs=epochs, warmup=recipe.warmup * epochs / recipe.epochs)
     try:
-        fit(model.to(choose_device()), train, labels[used[0]], norm, short, _SEED)
+        fit(model.to(choose_device()), train_inputs, labels[train], norm, short, _SEED)
     except RunError:  # the loss became infinite or NaN
         return 0
-    answers = predict_logits(model, test_inputs, norm, choose_scoring_batch_size(record.size)).argmax(1)
-    return int((answers == labels[used[1]]).sum())
+    predicted = predict_logits(model, test_inputs, norm, choose_scoring_batch_size(record.size)).argmax(1)
+    return int((predicted == labels[test]).sum())

@@ -42,37 +42,37 @@ _HARMLESS: list[Any] = [argparse.Namespace, np.ndarray, np.dtype, *_KINDS]
 _HARMLESS += [(one, f"numpy.{core}.multiarray.{one.__name__}") for one in _REBUILDS for core in ("core", "_core")]
 
 
-def load_given_weights(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:
+def load_given_weights(weights: str, model: nn.Module, channels: int, network: str) -> Normalisation | None:
     """Load given weights into a network with this name, in place; return their normalisation, None for the suite's own.
 
-    `reference` is a file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`.
+    `weights` is a file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`.
 
     Raises:
         CallerError: The weights cannot be fetched or read, or belong to another network.
     """
-    if reference.startswith(_TIMM):
-        return _load_timm(reference.removeprefix(_TIMM), model, channels)
-    path = _find_path(reference)
+    if weights.startswith(_TIMM):
+        return _load_timm(weights.removeprefix(_TIMM), model, channels)
+    path = _find_or_fetch_file(weights)
     weight_file = read_weights(path)
     state = _strip_name_prefixes(weight_file.state, model.state_dict().keys())
-    _check_weights(state, model, path, name)
+    _check_weights(state, model, path, network)
     model.load_state_dict(state, strict=False)  # old files lack batch norm's counters
-    if reference.startswith(_TORCHVISION) or make_weights_title(str(path)).startswith(_TORCHVISION):
+    if weights.startswith(_TORCHVISION) or make_weights_title(str(path)).startswith(_TORCHVISION):
         return _IMAGENET
-    normalisation = weight_file.normalised
-    if not normalisation:
+    moments = weight_file.normalised
+    if not moments:
         return None
-    mean, std = read_moments(
-        normalisation.get("mean"), normalisation.get("std"), normalisation.get("range"), channels, str(path)
-    )
-    return Normalisation(mean, std)
+    mean, std, top = map(moments.get, _NORMALISED)
+    return Normalisation(*read_moments(mean, std, top, channels, str(path)))
 
 
-def _find_path(reference: str) -> Path:
-    if reference in PUBLISHED:
-        return _fetch(PUBLISHED[reference].file)
-    name, _, weights = reference.removeprefix(_TORCHVISION).partition("@")
-    return _fetch(_find_file_name(name, weights)) if reference.startswith(_TORCHVISION) else Path(reference)
+def _find_or_fetch_file(weights: str) -> Path:
+    if weights in PUBLISHED:
+        return _fetch_torchvision_file(PUBLISHED[weights].file)
+    if not weights.startswith(_TORCHVISION):
+        return Path(weights)
+    name, _, version = weights.removeprefix(_TORCHVISION).partition("@")
+    return _fetch_torchvision_file(_find_file_name(name, version))
 
 
 def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
@@ -81,15 +81,12 @@ def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
     try:
         state = timm.create_model(name, pretrained=True).state_dict()
     except Exception as error:  # the hub may fail, or timm has no published weights for the network
-        seen = describe_error(error)
-        raise CallerError(
-            f"cannot fetch the weights of timm:{name} ({seen}); download the file and write timm:{name}@FILE"
-        ) from error
+        seen = f"cannot fetch the weights of timm:{name} ({describe_error(error)})"
+        raise CallerError(f"{seen}; download the file and write timm:{name}@FILE") from error
     _check_weights(state, model, Path(name), f"timm:{name}")
     model.load_state_dict(state)
-    of = timm.get_pretrained_cfg(name)
-    mean, std = read_moments(list(of.mean), list(of.std), 1, channels, f"timm:{name}")
-    return Normalisation(mean, std)
+    config = timm.get_pretrained_cfg(name)
+    return Normalisation(*read_moments(list(config.mean), list(config.std), 1, channels, f"timm:{name}"))
 
 
 def load_starting_weights(start: str, model: nn.Module, channels: int, network: str) -> None:
@@ -101,13 +98,14 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
     if not slash:
         load_given_weights(start.partition("@")[0], model, channels, network)
         return
-    path = _fetch(_find_file_name(name, weights))
+    path = _fetch_torchvision_file(_find_file_name(name, weights))
     state, own = read_weights(path).state, model.state_dict()
-    both = state.keys() & own.keys()
-    heads = {one for one in both if state[one].shape != own[one].shape and state[one].shape[1:] == own[one].shape[1:]}
-    merged = {one: own[one] if one in heads else tensor for one, tensor in state.items()}
-    _check_weights(merged, model, path, network)
-    model.load_state_dict(merged, strict=False)
+    for name in state.keys() & own.keys():
+        shape, own_shape = state[name].shape, own[name].shape
+        if shape != own_shape and shape[1:] == own_shape[1:]:
+            state[name] = own[name]  # the last layer
+    _check_weights(state, model, path, network)
+    model.load_state_dict(state, strict=False)
 
 
 def _find_file_name(name: str, weights: str) -> str:
@@ -117,7 +115,7 @@ def _find_file_name(name: str, weights: str) -> str:
     return str(find_weights(name, weights).url).rpartition("/")[2]
 
 
-def _fetch(file: str) -> Path:
+def _fetch_torchvision_file(file: str) -> Path:
     """Return the path of a file of torchvision's weights, which is downloaded if missing."""
     path, checksum = Path(torch.hub.get_dir()) / "checkpoints" / file, Path(file).stem.rpartition("-")[2]
     if not path.exists():
@@ -129,9 +127,8 @@ def _fetch(file: str) -> Path:
             seen = f"cannot fetch {url} ({error})"
             raise CallerError(f"{seen}; put the file into {path.parent}, or name it with --reference FILE") from error
     if not compute_sha256(path).startswith(checksum):
-        raise CallerError(
-            f"{path} is not torchvision's file: its checksum differs; delete it, so that it is downloaded again"
-        )
+        seen = f"{path} is not torchvision's file: its checksum differs"
+        raise CallerError(f"{seen}; delete it, so that it is downloaded again")
     return path
 
 
@@ -149,31 +146,32 @@ def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str
     return stripped
 
 
-def _check_weights(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
+def _check_weights(state: Mapping[str, Tensor], model: nn.Module, path: Path, network: str) -> None:
     """Raise a one-line CallerError for weights of another network and weights that are not finite."""
-    wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight_tensor(one)}
-    given = {one: tensor for one, tensor in state.items() if is_weight_tensor(one)}
-    faults = [f"{one} is missing" for one in wanted.keys() - given.keys()]
-    faults += [f"{one} is unexpected" for one in given.keys() - wanted.keys()]
-    faults += [fault for one in wanted.keys() & given.keys() if (fault := _find_misfit(one, given[one], wanted[one]))]
+    expected = {name: tensor for name, tensor in model.state_dict().items() if is_weight_tensor(name)}
+    loaded = {name: tensor for name, tensor in state.items() if is_weight_tensor(name)}
+    faults = [f"{name} is missing" for name in expected.keys() - loaded.keys()]
+    faults += [f"{name} is unexpected" for name in loaded.keys() - expected.keys()]
+    misfits = {name: _explain_misfit(loaded[name], expected[name]) for name in expected.keys() & loaded.keys()}
+    faults += [f"{name} {misfit}" for name, misfit in misfits.items() if misfit]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         advice = "use weights of that network"
-        if "@" not in name:  # names of users' own networks contain `@`
-            advice = f"use weights of {name}, or specify your own network in a suite's file (docs/own-data.md)"
-        raise CallerError(f"{path} does not fit the suite's network, {name}: {min(faults)}{more}; {advice}")
+        if "@" not in network:  # names of users' own networks contain `@`
+            advice = f"use weights of {network}, or specify your own network in a suite's file (docs/own-data.md)"
+        raise CallerError(f"{path} does not fit the suite's network, {network}: {min(faults)}{more}; {advice}")
 
 
-def _find_misfit(name: str, tensor_read: Tensor, wanted: Tensor) -> str:
+def _explain_misfit(loaded: Tensor, expected: Tensor) -> str:
     """Explain why a tensor cannot replace another; empty if it can."""
-    if tensor_read.shape != wanted.shape:
-        return f"{name} has shape {tuple(tensor_read.shape)}, expected {tuple(wanted.shape)}"
-    if tensor_read.is_floating_point() != wanted.is_floating_point():
-        kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (tensor_read, wanted)]
-        return f"{name} has type {kinds[0]}, expected {kinds[1]}"
-    if tensor_read.is_meta:
-        return f"{name} has no values"
-    return "" if tensor_read.to(wanted.dtype).isfinite().all() else f"{name} contains NaN or infinity"
+    if loaded.shape != expected.shape:
+        return f"has shape {tuple(loaded.shape)}, expected {tuple(expected.shape)}"
+    if loaded.is_floating_point() != expected.is_floating_point():
+        kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (loaded, expected)]
+        return f"has type {kinds[0]}, expected {kinds[1]}"
+    if loaded.is_meta:
+        return "has no values"
+    return "" if loaded.to(expected.dtype).isfinite().all() else "contains NaN or infinity"
 
 
 class WeightFile(NamedTuple):
@@ -222,32 +220,25 @@ def _read_torch(path: Path) -> WeightFile:
     with warnings.catch_warnings(), harmless, path.open("rb") as file:
         warnings.simplefilter("ignore")  # warnings about pickles and programs: the error below covers these files
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
-    if _is_state(loaded):
-        return WeightFile(
-            _convert_sparse_tensors(loaded), {}
-        )  # in a plain state dict `mean` is a buffer of the network
-    states = {key: value for key, value in loaded.items() if _is_state(value)} if isinstance(loaded, dict) else {}
+    if _is_state_dict(loaded):  # in a plain state dict `mean` is a buffer of the network
+        return WeightFile(_convert_sparse_tensors(loaded), {})
+    states = {key: value for key, value in loaded.items() if _is_state_dict(value)} if isinstance(loaded, dict) else {}
     if not states:
         raise CallerError(f"{path} contains no state dict; {_WRITE}")
     (key, state), *other_states = states.items()
-    if different := [other for other, value in other_states if not _are_equal(state, value)]:
+    if different := [other for other, value in other_states if not _have_equal_tensors(state, value)]:
         seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
         raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
     return WeightFile(_convert_sparse_tensors(state), _select_normalisation(loaded))
 
 
-def _is_state(given: Any) -> bool:
-    return (
-        isinstance(given, dict)
-        and bool(given)
-        and all(isinstance(name, str) and isinstance(value, Tensor) for name, value in given.items())
-    )
+def _is_state_dict(value: Any) -> bool:
+    is_filled_dict = isinstance(value, dict) and bool(value)
+    return is_filled_dict and all(isinstance(key, str) and isinstance(item, Tensor) for key, item in value.items())
 
 
-def _are_equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(
-        one[name].shape == other[name].shape and bool((one[name] == other[name]).all()) for name in one
-    )
+def _have_equal_tensors(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def _convert_sparse_tensors(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -260,16 +251,14 @@ def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _explain_unreadable(path: Path, error: Exception) -> str:
     """Explain why a file cannot be read, and how to save weights instead."""
-    code: list[str] = []
-    with suppress(Exception):
-        code = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     if "TorchScript" in str(error):
         program = f"{path} is a TorchScript program"
         return f"{program}; save its weights with torch.save(torch.jit.load(FILE).state_dict(), OTHER)"
+    code: list[str] = []
+    with suppress(Exception):
+        code = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     if code:
         seen = f"cannot read {path}: it contains code ({list_some(sorted(code))}), and code in weights is never run"
         return f"{seen}; if you trust the file, load it and {_WRITE}"
-    seen = (
-        f"cannot read {path} ({type(error).__name__}): it is truncated, damaged, or not a file of torch or safetensors"
-    )
-    return f"{seen}; {_WRITE}, or as safetensors"
+    faults = "it is truncated, damaged, or not a file of torch or safetensors"
+    return f"cannot read {path} ({type(error).__name__}): {faults}; {_WRITE}, or as safetensors"

@@ -45,9 +45,9 @@ class LogConsole(Console):
 
     def print(self, *objects: Any, **style: Any) -> None:
         """Write objects to the log as text, without styles."""
-        self.tell("\n".join(str(part) for part in objects).strip())
+        self.write_line("\n".join(str(part) for part in objects).strip())
 
-    def tell(self, message: str, **about: object) -> None:
+    def write_line(self, message: str, **about: object) -> None:
         """Write a line with fields to the log, as a warning if the state is `failed`."""
         level = logging.WARNING if about.get("state") == "failed" else logging.INFO
         _log.log(level, "%s", message, extra={"about": about})
@@ -73,9 +73,9 @@ def _estimate_seconds_of_images(work: JobContext, step: Step, rates: Rates) -> f
         return suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":
         return express_tuning_in_epochs(suite.recipe_record) * train * rates.train
-    if step.run is None:
+    if step.first_run is None:
         return 0.0
-    epochs = step.run.recipe_record.epochs if step.recipe else 0
+    epochs = step.first_run.recipe_record.epochs if step.recipe else 0
     cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
     filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
     return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
@@ -115,38 +115,38 @@ class ProgressDisplay:
         if self._task is not None:
             self._bar.stop()
 
-    def show(self, share: float, seconds_left: float, text: str) -> None:
+    def show(self, fraction_done: float, seconds_left: float, text: str) -> None:
         """Show the fraction done, in [0, 1], the time left and the last event."""
         left = f"about {format_duration(seconds_left)} left"
         if self._task is not None:
-            self._bar.update(self._task, completed=share, description=text, left=left)
+            self._bar.update(self._task, completed=fraction_done, description=text, left=left)
         elif time.monotonic() - self._last_line >= _LINE_EVERY:
             self._last_line = time.monotonic()
-            self.console.print(f"{min(1.0, share):4.0%}  {left:>18}  {text}", soft_wrap=True)
+            self.console.print(f"{min(1.0, fraction_done):4.0%}  {left:>18}  {text}", soft_wrap=True)
 
 
 @dataclass
-class _Share:
+class _TimedWork:
     """A kind of work: estimated core-seconds, and the time it took."""
 
     total: float = 0.0
     done: float = 0.0  # finished work, core-seconds by estimate
     timed: float = 0.0  # the part of `done` that workers did
-    took: float = 0.0  # wall time of `timed`, seconds
+    wall_seconds: float = 0.0  # duration of `timed`
 
-    def note(self, cost: float, seconds: float) -> None:
-        """Add a finished step."""
+    def add_finished_step(self, cost: float, wall_seconds: float) -> None:
+        """Add a finished step; its wall seconds are 0 if no worker did it."""
         self.done += cost
-        self.timed += cost if seconds else 0.0
-        self.took += seconds
+        self.timed += cost if wall_seconds else 0.0
+        self.wall_seconds += wall_seconds
 
     def estimate_wall_per_core_second(self, expected: float) -> float:
         """Return wall seconds per core-second: the expected value, gradually replaced by the measured value."""
         trust = _TRUST * self.total
-        return (self.took + trust * expected) / (self.timed + trust) if self.timed + trust else expected
+        return (self.wall_seconds + trust * expected) / (self.timed + trust) if self.timed + trust else expected
 
 
-class Stages(ProgressDisplay):
+class StageDisplay(ProgressDisplay):
     """Display of the stage that has begun last, of a fixed number of stages."""
 
     def __init__(self, console: Console, count: int) -> None:
@@ -157,14 +157,14 @@ class Stages(ProgressDisplay):
     def begin(self, text: str) -> None:
         """Show that the next stage begins."""
         self._begun += 1
-        which = f"{self._begun} of {self._count}"
+        number = f"{self._begun} of {self._count}"
         if self._task is not None:
-            self._bar.update(self._task, completed=(self._begun - 1) / self._count, description=text, left=which)
+            self._bar.update(self._task, completed=(self._begun - 1) / self._count, description=text, left=number)
         else:
-            self.console.print(f"{which}: {text}", soft_wrap=True)
+            self.console.print(f"{number}: {text}", soft_wrap=True)
 
 
-class Watch(ProgressDisplay):
+class StepDisplay(ProgressDisplay):
     """Display of the progress of the work and of the time left.
 
     Each kind of step is timed separately, because their estimates err by different factors. An estimate has the weight
@@ -174,7 +174,7 @@ class Watch(ProgressDisplay):
         cost: Returns the expected core-seconds of a step.
         workers: Number of cores that share the work.
         load: Expected wall seconds per core-second.
-        told: Reasons of failures that were already reported.
+        reported: Reasons of failures that were already reported.
     """
 
     def __init__(
@@ -184,65 +184,66 @@ class Watch(ProgressDisplay):
         cost: Callable[[Step], float],
         workers: int,
         load: float = 1.0,
-        told: Iterable[str] = (),
+        reported: Iterable[str] = (),
     ) -> None:
         super().__init__(console)
         self._cost, self._workers, self._load = cost, workers, load
-        self._all = _Share()
-        self._kinds: defaultdict[str, _Share] = defaultdict(_Share)
+        self._all = _TimedWork()
+        self._kinds: defaultdict[str, _TimedWork] = defaultdict(_TimedWork)
         self._running: tuple[tuple[Step, float], ...] = ()
         for step in steps:
-            for share in (self._all, self._kinds[_find_kind(step)]):
-                share.total += cost(step)
-        self._told = set(told)
+            for timed_work in (self._all, self._kinds[_classify_step(step)]):
+                timed_work.total += cost(step)
+        self._reported = set(reported)
 
     def note(self, event: FinishedStep) -> None:
         """Show that a step ended."""
         text = _describe_step(event)
         self._running = self._running if event.elsewhere else event.running
-        for share in (self._all, self._kinds[_find_kind(event.step)]):
-            share.note(self._cost(event.step), event.seconds)
+        for timed_work in (self._all, self._kinds[_classify_step(event.step)]):
+            timed_work.add_finished_step(self._cost(event.step), event.seconds)
         if isinstance(self.console, LogConsole):
-            self.console.tell(text, **_make_log_fields(event), share=self._done, seconds_left=round(self.seconds_left))
+            progress = {"share": self._fraction_done, "seconds_left": round(self.seconds_left)}
+            self.console.write_line(text, **_make_log_fields(event), **progress)
             return
         if event.note:
             self.console.print(f"{text}: {event.note}", soft_wrap=True)
         if event.failure:
             self._report_failure(event, text)
         else:
-            self.show(self._done, self.seconds_left, _describe_question(event) or text)
+            self.show(self._fraction_done, self.seconds_left, _describe_run_by_protocol(event) or text)
 
     def _report_failure(self, event: FinishedStep, text: str) -> None:
         """Report why a step failed; a reason of several steps is reported once."""
-        if event.failure in self._told:
+        if event.failure in self._reported:
             return
-        if event.step.run:
+        if event.step.first_run:
             self.console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
         else:
-            self._told.add(event.failure)
+            self._reported.add(event.failure)
             self.console.print(event.failure, soft_wrap=True)
 
     @property
-    def _done(self) -> float:
+    def _fraction_done(self) -> float:
         return min(1.0, self._all.done / max(self._all.total, 1e-9))
 
     @property
     def seconds_left(self) -> float:
         """Return the wall seconds left: the work that is not done, each kind at its own pace."""
         overall = self._all.estimate_wall_per_core_second(self._load)
-        paces = {kind: share.estimate_wall_per_core_second(overall) for kind, share in self._kinds.items()}
-        rest = sum(paces[kind] * max(0.0, share.total - share.done) for kind, share in self._kinds.items())
-        begun = (min(seconds, paces[_find_kind(step)] * self._cost(step)) for step, seconds in self._running)
-        return max(0.0, rest - sum(begun)) / self._workers
+        paces = {kind: timed.estimate_wall_per_core_second(overall) for kind, timed in self._kinds.items()}
+        rest = sum(paces[kind] * max(0.0, timed.total - timed.done) for kind, timed in self._kinds.items())
+        spent = (min(seconds, paces[_classify_step(step)] * self._cost(step)) for step, seconds in self._running)
+        return max(0.0, rest - sum(spent)) / self._workers
 
 
-def _find_kind(step: Step) -> str:
-    submitted = step.kind == "rank" and step.group
-    scored = step.run and not step.run.cell.retrain.trains
-    return "submission" if submitted else "score" if scored else step.kind
+def _classify_step(step: Step) -> str:
+    if step.kind == "rank" and step.group:
+        return "submission"
+    return "score" if step.first_run and not step.first_run.cell.retrain.trains else step.kind
 
 
-class DecodeWatch(ProgressDisplay):
+class DecodingDisplay(ProgressDisplay):
     """Display of the disk space and the progress of decoding a data set."""
 
     def __init__(self, console: Console) -> None:
@@ -251,7 +252,7 @@ class DecodeWatch(ProgressDisplay):
         self._start = 0.0
 
     @property
-    def used(self) -> bool:
+    def has_decoded(self) -> bool:
         """Return whether anything was decoded."""
         return self._first is not None
 
@@ -260,8 +261,8 @@ class DecodeWatch(ProgressDisplay):
         if self._first is None:
             self._first, self._start = progress, time.monotonic()
             before = f", {progress.done:,} of them already decoded" if progress.done else ""
-            room = f"{format_bytes(progress.size)} of disk space needed, {format_bytes(progress.free)} free"
-            self.console.print(f"{progress.name}: decoding {progress.total:,} images{before}; {room}", soft_wrap=True)
+            disk = f"{format_bytes(progress.size)} of disk space needed, {format_bytes(progress.free)} free"
+            self.console.print(f"{progress.name}: decoding {progress.total:,} images{before}; {disk}", soft_wrap=True)
             return
         elapsed = time.monotonic() - self._start
         left = elapsed * (progress.total - progress.done) / (progress.done - self._first.done)
@@ -269,29 +270,28 @@ class DecodeWatch(ProgressDisplay):
 
 
 def _make_log_fields(event: FinishedStep) -> dict[str, object]:
-    """Return the log fields of a finished step."""
     state = "failed" if event.failure else "elsewhere" if event.elsewhere else "done"
-    told = {"reason": event.failure, "note": event.note}
-    about = {"job": event.step.job.name, "step": event.step.kind, "state": state, "seconds": round(event.seconds, 3)}
-    return about | {name: text for name, text in told.items() if text}
+    fields = {"job": event.step.job.name, "step": event.step.kind, "state": state, "seconds": round(event.seconds, 3)}
+    optional = {"reason": event.failure, "note": event.note}
+    return fields | {name: text for name, text in optional.items() if text}
 
 
 def _describe_step(event: FinishedStep) -> str:
     step = event.step
-    if step.run:
-        text = describe_run(Point(step.run.cell, step.run.seed))
+    if step.first_run:
+        text = describe_run(Point(step.first_run.cell, step.first_run.seed))
     else:
         text = "reference ready" if step.kind == "reference" else step.job.name  # given weights are not trained
     return f"{text}, done by another command" if event.elsewhere else text
 
 
-def _describe_question(event: FinishedStep) -> str:
+def _describe_run_by_protocol(event: FinishedStep) -> str:
     """Describe a run by its protocol's title and its row; empty for other steps and for steps of other processes."""
-    run = event.step.run
+    run = event.step.first_run
     if run is None or event.elsewhere:
         return ""
     if (run.cell.estimator, run.cell.retrain) == (CLEAN, ScoredNetwork.NONE):
         return "reference scored"
-    title = PROTOCOLS[find_protocol_name(run.cell)].title
-    row = run.cell.estimator if len(event.step.runs) > 1 else f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}"
-    return f"{title}: {'trained' if run.cell.retrain.trains else 'scored'} {row}"
+    title, verb = PROTOCOLS[find_protocol_name(run.cell)].title, "trained" if run.cell.retrain.trains else "scored"
+    details = "" if len(event.step.runs) > 1 else f" t={run.cell.t:g} seed {run.seed}"
+    return f"{title}: {verb} {run.cell.estimator}{details}"

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -16,7 +17,7 @@ from roarbench.analysis.retraining_free_metrics import PATCHES, REGIONS, RUNS, S
 from roarbench.enums import Split
 from roarbench.errors import CallerError
 from roarbench.execution import importance, network_jobs
-from roarbench.execution.artifact_verification import verify_inputs
+from roarbench.execution.artifact_verification import verify_images_and_rankings
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
 from roarbench.store.provenance import read_code_version, read_package_version, read_provenance
@@ -47,37 +48,38 @@ def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Co
     specs = list_score_specs(results.suite, results.data)
     versions = read_provenance().versions | {"roarbench": read_code_version(), "quantus": read_quantus_version()}
     done = read_scores(store.database, [spec.key for spec in specs.values()])
-    todo = {names: spec for names, spec in specs.items() if spec.key not in done}
+    todo: defaultdict[str, list[ScoreSpec]] = defaultdict(list)
+    for (estimator, _), spec in specs.items():
+        if spec.key not in done:
+            todo[estimator].append(spec)
     if todo:
-        verify_inputs(work, [])
-    for estimator in dict.fromkeys(name for name, _ in todo):
-        mine = [spec for (name, _), spec in todo.items() if name == estimator]
-        explained = _make_quantus_input(work.explained[0], estimator, mine[0].images)
-        values = [np.asarray(score_maps(spec.metric, explained)) for spec in mine]
-        scores = [_make_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
+        verify_images_and_rankings(work, [])
+    for estimator, missing in todo.items():
+        inputs = _make_quantus_input(work.explained[0], estimator, missing[0].images)
+        scores = [_make_score(spec, estimator, score_maps(spec.metric, inputs), versions) for spec in missing]
         store_scores(store.database, scores)
         console.print(f"Quantus: {estimator} ({format_duration(time.monotonic() - start)})", soft_wrap=True)
     return finished._replace(suite_results=collect_stored_results(results.suite, store, results.data, results.limit))
 
 
-def score_maps(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
+def score_maps(metric: str, inputs: QuantusInput) -> NDArray[np.float64]:
     """Score each map by one metric of Quantus, float64 (n,); NaN if the metric is undefined for a map."""
     quantus: Any = import_module("quantus")  # the import takes seconds, and mypy does not find Quantus' names
-    _, channels, height, width = explained.images.shape
+    _, channels, height, width = inputs.images.shape
     common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
     if metric == "pixel-flipping":
-        made = quantus.PixelFlipping(features_in_step=height * width // STEPS, **common)
+        function = quantus.PixelFlipping(features_in_step=height * width // STEPS, **common)
     elif metric == "region-perturbation":
-        made = quantus.RegionPerturbation(patch_size=height // PATCHES, regions_evaluation=REGIONS, **common)
+        function = quantus.RegionPerturbation(patch_size=height // PATCHES, regions_evaluation=REGIONS, **common)
     else:
         subset = channels * height * width // 8
-        made = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
-    scores = _call_metric(made, explained)
+        function = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
+    scores = _call_metric(function, inputs)
     return scores.mean(axis=1) if scores.ndim == 2 else scores  # (n, steps) or (n,)
 
 
-def _call_metric(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
-    model, images, targets, maps = explained
+def _call_metric(metric: Any, inputs: QuantusInput) -> NDArray[np.float64]:
+    model, images, targets, maps = inputs
     if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses constant maps
         return np.full(len(maps), np.nan)
     with _seed_numpy(), warnings.catch_warnings():
@@ -90,9 +92,9 @@ def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) 
     network_jobs.train_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
-    (made,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()
-    pixels, maps = (np.ascontiguousarray(tensor.cpu().numpy()) for tensor in (batch.images, made.importance))
-    return QuantusInput(explained.load_trained(), pixels, batch.targets.numpy(), maps)
+    (maps,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()
+    pixels, values = (np.ascontiguousarray(tensor.cpu().numpy()) for tensor in (batch.images, maps.importance))
+    return QuantusInput(explained.load_trained(), pixels, batch.targets.numpy(), values)
 
 
 def _make_score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:

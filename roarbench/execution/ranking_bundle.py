@@ -35,7 +35,7 @@ _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSErro
 
 
 @dataclass(frozen=True)
-class ShippedIndex:
+class BundleIndex:
     """The index of an exported folder."""
 
     format: int  # increases when older versions of roarbench cannot read the folder
@@ -58,18 +58,18 @@ def export_rankings(work: JobContext, folder: Path, about: str, references_only:
         raise CallerError(f"{work.suite.title} has no explained network; leave --references-only out")
     if folder.exists():
         raise CallerError(f"{folder} already exists; name a new folder")
-    there = [name for name in names if (root / name).exists()]
-    if lacking := sorted(_select_required_files(names) - {*there}):
+    existing = [name for name in names if (root / name).exists()]
+    if lacking := sorted(_select_required_files(names) - {*existing}):
         seen = f"{root} lacks {format_count(len(lacking), 'file')} of {work.suite.title}, such as {lacking[0]}"
         raise CallerError(seen, Hint("; `{}` creates them", "run"))
     with convert_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
-        copy = _copy_files(root, Path(temporary) / "copy", there)
-        with _name_source(copy, root, "nothing was exported"):
-            exported = _read_checked(work, copy, specs)
-        hashes = {name: compute_sha256(copy / name) for name in there}
-        index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
+        copy = _copy_files(root, Path(temporary) / "copy", existing)
+        with _report_source_path(copy, root, "nothing was exported"):
+            exported = _read_and_check_rankings(work, copy, specs)
+        hashes = {name: compute_sha256(copy / name) for name in existing}
+        index = BundleIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
         (copy / INDEX).write_text(json.dumps(make_record(index), indent=1) + "\n", "utf-8")
-        read_shipped_index(copy)
+        read_bundle_index(copy)
         copy.rename(folder)
     return exported
 
@@ -80,23 +80,25 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
     Raises:
         StoreError: The folder does not match its index, the suite or its images, or the store has different files.
     """
-    root, index = work.workspace.root, read_shipped_index(folder)
+    root, index = work.workspace.root, read_bundle_index(folder)
     # a folder without rankings has only explained networks
     specs = _list_ranking_specs(work) if any(name.startswith("rankings/") for name in index.files) else []
-    _check_names(work, folder, index, specs)
+    _check_file_names(work, folder, index, specs)
     with convert_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
         copy = _copy_files(folder, Path(temporary), index.files)
-        for name, noted in index.files.items():
-            if (seen := compute_sha256(copy / name)) != noted:
-                raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, expected {noted[:12]}… as in {INDEX}")
-        with _name_source(copy, folder, "nothing was imported"):
-            imported = _read_checked(work, copy, specs)
+        for name, expected in index.files.items():
+            if (seen := compute_sha256(copy / name)) != expected:
+                raise StoreError(
+                    f"{folder / name} has the SHA-256 {seen[:12]}…, expected {expected[:12]}… as in {INDEX}"
+                )
+        with _report_source_path(copy, folder, "nothing was imported"):
+            imported = _read_and_check_rankings(work, copy, specs)
         with store.database.begin_write() as connection:
             insert_annotations(
                 connection, {f"{AnnotationKind.IMPORTED} {rankings.checksum}": True for rankings in imported}
             )
-        places = sorted({str(Path(name).parent) for name in index.files})
-        for subfolder in [subfolder for subfolder in places if not _has_equal_folder(root, subfolder, index.files)]:
+        subfolders = sorted({str(Path(name).parent) for name in index.files})
+        for subfolder in [subfolder for subfolder in subfolders if not _has_equal_folder(root, subfolder, index.files)]:
             (root / subfolder).parent.mkdir(parents=True, exist_ok=True)
             (copy / subfolder).rename(root / subfolder)
             flush_to_disk((root / subfolder).parent)
@@ -104,7 +106,7 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
 
 
 @contextmanager
-def _name_source(copy: Path, source: Path, outcome: str) -> Iterator[None]:
+def _report_source_path(copy: Path, source: Path, outcome: str) -> Iterator[None]:
     """Report a fault of a file in the copy in one line, with the path that the file was copied from."""
     try:
         yield
@@ -120,11 +122,11 @@ def _list_ranking_specs(work: JobContext) -> list[RankingSpec]:
 
 def _list_file_paths(work: JobContext, specs: Sequence[RankingSpec]) -> list[str]:
     """Return the paths, within a store, of all files of these rankings and of the explained networks."""
-    places = {work.rankings.get_folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
+    names = {work.rankings.get_folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
     for explained in work.explained if has_explained_model(work.suite) else ():
-        places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
-    root = work.workspace.root
-    return [f"{(parent / name).relative_to(root)}" for parent, files in places.items() for name in (*files, MANIFEST)]
+        names[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.ranked_splits)]
+    paths = [folder / name for folder, files in names.items() for name in (*files, MANIFEST)]
+    return [str(path.relative_to(work.workspace.root)) for path in paths]
 
 
 def _select_required_files(names: Iterable[str]) -> set[str]:
@@ -141,11 +143,11 @@ def _copy_files(source: Path, target: Path, names: Iterable[str]) -> Path:
     return target
 
 
-def read_shipped_index(folder: Path) -> ShippedIndex:
+def read_bundle_index(folder: Path) -> BundleIndex:
     """Read and check the index of a folder."""
     path = folder / INDEX
     try:
-        index = ShippedIndex(**read_index_json(path, "a folder of `roarbench rankings export`"))
+        index = BundleIndex(**read_index_json(path, "a folder of `roarbench rankings export`"))
         check_field_values(index)
         if index.format != 1:
             raise ValueError(f"its format is {index.format}, but this version of roarbench reads format 1")
@@ -154,15 +156,15 @@ def read_shipped_index(folder: Path) -> ShippedIndex:
     return index
 
 
-def _check_names(work: JobContext, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
+def _check_file_names(work: JobContext, folder: Path, index: BundleIndex, specs: Sequence[RankingSpec]) -> None:
     """Raise StoreError for a folder of another suite or other images, or with missing or unexpected files."""
     expected = f"{work.suite.title} on images with fingerprint {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
         raise StoreError(f"{folder} has files for {index.suite} on images {index.data[:8]}, expected {expected}")
-    there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
-    if links := [path for path in there if path.is_symlink() or not path.is_file()]:
+    paths = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    if links := [path for path in paths if path.is_symlink() or not path.is_file()]:
         raise StoreError(f"{links[0]} is a link; a folder of rankings may have only plain files")
-    present = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
+    present = {f"{path.relative_to(folder)}" for path in paths} - {INDEX}
     wanted = {*_list_file_paths(work, specs)}
     wanted = _select_required_files(wanted) | (wanted & {*index.files})
     for names, where in ((present, "the folder"), (wanted, f"the files of {expected}")):
@@ -170,14 +172,16 @@ def _check_names(work: JobContext, folder: Path, index: ShippedIndex, specs: Seq
             raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is not in both {INDEX} and {where}")
 
 
-def _read_checked(work: JobContext, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
+def _read_and_check_rankings(work: JobContext, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
     """Read these rankings from another folder, after checking every byte and the explained networks."""
     other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
     for explained in other.explained if has_explained_model(work.suite) else ():
         explained.load_trained()
         weights[explained.reference.key] = explained.store.read_checksum()
-        for split in filter(explained.store.has_predictions, explained.splits):
-            _check_count(explained.store.folder, len(explained.store.load_predictions(split).targets), work, split)
+        for split in filter(explained.store.has_predictions, explained.ranked_splits):
+            _check_image_count(
+                explained.store.folder, len(explained.store.load_predictions(split).targets), work, split
+            )
     checked = []
     for spec in specs:
         other.rankings.verify(spec)
@@ -187,19 +191,21 @@ def _read_checked(work: JobContext, folder: Path, specs: Sequence[RankingSpec]) 
                 f"{rankings.folder} has rankings of a different network than the one that is stored with them"
             )
         for split in spec.splits:
-            _check_count(rankings.folder, len(rankings.splits[split]), work, split)
+            _check_image_count(rankings.folder, len(rankings.splits[split]), work, split)
     return checked
 
 
-def _check_count(location: Path, seen: int, work: JobContext, split: Split) -> None:
+def _check_image_count(location: Path, seen: int, work: JobContext, split: Split) -> None:
     if seen != (expected := len(work.images[split].labels)):
         raise ValueError(f"{location} has {seen:,} {split} images, expected {expected:,}")
 
 
 def _has_equal_folder(root: Path, subfolder: str, files: Mapping[str, str]) -> bool:
     """Return whether a store already has a folder; raise StoreError if its files differ."""
-    own = {name: noted for name, noted in files.items() if str(Path(name).parent) == subfolder}
-    own = {name: noted for name, noted in own.items() if name in _select_required_files(own) or (root / name).exists()}
-    if (root / subfolder).exists() and any(compute_sha256(root / name) != noted for name, noted in own.items()):
+    if not (root / subfolder).exists():
+        return False
+    names = {name for name in files if str(Path(name).parent) == subfolder}
+    names = {name for name in names if name in _select_required_files(names) or (root / name).exists()}
+    if any(compute_sha256(root / name) != files[name] for name in names):
         raise StoreError(f"{root / subfolder} already has different files; use a new --store")
-    return (root / subfolder).exists()
+    return True

@@ -17,7 +17,7 @@ from roarbench.execution.importance import (
     find_map_device,
     make_image_ids,
     make_maps_for_networks,
-    remember_tie_orders,
+    make_tie_order_cache,
 )
 from roarbench.execution.job_context import JobContext
 from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_batch_records
@@ -42,10 +42,10 @@ def rank_shard(
     Raises:
         StoreError: A part of one of these rankings was made on another kind of device; no map is made.
     """
-    store, locked = work.rankings, range(start, stop, IMAGES_PER_PASS)  # CPUs and GPUs lock the same ranges
+    store, batches = work.rankings, range(start, stop, IMAGES_PER_PASS)  # CPUs and GPUs lock the same ranges
     with ExitStack() as locks:
-        for group in list_job_groups(specs):
-            locks.enter_context(store.lock(specs[0].data, group, split, locked))
+        for name in list_lock_names(specs):
+            locks.enter_context(store.lock(specs[0].data, name, split, batches))
         todo = [spec for spec in specs if not store.has_ranked_range(spec, split, start, stop)]
         for spec in todo:
             store.refuse_other_device(spec, find_map_device(spec.estimator_record))
@@ -59,13 +59,13 @@ def rank_shard(
             for spec, piece in ranked.items():
                 pieces[spec].append(piece)
         for spec in (spec for spec in todo if spec not in failed):
-            weights = work.find_ranking_network(spec).store.read_checksum() if spec.reference else ""
+            weights = work.find_network_of_ranking(spec).store.read_checksum() if spec.reference else ""
             parts, provenances = zip(*pieces[spec], strict=True)
             store.write_part(spec, split, start, stop, np.concatenate(parts), _join_provenance(provenances, weights))
     return failed
 
 
-def list_job_groups(specs: Sequence[RankingSpec]) -> list[str]:
+def list_lock_names(specs: Sequence[RankingSpec]) -> list[str]:
     """Return the sorted names of the groups of estimators that share passes, one per explained network.
 
     As the names are sorted, two processes that lock several groups never wait for each other.
@@ -74,10 +74,8 @@ def list_job_groups(specs: Sequence[RankingSpec]) -> list[str]:
 
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
-    batches, stable_copies = (
-        merge_batch_records(one for part in parts for one in part.batches),
-        [n for part in parts for n in part.stable_copies],
-    )
+    batches = merge_batch_records(record for part in parts for record in part.batches)
+    stable_copies = [n for part in parts for n in part.stable_copies]
     ties = [share for part in parts for share in part.ties]
     return MapProvenance(sum(part.seconds for part in parts), weights, batches, stable_copies, ties)
 
@@ -93,18 +91,19 @@ def rank_batch(
     work: JobContext, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
     """Rank one batch; return the rankings, and the reasons of failed rankings."""
-    pairs = {spec: (work.find_ranking_network(spec), spec.name) for spec in specs}
-    made = make_maps_for_networks(pairs.values(), split, start, stop)
-    ties = remember_tie_orders(make_image_ids(split, start, stop).numpy())
+    requests = {spec: (work.find_network_of_ranking(spec), spec.name) for spec in specs}
+    maps = make_maps_for_networks(requests.values(), split, start, stop)
+    draw_ties = make_tie_order_cache(make_image_ids(split, start, stop).numpy())
     pieces: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, FailureReason] = {}
-    for spec, pair in pairs.items():
+    for spec, request in requests.items():
+        importance, provenance = maps[request]
         try:
-            planes, tied = rank_to_bit_planes(made[pair].importance, partial(ties, spec.layout.features), spec.layout)
+            planes, tied = rank_to_bit_planes(importance, partial(draw_ties, spec.layout.features), spec.layout)
         except RunError as error:  # one estimator failed; the others of the pass continue
             failed[spec] = f"{split} images from number {start}: {error}"
         else:
-            pieces[spec] = planes, made[pair].provenance._replace(ties=tied)
+            pieces[spec] = planes, provenance._replace(ties=tied)
     return pieces, failed
 
 

@@ -39,7 +39,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
-from roarbench.execution.device_inputs import check_fill_fits
+from roarbench.execution.device_inputs import refuse_fill_above_memory
 from roarbench.execution.rates import PHOTO, Rates
 from roarbench.execution.workload import (
     EXPLAIN,
@@ -64,72 +64,70 @@ _MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # mod
 _LETTERS = 80  # characters shown of an error
 
 
-def measure_worker_rates(suite: SuiteSpec, work: Work | None = None) -> Rates:
+def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     """Time each kind of work in this process, on a few random images with the shape of the suite's images.
 
-    Of training, scoring, explaining and slow fills, only those in `work` are timed; None stands for all.
+    Training, scoring, explaining and slow fills are timed only if they are in `work`.
     """
-    record, recipe, where = suite.dataset_record, suite.recipe_record, choose_device()
-    _refuse_fills(suite, work)
+    record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
+    for fill in sorted({block.fill for block in suite.blocks}):
+        refuse_fill_above_memory(fill, work.images)  # before maps are computed for it
     keep_freed_cpu_memory()  # workers do the same
-    too_large = _find_too_large_recipes(suite, work) if where.type == "cuda" else ()
+    too_large = _find_too_large_recipes(suite, work) if device.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
-    batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), where)
-    explained = _count_affordable(EXPLAIN * flops, choose_explanation_batch_size(suite), where)
+    batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
+    explained = _count_affordable_images(EXPLAIN * flops, choose_explanation_batch_size(suite), device)
     n = max(batch, explained)
-    inputs = draw_random_degraded_images(record.shape, n, where)
-    generator, norm = torch.Generator().manual_seed(0), _find_normalisation(record)
-    model = build_suite_network(suite, generator).to(where)
+    inputs = draw_random_degraded_images(record.shape, n, device)
+    generator, norm = torch.Generator().manual_seed(0), _make_fixed_normalisation(record)
+    model = build_suite_network(suite, generator).to(device)
     labels = torch.randint(record.classes, (n,), generator=generator)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
-    precision = choose_precision(suite.maps.precision, where)
+    precision = choose_precision(suite.maps.precision, device)
     grad = [find_estimator("grad")]
-    some = Batch(images, labels[:explained].to(where), torch.arange(explained))
-    black = torch.full((record.channels, 1, 1), -2.0, device=where)
+    explained_batch = Batch(images, labels[:explained].to(device), torch.arange(explained))
+    black = torch.full((record.channels, 1, 1), -2.0, device=device)
     layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
-    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
-    ties = draw_tie_order(some.ids.numpy(), layout.features)
-    photo, scored = _make_photograph(record), choose_scoring_batch_size(record.size)
-    trains, scores, explains = _find_kinds_of_work(work)
-    trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
-    clock, processor = time.perf_counter(), time.process_time()
+    importance = torch.rand(explained, *layout.shape, generator=generator).to(device)
+    ties = draw_tie_order(explained_batch.ids.numpy(), layout.features)
+    photo, scored = _make_photograph(record), min(n, choose_scoring_batch_size(record.size))
+    trains = work.images_trained > 0 and suite.recipe not in dict(too_large)
+
+    def predict_all() -> object:
+        return predict_logits(model, inputs, norm, scored)
+
+    def explain_all() -> object:
+        return compute_importance_maps(grad, model.eval(), explained_batch, black, precision)
+
+    wall_start, processor_start = time.perf_counter(), time.process_time()
     rates = Rates(
-        device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
+        device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_time_second_call(lambda: decode_image(photo, record)),
         train=_time_training(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
-        predict=_time_second_call(lambda: predict_logits(model, inputs, norm, min(n, scored)), scores)
-        / n,  # per image, not per padded batch
-        explain=_time_second_call(lambda: compute_importance_maps(grad, model.eval(), some, black, precision), explains)
-        / explained,
-        draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), some.ids, 0, 0)) / explained,
+        predict=_time_second_call(predict_all) / n if work.images_scored else 0.0,  # per image, not per padded batch
+        explain=_time_second_call(explain_all) / explained if work.images_explained else 0.0,
+        draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
         rank=_time_second_call(lambda: rank_to_bit_planes(importance, ties.__getitem__, layout)) / explained,
-        fill=_time_fills(suite, work),
+        fill=_time_fills(suite) if work.images_filled else 0.0,
     )
-    if where.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
+    if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
         return replace(rates, lacks=tuple(filter(None, [describe_compilation_failure()])), too_large=too_large)
-    return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
-
-
-def _refuse_fills(suite: SuiteSpec, work: Work | None) -> None:
-    """Refuse fills whose filled images do not fit in memory, before maps are computed for them."""
-    record = suite.dataset_record
-    size = work.images if work else (record.train_images + record.test_images) * math.prod(record.shape)
-    for fill in sorted({block.fill for block in suite.blocks}):
-        check_fill_fits(fill, size)
+    wall, processor = time.perf_counter() - wall_start, time.process_time() - processor_start
+    return replace(rates, load=max(1.0, wall / processor))
 
 
 def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     """Return the mean seconds per training image of the suite's network with a recipe, on generated images."""
-    record, flops = suite.dataset_record, count_cost_per_image(suite).flops
-    batch = _count_affordable(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), choose_device())
-    model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(choose_device())
+    record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
+    batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
+    model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
     return _time_training(replace(recipe, batch=batch), model, record, flops)
 
 
-def _find_normalisation(record: DatasetRecord) -> Normalisation:
+def _make_fixed_normalisation(record: DatasetRecord) -> Normalisation:
     return Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
 
 
@@ -139,14 +137,14 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     All sizes are in one short training on random images, which sees each size as often as a complete training does. The
     first half of the steps includes one-time work, such as preparing shared images and choosing kernels.
     """
-    where, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
-    half = _count_timed_steps(flops, batch, sizes, where)
+    device, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
+    half = _count_timed_steps(flops, batch, sizes, device)
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    inputs, seconds = draw_random_degraded_images(record.shape, images, where), 0.0
-    training = Training(model, inputs, labels, _find_normalisation(record), short, 0)
-    clock = choose_clock(where)
+    inputs, seconds = draw_random_degraded_images(record.shape, images, device), 0.0
+    training = Training(model, inputs, labels, _make_fixed_normalisation(record), short, 0)
+    clock = choose_clock(device)
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
             for _ in range(half):
@@ -158,77 +156,66 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     return seconds / (sizes * half * batch)
 
 
-def _count_timed_steps(flops: int, batch: int, sizes: int, where: torch.device) -> int:
-    """Return how many steps are timed at each image size; `flops` are the operations of one forward pass."""
-    most = _STEPS[where.type]
-    affordable = _count_affordable(TRAIN * flops, most * batch, where) // batch
-    return max(_LEAST[where.type], min(most, affordable) // sizes)
+def _count_timed_steps(flops: int, batch: int, sizes: int, device: torch.device) -> int:
+    """Return how many steps are timed at each of these image sizes; `flops` are those of one forward pass."""
+    most = _STEPS[device.type]
+    affordable = _count_affordable_images(TRAIN * flops, most * batch, device) // batch
+    return max(_LEAST[device.type], min(most, affordable) // sizes)
 
 
-def _find_too_large_recipes(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
+def _find_too_large_recipes(suite: SuiteSpec, work: Work) -> tuple[tuple[str, str], ...]:
     """Try one step of each training; return the recipes that exceed this process's share of memory, with reasons."""
     record, too_large = suite.dataset_record, []
-    recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
-    recipes += [suite.recipe] if work is None or work.images_retrained else []
+    recipes = [suite.reference_recipe] if not suite.given and work.references else []
+    recipes += [suite.recipe] if work.images_retrained else []
     for name in dict.fromkeys(recipes):
         recipe = find_recipe(name)
-        batch = compute_micro_batch_size(recipe, work.train if work else record.train_images)
+        batch = compute_micro_batch_size(recipe, work.train)
         inputs = draw_random_degraded_images(record.shape, batch, choose_device())
         model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(choose_device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
-            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _find_normalisation(record), one_step, 0)
+            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _make_fixed_normalisation(record), one_step, 0)
         except NoRoom as error:
             too_large.append((name, str(error)))
     return tuple(too_large)
 
 
-def _find_kinds_of_work(work: Work | None) -> tuple[bool, bool, bool]:
-    """Return whether there is work to train, to score and to explain."""
-    if work is None:
-        return True, True, True
-    return work.images_trained > 0, work.images_scored > 0, work.images_explained > 0
+def _count_affordable_images(flops: float, most: int, device: torch.device) -> int:
+    """Return how many images, `most` at most, a measurement may use if each takes this many operations."""
+    return max(_FEW, min(most, int(_BUDGET[device.type] / flops)))
 
 
-def _count_affordable(flops: float, wanted: int, where: torch.device) -> int:
-    """Return how many images a measurement may use if each takes this many operations."""
-    return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
-
-
-def _time_second_call(work: Callable[[], object], wanted: bool = True) -> float:
+def _time_second_call(function: Callable[[], object]) -> float:
     """Return the seconds of the second of two calls: processor time, or on a GPU the wall time until it is done."""
-    if not wanted:
-        return 0.0
-    work()
+    function()
     clock = choose_clock(choose_device())
     start = clock()
-    work()
+    function()
     return clock() - start
 
 
-def draw_random_degraded_images(shape: tuple[int, int, int], n: int, where: torch.device) -> DegradedImages:
+def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: torch.device) -> DegradedImages:
     """Draw n random images of shape (c, h, w), with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, *shape), dtype=torch.uint8, generator=generator)
     width = -(-pixels[0].numel() // 8)
     removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
     fill = torch.full((shape[0],), 128.0)
-    return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
+    return DegradedImages(pixels.to(device), removed.to(device), fill.to(device), Unit.SCALAR)
 
 
-def _time_fills(suite: SuiteSpec, work: Work | None) -> float:
+def _time_fills(suite: SuiteSpec) -> float:
     """Time fills that are computed from kept features, in seconds per image, with half removed in squares."""
-    record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
-    if not fills or (work is not None and not work.images_filled):
-        return 0.0
-    photo = torch.tensor(decode_image(_make_photograph(record), record).pixels, device=choose_device())
+    record, device = suite.dataset_record, choose_device()
+    fills = sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
+    photo = torch.tensor(decode_image(_make_photograph(record), record).pixels, device=device)
     images = photo.expand(_FEW, -1, -1, -1)
     squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
-    gone = F.interpolate(squares, images.shape[2:]).to(choose_device()) < 0.5
-    mean, ids = torch.full((record.channels,), 128.0, device=choose_device()), torch.arange(_FEW)
-    return _time_second_call(lambda: [apply_non_mean_fill(images, gone, fill, mean, ids) for fill in fills]) / (
-        _FEW * len(fills)
-    )
+    removed = F.interpolate(squares, images.shape[2:]).to(device) < 0.5
+    mean, ids = torch.full((record.channels,), 128.0, device=device), torch.arange(_FEW)
+    seconds = _time_second_call(lambda: [apply_non_mean_fill(images, removed, fill, mean, ids) for fill in fills])
+    return seconds / (_FEW * len(fills))
 
 
 def _make_photograph(record: DatasetRecord) -> bytes:
@@ -250,10 +237,8 @@ def measure_training_speeds(suite: SuiteSpec) -> Speeds:
 
 def format_training_speeds(speeds: Speeds) -> str:
     """Format the measured speeds as text."""
-    return ", ".join(
-        f"{name} {speed:,.0f} images/s" if isinstance(speed, float) else f"{name} {speed}"
-        for name, speed in speeds.items()
-    )
+    words = {mode: f"{speed:,.0f} images/s" if isinstance(speed, float) else speed for mode, speed in speeds.items()}
+    return ", ".join(f"{mode} {speed}" for mode, speed in words.items())
 
 
 def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:

@@ -16,8 +16,9 @@ from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.local_worker_setup import measure_rates
-from roarbench.execution.progress import DecodeWatch
+from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.run_suite import start_work
+from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import Point, find_shared_network_key, list_reference_points, make_reference
 from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import PROTOCOLS, ROAR
@@ -104,34 +105,27 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     """
     stored = _find_result(store, workspace.root, request.key)
     run = stored.run
-    if not request.trusts_submission:
-        _refuse_unsandboxed_run(run)
+    if TRUSTED in EstimatorId.read(run.cell.estimator).marks and not request.trusts_submission:
+        seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
+        raise CallerError(f"{seen}; read its source, then add --trust-submission")
     paths = {make_weights_title(path): path for path in request.references}
-    suite = _find_suite(store, run, paths)
+    suite = _find_suite_of_run(store, run, paths)
     weights = _find_given_weights(suite, run, paths)
     refuse_untrusted_network(suite, request.trusted_network, workspace.root)
-    with DecodeWatch(console) as watch:
+    with DecodingDisplay(console) as display:
         record = suite.dataset_record
-        images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, watch.note)
+        images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, display.note)
     if images.fingerprint != run.data:
-        words = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
-        raise DataError(f"{words}; give the stored run's images with --data")
+        seen = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
+        raise DataError(f"{seen}; give the stored run's images with --data")
     console.print(f"repeating from scratch: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _store_submission_source(store, run, fresh)
         again = _rerun(JobContext(fresh, images, suite, weights), run, request.workers, console)
-    made = Reproduction(stored, again, _compute_margin(store, suite, stored, again))
-    store_reproduction(store.database, run.key, made.verdict, again.correct)
-    return made
-
-
-def _refuse_unsandboxed_run(run: Run) -> None:
-    """Refuse a run whose submission ran without the sandbox, on any machine."""
-    estimator = run.cell.estimator
-    if TRUSTED in EstimatorId.read(estimator).marks:
-        seen = f"{estimator} runs without the sandbox, with your rights"
-        raise CallerError(f"{seen}; read its source, then add --trust-submission")
+    reproduction = Reproduction(stored, again, _compute_chance_margin(store, suite, stored, again))
+    store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
+    return reproduction
 
 
 def _find_result(store: ResultsStore, folder: Path, key: str) -> RunResult:
@@ -142,23 +136,24 @@ def _find_result(store: ResultsStore, folder: Path, key: str) -> RunResult:
     return stored[full_key]
 
 
-def _find_suite(store: ResultsStore, run: Run, titles_given: Iterable[str]) -> SuiteSpec:
+def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> SuiteSpec:
     """Find a suite with this run: the same images, networks, recipe and explained network, with given weights or not.
 
     A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
     """
     stored = (given for *_, given in store.list_data_versions(run.cell.dataset, run.cell.model))
-    titles = [given for given in dict.fromkeys((*titles_given, *stored)) if given]
+    titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
         repeated = replace(suite, replication=run.seed // REPLICATION)
         repeated = replace(_set_weights_of_run(repeated, run, titles), maps=run.maps) if run.reference else repeated
         explained = make_reference(repeated, run.data, repeated.find_explained_number(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
-        same_cell = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
-        scored = run.cell == list_reference_points(suite)[0].cell  # every suite with explained networks has this run
-        does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
+        is_same_cell = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
+        # every suite with explained networks scores them on untouched images
+        scores_reference = run.cell == list_reference_points(suite)[0].cell
+        has_protocol = scores_reference or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
         network = find_shared_network_key(repeated, Point(run.cell, run.seed), run.data)
-        if same_cell and does and run.reference in ("", explained.key) and run.network == network:
+        if is_same_cell and has_protocol and run.reference in ("", explained.key) and run.network == network:
             return repeated
     if run.given and run.network and not run.cell.retrain.trains:
         seen = f"this run has maps of {run.given} and scores another network, which this store lacks"
@@ -171,18 +166,18 @@ def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> Su
 
     It has as few networks as the run's seed needs. A suite that specifies its own weights already has them.
     """
-    alone = set_explained_weights(suite, run.given)
-    scored_titles = (
-        title for title in titles if make_reference(replace(suite, given=title), run.data).key == run.network
-    )
-    scored = "" if suite.networks else next(scored_titles, "")
-    if not scored:
-        return alone
-    wider = (replace(alone, references=count) for count in range(2, SIBLINGS + 1))
-    apart = next(suite for suite in wider if len(_list_network_numbers(suite, run)) == 2)
-    given = [run.given] * apart.references
-    given[apart.find_scored_number(run.cell, run.seed)] = scored
-    return replace(apart, given=",".join(given))
+    explaining = set_explained_weights(suite, run.given)
+    if suite.networks:
+        return explaining
+    keys = {title: make_reference(replace(suite, given=title), run.data).key for title in titles}
+    scored_title = next((title for title, key in keys.items() if key == run.network), "")
+    if not scored_title:
+        return explaining
+    wider = (replace(explaining, references=count) for count in range(2, SIBLINGS + 1))
+    smallest = next(suite for suite in wider if len(_list_network_numbers(suite, run)) == 2)
+    given = [run.given] * smallest.references
+    given[smallest.find_scored_number(run.cell, run.seed)] = scored_title
+    return replace(smallest, given=",".join(given))
 
 
 def _list_network_numbers(suite: SuiteSpec, run: Run) -> list[int]:
@@ -222,18 +217,19 @@ def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace
 
 
 def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
-    rates_of = partial(measure_rates, suite=work.suite, say=console.print)
+    lacking = count_work(work.suite, [Point(run.cell, run.seed)], run.limit)
+    measure = partial(measure_rates, suite=work.suite, work=lacking, say=console.print)
     with ResultsStore.open(find_default_url(work.workspace.root)) as store:
-        with start_work(work, [run], store, rates_of, workers, console) as (watch, events):
+        with start_work(work, [run], store, measure, workers, console) as (display, events):
             for event in events:
                 if not event.failure:
-                    watch.note(event)
-                elif event.step.run:  # the failure names the reason of the step that the run needed
+                    display.note(event)
+                elif event.step.first_run:  # the failure names the reason of the step that the run needed
                     raise RunError(event.failure)
         return store.read_results([run.key])[run.key]
 
 
-def _compute_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
+def _compute_chance_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
     """Return 1.96 standard deviations of the difference between two accuracies on the same images.
 
     Two trainings that are not equal bit by bit differ like two seeds; with different rankings, they differ like two
@@ -245,13 +241,13 @@ def _compute_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, ag
     cell = stored.run.cell
     protocol = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
     suite_results = collect_results(suite, store, stored.run.limit, stored.run.data)
-    vouched = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
-    known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
-    vouched_for = replace(suite_results, results=known)
-    spread = vouched_for.estimate_variance(protocol, cell.fill) or (
-        vouched_for.estimate_variance(ROAR) if cell.retrain.trains else None
-    )
-    other_rankings = stored.rankings != again.rankings
-    deviation = (spread.compute_run_deviation(other_rankings, cell.t) if spread else None) or 0.0
+    origins = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
+    trusted = {p: r for p, r in suite_results.results.items() if origins[r.run.key] is not Origin.SELF_REPORTED}
+    trusted_results = replace(suite_results, results=trusted)
+    variance = trusted_results.estimate_variance(protocol, cell.fill)
+    if variance is None and cell.retrain.trains:
+        variance = trusted_results.estimate_variance(ROAR)
+    has_other_rankings = stored.rankings != again.rankings
+    deviation = (variance.compute_run_deviation(has_other_rankings, cell.t) if variance else None) or 0.0
     flips = int((stored.correctness != again.correctness).sum())
     return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

@@ -18,21 +18,24 @@ from roarbench.analysis.consistency_and_chance import NEAR_CHANCE
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.external_networks import import_timm
-from roarbench.compute.networks import build_network
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import list_gpu_ids
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
-from roarbench.execution.artifact_verification import list_needed_artifacts, read_recorded_checksums, verify_inputs
+from roarbench.execution.artifact_verification import (
+    list_needed_artifacts,
+    read_recorded_checksums,
+    verify_images_and_rankings,
+)
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph, find_steps_needing_recipes
 from roarbench.execution.local_worker_setup import PER_CORE, measure_rates, start_local_workers
 from roarbench.execution.network_trials import find_peak_learning_rate
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
-from roarbench.execution.progress import DecodeWatch, Watch, estimate_step_seconds
+from roarbench.execution.progress import DecodingDisplay, StepDisplay, estimate_step_seconds
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.workload import Work, build_suite_network
@@ -58,18 +61,15 @@ Start = Callable[[int], AbstractContextManager[Any]]
 class Request:
     """The runs that a user requests."""
 
-    # all missing runs of this suite; `given` identifies the references' weights unless they are trained
-    suite: SuiteSpec
+    suite: SuiteSpec  # `given` identifies the references' weights unless they are trained
     data: Path | None = None  # folder of the images
     limit: int | None = None  # images per split; None for all
-    # weights of each reference, unless the suite names published ones
-    references: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()  # weights of each reference, unless the suite names published ones
     workers: int = 1
     start: Start = start_local_workers
     pace: SubmissionPace | None = None  # measured speed of a submission
     check_files: bool = False  # whether large files are hashed completely too
-    # called when ROAR is complete and another protocol continues
-    tell_roar: Callable[[], None] | None = None
+    tell_roar: Callable[[], None] | None = None  # called when ROAR is complete and another protocol continues
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     work = prepare_suite(request, workspace, store, console)
     suite_results = collect_stored_results(suite, store, work.images.fingerprint, work.images.limit)
     _print_reference_accuracy(suite_results, console)
-    todo = _find_missing(suite_results, work)
+    todo = _find_missing_runs(suite_results, work)
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
@@ -112,21 +112,19 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
     )
 
-    failed, planned = 0, partial(_print_plan, request, suite_results, lacking, console)
-    left, left_of_roar = set(todo), {run for run in todo if _is_of_roar(run)}
-    with start_work(work, todo, store, planned, workers, console, request.start, request.check_files) as (
-        watch,
-        events,
-    ):
+    failed, measure = 0, partial(_print_plan, request, suite_results, lacking, console)
+    left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
+    start, check_files = request.start, request.check_files
+    with start_work(work, todo, store, measure, workers, console, start, check_files) as (display, events):
         for event in events:
-            watch.note(event)
+            display.note(event)
             failed += len(event.step.runs) if event.failure else 0
             left -= set(event.step.runs)
             if request.tell_roar and left_of_roar and left_of_roar.isdisjoint(left):
                 left_of_roar.clear()
                 if left:
                     request.tell_roar()
-            if event.step.run in _list_reference_runs(suite_results):
+            if event.step.first_run in _list_reference_runs(suite_results):
                 known = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
                 _print_reference_accuracy(known, console)
                 if _is_near_chance(known):
@@ -136,7 +134,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     return FinishedSuite(known, failed, work)
 
 
-def _is_of_roar(run: Run) -> bool:
+def _is_needed_for_roar(run: Run) -> bool:
     """Return whether ROAR's table needs a run: a run of its cells, or of its networks on untouched images."""
     return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
@@ -169,13 +167,11 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
     results = collect_stored_results(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(network.has_weights_and_predictions for network in work.explained):
         return
-    rates = partial(measure_rates, suite=request.suite, say=partial(console.print, soft_wrap=True))
-    with start_work(work, _list_reference_runs(results), store, rates, request.workers, console, request.start) as (
-        watch,
-        events,
-    ):
+    runs, lacking = _list_reference_runs(results), count_missing_work(results, work.workspace)
+    measure = partial(measure_rates, suite=request.suite, work=lacking, say=partial(console.print, soft_wrap=True))
+    with start_work(work, runs, store, measure, request.workers, console, request.start) as (display, events):
         for event in events:
-            watch.note(event)
+            display.note(event)
             if event.failure:
                 raise RunError(event.failure)
     _refuse_near_chance(collect_stored_results(request.suite, store, results.data, results.limit), work, console)
@@ -186,23 +182,22 @@ def collect_stored_results(suite: SuiteSpec, store: ResultsStore, data: str, lim
     return collect_results(suite, store, limit, data, read_image_notes(store.database))
 
 
-def _find_missing(results: SuiteResults, work: JobContext) -> list[Run]:
+def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
     """Return the missing runs.
 
     Runs that score the explained networks come first, because their accuracy shows whether the others are worthwhile.
     """
     suite = results.suite
-    runs = [
-        build_run(suite, point, results.data, results.limit)
-        for point in expand_points(suite)
-        if point not in results.results
+    points = [point for point in expand_points(suite) if point not in results.results]
+    runs = [build_run(suite, point, results.data, results.limit) for point in points]
+    if not has_explained_model(suite):
+        return runs
+    first = [
+        run
+        for run, explained in zip(_list_reference_runs(results), work.explained, strict=True)
+        if explained.number not in results.references and (runs or explained.store.has_predictions(Split.TEST))
     ]
-    unknown = [
-        score
-        for number, (score, made) in enumerate(zip(_list_reference_runs(results), work.explained, strict=True))
-        if number not in results.references and (runs or made.store.has_predictions(Split.TEST))
-    ]
-    return [*unknown, *(run for run in runs if run not in unknown)] if has_explained_model(suite) else runs
+    return [*first, *(run for run in runs if run not in first)]
 
 
 def _list_reference_runs(results: SuiteResults) -> list[Run]:
@@ -212,14 +207,13 @@ def _list_reference_runs(results: SuiteResults) -> list[Run]:
 
 
 def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> None:
-    """Print the accuracy of the explained networks, with a warning near chance."""
-    words = suite_results.reference_accuracy_text
-    if words:
-        console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
-    if NEAR_CHANCE in words and not _is_near_chance(suite_results):
-        question = "; check that its weights are the right ones" if suite_results.suite.given else ""
+    accuracy = suite_results.reference_accuracy_text
+    if accuracy:
+        console.print(f"{suite_results.title}: {accuracy} on untouched test images", soft_wrap=True)
+    if NEAR_CHANCE in accuracy and not _is_near_chance(suite_results):
+        advice = "; check that its weights are the right ones" if suite_results.suite.given else ""
         seen = "the accuracy of a reference is near chance, so its maps are meaningless"
-        console.print(f"warning: {seen}{question}", soft_wrap=True)
+        console.print(f"warning: {seen}{advice}", soft_wrap=True)
 
 
 def _is_near_chance(suite_results: SuiteResults) -> bool:
@@ -251,67 +245,62 @@ def start_work(
     work: JobContext,
     runs: list[Run],
     store: ResultsStore,
-    rates_of: Callable[[Engine], Rates],
+    measure: Callable[[Engine], Rates],
     workers: int,
     console: Console,
     start: Start = start_local_workers,
     check_files: bool = False,
-) -> Iterator[tuple[Watch, Iterator[FinishedStep]]]:
+) -> Iterator[tuple[StepDisplay, Iterator[FinishedStep]]]:
     """Start workers, measure their rates, and yield the progress display and the events that the caller passes to it.
 
     Runs whose trainings do not fit in the device's memory are left out with a message, and nothing about them is
     stored.
     """
-    verify_inputs(work, runs, check_files)
+    verify_images_and_rankings(work, runs, check_files)
     with ExitStack() as last, start(workers) as engine:
-        rates = rates_of(engine)
+        rates = measure(engine)
         reasons = dict(rates.too_large)  # by recipe
-        left_out = [
-            FinishedStep(step, reasons[by])
-            for step, by in find_steps_needing_recipes(build_job_graph(work, runs), reasons)
-            if step.run
-        ]
-        for why, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
-            console.print(f"{count} of {len(runs)} runs are left out on this machine: {why}", soft_wrap=True)
-        out = {run for event in left_out for run in event.step.runs}
-        runs = [run for run in runs if run not in out]
+        needing = find_steps_needing_recipes(build_job_graph(work, runs), reasons)
+        left_out = [FinishedStep(step, reasons[recipe]) for step, recipe in needing if step.first_run]
+        for reason, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
+            console.print(f"{count} of {len(runs)} runs are left out on this machine: {reason}", soft_wrap=True)
+        runs_left_out = {run for event in left_out for run in event.step.runs}
+        runs = [run for run in runs if run not in runs_left_out]
         shown = [*build_job_graph(work, runs), *(event.step for event in left_out)]
-        costs, told = partial(estimate_step_seconds, work, rates=rates), reasons.values()
-        with Watch(console, shown, costs, workers, rates.load, told) as watch:
-            yield watch, chain(left_out, last.enter_context(closing(run_missing(work, runs, store, engine))))
+        cost = partial(estimate_step_seconds, work, rates=rates)
+        with StepDisplay(console, shown, cost, workers, rates.load, reasons.values()) as display:
+            yield display, chain(left_out, last.enter_context(closing(run_missing(work, runs, store, engine))))
 
 
 def _try_weights(request: Request) -> None:
-    suite, record = request.suite, request.suite.dataset_record
-    generator, shape = torch.Generator().manual_seed(0), (record.classes, record.channels, record.size)
+    suite, channels, generator = request.suite, request.suite.dataset_record.channels, torch.Generator().manual_seed(0)
     for network in suite.networks:
         if network.model.startswith("timm:"):
             import_timm(network.model.removeprefix("timm:"))  # fails before a download of weights
-    for number, given in enumerate(request.weights):
-        model, source = suite.find_network(number)
-        if not given:
-            raise CallerError(f"the weights of {model} are specified only in the suite's file; use --suite FILE.toml")
-        load_given_weights(given, build_network(model, *shape, generator, source), record.channels, model)
+    for number, weights in enumerate(request.weights):
+        name, _ = suite.find_network(number)
+        if not weights:
+            raise CallerError(f"the weights of {name} are specified only in the suite's file; use --suite FILE.toml")
+        load_given_weights(weights, build_suite_network(suite, generator, number), channels, name)
     for start in request.starting_weights:
-        load_starting_weights(start, build_suite_network(suite, generator), record.channels, suite.model)
+        load_starting_weights(start, build_suite_network(suite, generator), channels, suite.model)
 
 
 def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:
-    start = time.monotonic()
-    record = request.suite.dataset_record
+    start, record = time.monotonic(), request.suite.dataset_record
     # this machine's CPUs decode photographs, even if remote workers do the rest
     workers = count_cores() if list_gpu_ids() else min(request.workers, PER_CORE * count_cores())
-    with DecodeWatch(console) as watch:
-        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, watch.note)
-    if watch.used and images.repairs:
-        console.print(f"{record.name}: {describe_repairs(images.repairs)}", soft_wrap=True)
+    with DecodingDisplay(console) as display:
+        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, display.note)
+    lines = []
+    if display.has_decoded and images.repairs:
+        lines.append(describe_repairs(images.repairs))
     lacking = record.classes - len(np.unique(images.train.labels))
     if lacking and not record.test_only:
-        console.print(
-            f"{record.name}: {lacking:,} of {record.classes:,} classes have no training image", soft_wrap=True
-        )
-    if watch.used:
-        count = len(images.train.labels) + len(images.test.labels)
-        seconds = time.monotonic() - start
-        console.print(f"{record.name}: {count:,} images in {images.folder} ({seconds:.1f} s)", soft_wrap=True)
+        lines.append(f"{lacking:,} of {record.classes:,} classes have no training image")
+    if display.has_decoded:
+        count, seconds = len(images.train.labels) + len(images.test.labels), time.monotonic() - start
+        lines.append(f"{count:,} images in {images.folder} ({seconds:.1f} s)")
+    for line in lines:
+        console.print(f"{record.name}: {line}", soft_wrap=True)
     return images

@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple, Self
 
 from roarbench.errors import CallerError, LostLease, MachineError, StoreError
-from roarbench.execution.artifact_verification import list_made_artifacts
+from roarbench.execution.artifact_verification import list_output_artifacts
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_join_step
+from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_seal_step
 from roarbench.job_interface import Engine, JobOutcome
 from roarbench.plan.runs import Run, select_missing_runs
 from roarbench.store.artifact_checksums import Checksums
@@ -43,10 +43,10 @@ class Heartbeat:
         self._over.set()
         self._thread.join(0.5)  # the thread may wait for an unreachable database
 
-    def start_renewing(self, keys: Iterable[str], number: int) -> None:
+    def start_renewing(self, keys: Iterable[str], lease_number: int) -> None:
         """Start to renew the leases of a step."""
         with self._lock:
-            self._held |= dict.fromkeys(keys, number)
+            self._held |= dict.fromkeys(keys, lease_number)
 
     def stop_renewing(self, keys: Iterable[str]) -> None:
         """Stop renewing the leases of a step."""
@@ -66,10 +66,10 @@ class Heartbeat:
             before = dict(self._held)
         if not before:
             return
-        there = self._store.renew_leases(self.owner)
+        renewed = self._store.renew_leases(self.owner)
         with self._lock:
-            gone = {key for key, number in before.items() if there.get(key) != number}
-            self._lost |= {key for key in gone if self._held.get(key) == before[key]}
+            lost = {key for key, number in before.items() if renewed.get(key) != number}
+            self._lost |= {key for key in lost if self._held.get(key) == before[key]}
 
     def _renew_until_over(self) -> None:
         while not self._over.wait(PULSE * random.uniform(0.75, 1.25)):
@@ -123,13 +123,6 @@ def _release_leases(store: ResultsStore, owner: Owner) -> None:
     thread.join(_FAREWELL)
 
 
-class _RunningStep(NamedTuple):
-    """A step in progress: the number of its lease and its start."""
-
-    number: int
-    start: float
-
-
 class _Runner:
     """Does the steps of a schedule with an engine, and records them in a store."""
 
@@ -138,7 +131,8 @@ class _Runner:
         self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._beats = beats.owner, beats
-        self._begun: dict[str, _RunningStep] = {}
+        self._lease_numbers: dict[str, int] = {}  # numbers of leases by name of a running step
+        self._started_at: dict[str, float] = {}
         self._stopped: set[str] = set()  # names of jobs that lost their lease and have not ended yet
         self._pause = _FIRST_LOOK
         self._cut_off_at: dict[str, float] = {}
@@ -154,7 +148,7 @@ class _Runner:
             if looking and self._schedule.elsewhere:
                 look = time.monotonic() + self._pause * random.uniform(0.5, 1.5)
                 self._pause = min(2 * self._pause, LAST_LOOK)
-            if self._begun:
+            if self._lease_numbers:
                 yield from self._collect_outcomes()
             elif self._engine.idle:  # other commands do all remaining steps
                 self._store.close()
@@ -168,20 +162,20 @@ class _Runner:
             count = min(2 * count, _AT_ONCE)
             made = [step for step in ready[:_LOOKED_AT] if not self._schedule.find_obstacle(step) and step.is_made()]
             for step in made:
-                self._end_elsewhere(step)
-            wishes = [step for step in ready if step not in made and not self._leave_to_other_processes(step)]
-            yield from self._claim_leases({step.make_lease_request(self._data): step for step in wishes})
+                self._record_done_elsewhere(step)
+            wanted = [step for step in ready if step not in made and not self._leave_to_other_processes(step)]
+            yield from self._claim_leases({step.make_lease_request(self._data): step for step in wanted})
 
-    def _claim_leases(self, wishes: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
-        if not wishes:
+    def _claim_leases(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
+        if not requests:
             return
-        answer = self._store.claim_leases(list(wishes), self._owner, self._engine.idle)
-        for wish, step in wishes.items():
-            keys = set(wish.keys)
-            if wish in answer.granted:
-                yield from self._start_step(step, answer.granted[wish])
+        answer = self._store.claim_leases(list(requests), self._owner, self._engine.idle)
+        for request, step in requests.items():
+            keys = set(request.keys)
+            if request in answer.granted:
+                yield from self._start_step(step, answer.granted[request])
             elif keys <= answer.done:
-                yield self._end_elsewhere(step)
+                yield self._record_done_elsewhere(step)
             elif keys & answer.done:  # another command did some runs of this step
                 self._schedule.replace_step(step.drop_runs(answer.done))
             elif stopped := keys & answer.stopped.keys():
@@ -201,9 +195,9 @@ class _Runner:
             self._schedule.record_end(step, reason)
         return FinishedStep(step, reason)
 
-    def _start_step(self, step: Step, number: int) -> Iterator[FinishedStep]:
-        self._beats.start_renewing(step.keys, number)
-        self._begun[step.job.name] = _RunningStep(number, time.monotonic())
+    def _start_step(self, step: Step, lease_number: int) -> Iterator[FinishedStep]:
+        self._beats.start_renewing(step.keys, lease_number)
+        self._lease_numbers[step.job.name], self._started_at[step.job.name] = lease_number, time.monotonic()
         self._pause = _FIRST_LOOK
         if reason := self._schedule.find_obstacle(step):
             yield from self._record_failure(step, reason)
@@ -214,12 +208,12 @@ class _Runner:
         else:
             # fails before hours of training if another folder has made the network
             if step.kind in ("reference", "network", "tune"):
-                self._checksums.record_or_compare(list_made_artifacts(step))
+                self._checksums.record_or_compare(list_output_artifacts(step))
             self._engine.submit(step.job)
 
     def _release(self, step: Step) -> None:
         """Record the output of a finished step without runs, and delete its leases."""
-        self._checksums.record_new_files(list_made_artifacts(step))
+        self._checksums.record_new_files(list_output_artifacts(step))
         self._store.release_leases(step.keys, self._owner)
 
     def _leave_to_other_processes(self, step: Step) -> bool:
@@ -231,8 +225,7 @@ class _Runner:
             self._schedule.elsewhere.append(step.job.name)
         return left
 
-    def _end_elsewhere(self, step: Step) -> FinishedStep:
-        """Record that another process has done a step."""
+    def _record_done_elsewhere(self, step: Step) -> FinishedStep:
         self._pause = _FIRST_LOOK
         self._schedule.record_end(step)
         return FinishedStep(step, "", elsewhere=True)
@@ -242,7 +235,7 @@ class _Runner:
         # a CallerError ends the command, so other outcomes are recorded first
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
             yield from self._handle_outcome(outcome)
-        for name in self._begun:
+        for name in self._lease_numbers:
             if name not in self._stopped and self._beats.has_lost(self._schedule.steps[name].keys):
                 self._stopped.add(name)
                 self._engine.stop(name)
@@ -250,28 +243,27 @@ class _Runner:
     def _handle_outcome(self, outcome: JobOutcome) -> Iterator[FinishedStep]:
         step = self._schedule.steps[outcome.name]
         if outcome.name in self._stopped:
-            self._give_up(step)
+            self._leave_to_lease_holder(step)
             return
         try:
             if not self._retry_if_interrupted(step, outcome):
                 for event in self._record_outcome(step, outcome):
                     yield event._replace(seconds=outcome.seconds, running=self._list_running())
         except LostLease:
-            self._give_up(step)
+            self._leave_to_lease_holder(step)
 
     def _list_running(self) -> tuple[tuple[Step, float], ...]:
         now = time.monotonic()
-        return tuple((self._schedule.steps[name], now - begun.start) for name, begun in self._begun.items())
+        return tuple((self._schedule.steps[name], now - start) for name, start in self._started_at.items())
 
-    def _give_up(self, step: Step) -> None:
+    def _leave_to_lease_holder(self, step: Step) -> None:
         """Leave a step to the process that took its lease."""
         self._stopped.discard(step.job.name)
         self._remove_running(step)
         self._schedule.elsewhere.append(step.job.name)
 
     def _remove_running(self, step: Step) -> None:
-        """Record that a step is no longer in progress."""
-        del self._begun[step.job.name]
+        del self._lease_numbers[step.job.name], self._started_at[step.job.name]
         self._beats.stop_renewing(step.keys)
 
     def _retry_if_interrupted(self, step: Step, outcome: JobOutcome) -> bool:
@@ -301,13 +293,13 @@ class _Runner:
         notes += [outcome.value] if step.kind in ("reference", "network") else []
         if step.runs:
             stored = outcome.value
-            self._store.add_all(stored.results, self._begun[step.job.name].number, stored.annotations)
+            self._store.add_all(stored.results, self._lease_numbers[step.job.name], stored.annotations)
             notes.append(stored.note)
         else:
             self._release(step)
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
-                self._schedule.block(name_join_step(self._work, spec), f"rank {spec.name} failed: {reason}")
+                self._schedule.block(name_seal_step(self._work, spec), f"rank {spec.name} failed: {reason}")
         self._remove_running(step)
         self._schedule.record_end(step)
         yield FinishedStep(step, "", "; ".join(filter(None, notes)))
@@ -315,7 +307,7 @@ class _Runner:
     def _record_failure(self, step: Step, reason: str) -> Iterator[FinishedStep]:
         """Record that a step failed, by itself or for the reason of an earlier step."""
         if step.runs:
-            self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)
+            self._store.failures.add_all(step.runs, reason, self._lease_numbers[step.job.name])
         else:
             self._store.failures.record_failed_step(step.make_lease_request(self._data), reason, self._owner)
         self._remove_running(step)

@@ -12,7 +12,7 @@ from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
-from roarbench.execution.device_inputs import get_device_mean, load_pixels, stream_if_too_large
+from roarbench.execution.device_inputs import get_device_mean, get_device_or_mapped_pixels, stream_if_too_large
 from roarbench.execution.job_context import JobContext
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import CommonNetwork, hash_tuned_network, make_tuning_recipe
@@ -27,16 +27,16 @@ _TUNING = 1_000_000  # seed of a common network's tuning minus seed of its train
 
 def make_images_with_exchanged_masks(
     images: ImageData,
-    cuts: Iterable[RankingMask],
+    masks: Iterable[RankingMask],
     unit: Unit,
     seed: int,
-    masks: Split = Split.TRAIN,
-    fill: str = "mean",
+    fill: str,
+    mask_split: Split = Split.TRAIN,
 ) -> Inputs:
     """Return training images with the removal masks of other images of a split, drawn with a seed."""
-    generator, lent = torch.Generator().manual_seed(EXCHANGE + seed), masks is not Split.TRAIN
-    pixels, mean = load_pixels(images, Split.TRAIN), get_device_mean(images)
-    exchanged = ExchangedImages(pixels, tuple(cuts), mean, unit, generator, lent, fill)
+    generator, is_other_split = torch.Generator().manual_seed(EXCHANGE + seed), mask_split is not Split.TRAIN
+    pixels, mean = get_device_or_mapped_pixels(images, Split.TRAIN), get_device_mean(images)
+    exchanged = ExchangedImages(pixels, tuple(masks), mean, unit, generator, is_other_split, fill)
     return stream_if_too_large(exchanged, images, Split.TRAIN)
 
 
@@ -46,37 +46,37 @@ def train_common_network(work: JobContext, common: CommonNetwork) -> str:
     with store.lock():
         if store.has():
             return ""
-        controls = work.list_control_ranking_specs(common.unit)
-        cuts = [cut for spec in controls for cut in _list_masks_of_row(work.rankings.open(spec), common.order)]
+        masks: list[RankingMask] = []
+        for spec in work.list_control_ranking_specs(common.unit):
+            masks += _list_masks_at_all_levels(work.rankings.open(spec), common.order, Split.TRAIN)
         recipe = find_recipe(common.recipe)
         model = work.build_starting_network(recipe, common.seed).to(choose_device())
-        inputs = make_images_with_exchanged_masks(images, cuts, common.unit, common.seed, fill=common.fill)
+        inputs = make_images_with_exchanged_masks(images, masks, common.unit, common.seed, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
-        about = {"network": make_record(common), "seconds": time.perf_counter() - start}
-        store.save(model, about)
+        store.save(model, {"network": make_record(common), "seconds": time.perf_counter() - start})
         checkpoint.remove()
     return checkpoint.note
 
 
-def tune_common_network(work: JobContext, common: CommonNetwork, row: RankingSpec) -> None:
-    """Tune a common network on the exchanged masks of a row at all levels, unless that is done."""
-    rankings, images, masks = work.rankings.open(row), work.images, work.suite.tuned_on
+def tune_common_network(work: JobContext, common: CommonNetwork, spec: RankingSpec) -> None:
+    """Tune a common network on the exchanged masks of a ranking at all levels, unless that is done."""
+    rankings, images, split = work.rankings.open(spec), work.images, work.suite.tuned_on
     store = work.get_stored_network(hash_tuned_network(common.key, rankings.checksum))
     with store.lock():
         if store.has():
             return
         model = _load_stored_network(work, common.key)
-        cuts, seed = _list_masks_of_row(rankings, common.order, masks), _TUNING + common.seed
-        inputs = make_images_with_exchanged_masks(images, cuts, common.unit, seed, masks, common.fill)
+        masks, seed = _list_masks_at_all_levels(rankings, common.order, split), _TUNING + common.seed
+        inputs = make_images_with_exchanged_masks(images, masks, common.unit, seed, common.fill, split)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         recipe = make_tuning_recipe(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
-        about = {"network": make_record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
-        store.save(model, about)
+        seconds = time.perf_counter() - start
+        store.save(model, {"network": make_record(common), "rankings": rankings.checksum, "seconds": seconds})
 
 
-def load_scoring_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
+def load_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
     """Load the common network that scores a run, on the device.
 
     It was tuned on the row's rankings. Untouched images, which have no rankings, are scored by the network before
@@ -85,9 +85,9 @@ def load_scoring_network(work: JobContext, run: Run, rankings: Rankings | None) 
     return _load_stored_network(work, hash_tuned_network(run.network, rankings.checksum) if rankings else run.network)
 
 
-def _list_masks_of_row(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[RankingMask]:
-    """Return a row's masks on a split at the paper's levels and at 0, which are used equally often."""
-    return [RankingMask(rankings.splits[masks], rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
+def _list_masks_at_all_levels(rankings: Rankings, order: Order, split: Split) -> list[RankingMask]:
+    """Return the masks of a split's images at the paper's levels and at 0, which are used equally often."""
+    return [RankingMask(rankings.splits[split], rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
 def _load_stored_network(work: JobContext, key: str) -> nn.Module:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from roarbench.errors import CallerError
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
-from roarbench.execution.progress import Stages
+from roarbench.execution.progress import StageDisplay
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
@@ -66,7 +66,7 @@ def check_and_store_submissions(
 def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> AcceptedSubmission:
     """Validate a submission, with messages for the user; a refusal names it, as a command may have several."""
     try:
-        with Stages(console, STAGES) as stages:
+        with StageDisplay(console, STAGES) as stages:
             return validate_submission(submission, suite, stages.begin)
     except Refusal as refusal:
         kind, words, trace = refusal.fault
@@ -74,14 +74,13 @@ def check_submission(submission: Submission, console: Console, suite: SuiteSpec 
 
 
 def preview_submissions(
-    paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console
+    paths: Sequence[Path], mode: SubmissionMode, measure: bool, console: Console
 ) -> SubmittedEntries:
-    """Read files without storing them; check and time them if `measured`, unless they run unsandboxed or on a GPU."""
+    """Read files without storing them; check and time them if `measure`, unless they run unsandboxed or on a GPU."""
     submissions = read_submissions(paths)
-    run = measured and not (mode.trust or mode.cuda)
-    return _make_entries(
-        submissions, mode, [check_submission(submission, console, mode.suite).pace for submission in submissions if run]
-    )
+    timed = submissions if measure and not (mode.trust or mode.cuda) else []
+    paces = [check_submission(submission, console, mode.suite).pace for submission in timed]
+    return _make_entries(submissions, mode, paces)
 
 
 def read_submissions(paths: Sequence[Path]) -> list[Submission]:
@@ -94,5 +93,5 @@ def _make_entries(
 ) -> SubmittedEntries:
     # checks are timed on a CPU, not on a GPU
     mean = SubmissionPace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
-    marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
+    marks = (TRUSTED,) * mode.trust + (CUDA,) * mode.cuda
     return SubmittedEntries([str(replace(EstimatorId.read(entry.id), marks=marks)) for entry in submissions], mean)

@@ -16,7 +16,6 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.networks import NetworkCost, build_network, count_network_cost
 from roarbench.compute.recipe import Recipe
-from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.sources import check_limit
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import count_passes
@@ -88,16 +87,16 @@ class Work(NamedTuple):
 
 
 def count_work(
-    suite: SuiteSpec, points: Collection[Point], limit: int | None = None, there: SharedInputs = _NOTHING
+    suite: SuiteSpec, points: Collection[Point], limit: int | None = None, existing: SharedInputs = _NOTHING
 ) -> Work:
-    """Count the work of these missing points; the shared inputs `there` exist already."""
+    """Count the work of these missing points, for which some shared inputs may exist already."""
     record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
     own = sum(point.cell.retrain.trains_per_run for point in points)
     needed = list_shared_inputs(suite, points)
-    missing = SharedInputs(*map(operator.sub, needed, there))
+    missing = SharedInputs(*map(operator.sub, needed, existing))
     retrained, recipe = own + len(missing.common), suite.recipe_record
     rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
     parts = [(counts[split], *_group_by_explained_network(suite, rows)) for split, rows in rankings.items()]
@@ -128,7 +127,7 @@ def count_work(
         images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
-        extracted=_count_extracted_bytes(suite, points, train, test),
+        extracted=_count_mask_file_bytes(suite, points, train, test),
         memory=_count_memory_bytes(
             suite, train, max(sum(map(len, chain(*groups))) for _, *groups in parts), trains=trainings > 0
         ),
@@ -143,12 +142,12 @@ def _count_jobs(suite: SuiteSpec, points: Collection[Point], missing: SharedInpu
     """Count jobs of small data sets; a large one divides rankings and scorings further, into jobs that take seconds."""
     ranked = {(find_job_group(row.estimator), row.split) for row in missing.rankings}
     joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
-    scored = {find_curve(suite, point.cell, point.seed) for point in points}
+    scored = {find_shared_job_key(suite, point.cell, point.seed) for point in points}
     return sum(map(len, (missing.references, missing.common, missing.tuned, ranked, joined, scored)))
 
 
-def find_curve(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
-    """Return an identifier that is equal for all runs that one job may do: those of one map, unless they train."""
+def find_shared_job_key(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
+    """Return a key that is equal for all runs that one job may do: those of one map, unless they train."""
     if cell.retrain.trains_per_run:
         return cell, seed
     siblings = cell.retrain is ScoredNetwork.SIBLINGS
@@ -163,7 +162,6 @@ def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:
 
 
 def _count_plane_bytes(suite: SuiteSpec, unit: Unit) -> int:
-    """Return the bytes of one image's bit-planes."""
     layout = Layout(suite.dataset_record.shape, unit, list_stored_levels(suite))
     return layout.planes * layout.bytes_per_plane
 
@@ -178,15 +176,16 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
     return sum(map(max, samples.values()))
 
 
-def build_suite_network(suite: SuiteSpec, generator: torch.Generator) -> nn.Module:
-    """Build a suite's network with random weights."""
+def build_suite_network(suite: SuiteSpec, generator: torch.Generator, number: int | None = None) -> nn.Module:
+    """Build the suite's network, or the explained network with this number, with random weights."""
     record = suite.dataset_record
-    return build_network(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+    model, source = (suite.model, suite.network_source) if number is None else suite.find_network(number)
+    return build_network(model, record.classes, record.channels, record.size, generator, source)
 
 
-def count_cost_per_image(suite: SuiteSpec, images: DatasetRecord | None = None) -> NetworkCost:
-    """Return the cost of one image's pass through the suite's network, for images of another record if it is given."""
-    record = images or suite.dataset_record
+def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
+    """Return the cost of one image's pass through the suite's network."""
+    record = suite.dataset_record
     return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
@@ -206,15 +205,15 @@ def compute_micro_batch_size(recipe: Recipe, train: int) -> int:
     return min(recipe.micro_batch or recipe.batch, train)
 
 
-def _count_memory_bytes(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
+def _count_memory_bytes(suite: SuiteSpec, train: int, rankings_per_pass: int, trains: bool) -> int:
     """Return the bytes that training (with one level's masks) or explaining (with one batch's maps) needs, at most."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = compute_micro_batch_size(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     explained = min(choose_explanation_batch_size(suite), train)
-    maps = explained * (cost.activations + rankings * features) + cost.parameters
+    maps = explained * (cost.activations + rankings_per_pass * features) + cost.parameters
     bits = 0 if _needs_streaming(suite, train) else train * features // 8
-    training = step * _FLOAT + bits + _count_prepared_bytes(recipe, train, features) if trains else 0
+    training = step * _FLOAT + bits + _count_prepared_image_bytes(recipe, train, features) if trains else 0
     return max(training, maps * _FLOAT)
 
 
@@ -223,7 +222,7 @@ def _needs_streaming(suite: SuiteSpec, train: int) -> bool:
     return train * prod(suite.dataset_record.shape) // 8 >= _HELD
 
 
-def _count_extracted_bytes(suite: SuiteSpec, points: Iterable[Point], train: int, test: int) -> int:
+def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[Point], train: int, test: int) -> int:
     """Return the bytes of removed bits that one of these runs extracts to a file; of training images if it trains."""
     networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
     if not networks or not _needs_streaming(suite, train):
@@ -231,7 +230,7 @@ def _count_extracted_bytes(suite: SuiteSpec, points: Iterable[Point], train: int
     return (train if ScoredNetwork.IMAGES in networks else test) * prod(suite.dataset_record.shape) // 8
 
 
-def _count_prepared_bytes(recipe: Recipe, train: int, features: int) -> int:
+def _count_prepared_image_bytes(recipe: Recipe, train: int, features: int) -> int:
     """Return the bytes of training images that a CPU prepares once for all epochs."""
     is_kept = recipe.augmentation in inputs.PIXEL_MOVING and train * features * _FLOAT <= inputs.MAX_CACHE_BYTES
     return round(train * features * _KEPT) if is_kept else 0
@@ -246,10 +245,10 @@ def _group_by_explained_network(
     return [estimators - theirs for estimators, theirs in zip(by_network, submitted, strict=True)], submitted
 
 
-def count_operations(work: Work, flops: int, area: float = 1.0) -> float:
+def count_operations(work: Work, flops: int, relative_area: float) -> float:
     """Return the floating-point operations of all networks; `flops` are those of one forward pass at full size.
 
-    `area` is the mean size of training images relative to the full size.
+    `relative_area` is the mean size of training images relative to the full size.
     """
     scored, explained = work.images_scored, work.images_explained
-    return flops * (TRAIN * area * work.images_trained + scored + EXPLAIN * explained)
+    return flops * (TRAIN * relative_area * work.images_trained + scored + EXPLAIN * explained)

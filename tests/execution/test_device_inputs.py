@@ -36,7 +36,7 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     rankings, images = rankings_of(work, run), torch.from_numpy(work.images[split].pixels)
     before, everything = images.clone(), torch.arange(len(images))
     seen = inputs.make_degraded_inputs(work.images, split, rankings, run.cell).batch(everything)
-    masks = inputs.load_masks(work.images, rankings, split, run.cell)
+    masks = inputs.load_packed_masks(work.images, rankings, split, run.cell)
     gone = unpack_bits(masks, rankings.layout.shape, run.cell.unit)
     expected = apply_non_mean_fill(
         images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images))
@@ -59,11 +59,11 @@ def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monk
     """As the first worker measures its rates: filled images, and on a GPU the images, too. The GPU is a mock."""
     work = count_work(FILLED, expand_points(FILLED))
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda" if on_gpu else "cpu"))
-    monkeypatch.setattr(inputs, "_measure_memory", lambda: (copies * work.images - 1) / inputs.MEMORY_SHARE)
+    monkeypatch.setattr(inputs, "_count_usable_bytes", lambda: (copies * work.images - 1) / inputs.MEMORY_SHARE)
     with pytest.raises(CallerError, match="keeps all images in memory"):
         measure_worker_rates(FILLED, work)
-    monkeypatch.setattr(inputs, "_measure_memory", lambda: copies * work.images / inputs.MEMORY_SHARE)
+    monkeypatch.setattr(inputs, "_count_usable_bytes", lambda: copies * work.images / inputs.MEMORY_SHARE)
     for fill in FILLS:
-        inputs.check_fill_fits(fill, work.images)
-    monkeypatch.setattr(inputs, "_measure_memory", lambda: 0.0)
-    inputs.check_fill_fits("mean", work.images)
+        inputs.refuse_fill_above_memory(fill, work.images)
+    monkeypatch.setattr(inputs, "_count_usable_bytes", lambda: 0.0)
+    inputs.refuse_fill_above_memory("mean", work.images)

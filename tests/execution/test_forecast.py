@@ -199,20 +199,21 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
 def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step():
     suite = find_suite("imagenet")
     made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
-    designs = made.designs
-    assert [each.trainings for each in designs] == [1010, 1010, 1006, 506, 203, 123, 87]
-    assert [each.seconds for each in designs] == sorted((each.seconds for each in designs), reverse=True)
+    steps = made.shortening_steps
+    assert [each.trainings for each in steps] == [1010, 1010, 1006, 506, 203, 123, 87]
+    assert [each.seconds for each in steps] == sorted((each.seconds for each in steps), reverse=True)
     gpu = made.estimates[-1]
-    assert designs[-1].seconds == pytest.approx(made.estimate_wall_seconds(gpu))
-    assert designs[0].seconds > 5.6 * designs[1].seconds, "102 epochs at full size instead of 18"
+    assert steps[-1].seconds == pytest.approx(made.estimate_wall_seconds(gpu))
+    assert steps[0].seconds > 5.6 * steps[1].seconds, "102 epochs at full size instead of 18"
     assert [line for line in made.format_text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "7.6"
-    assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).designs == []
+    assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).shortening_steps == []
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_rates_of_a_gpu():
-    found = measure_worker_rates(find_suite("cifar10"))
+    suite = find_suite("cifar10")
+    found = measure_worker_rates(suite, count_work(suite, expand_points(suite)))
     assert found.gpus >= 1
     assert 0 < found.train < 1e-3
 
@@ -259,7 +260,7 @@ def test_the_process_that_plans_opens_no_gpu(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     lines = []
     with local_worker_setup.start_rate_measurement(lines.append) as ask:
-        found = ask(PLANTED, None)
+        found = ask(PLANTED, WORK)
     assert (found.gpus, found.measured) == (2, False)
     (line,) = lines
     assert "the GPU of this process is no longer available" in line

@@ -13,7 +13,7 @@ from roarbench.enums import ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import job_graph, progress
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_needing_recipes
-from roarbench.execution.progress import Watch, estimate_step_seconds
+from roarbench.execution.progress import StepDisplay, estimate_step_seconds
 from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_work
@@ -41,8 +41,8 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
     parts = ("train 0", "train 16", "train 32", "test 0", "test 16")
     assert set(by_name["seal truth scalar"].needs) == {f"rank controls {part}" for part in parts}
     assert all("trained" in name for name in by_name["seal grad pixel"].needs)
-    for step in (step for step in made if step.run):
-        cell = step.run.cell
+    for step in (step for step in made if step.first_run):
+        cell = step.first_run.cell
         expected = {f"seal {cell.estimator} {cell.unit}"} if cell.t else set()
         assert set(step.needs) == expected | ({"reference"} if cell.retrain is ScoredNetwork.NONE else set())
     suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn", "truth"), (0.9,), seeds=1),))
@@ -56,16 +56,18 @@ def test_a_job_scores_one_map_at_all_levels_that_take_seconds_and_a_training_has
     suite = replace(SUITE, blocks=blocks, references=2)
     work = make_work(tmp_path, suite)
     runs = [run for run in make_runs(work, suite) if run.cell.t]
-    counts = Counter((step.run.cell.retrain, step.run.cell.estimator, len(step.runs)) for step in made_of(work, runs))
+    counts = Counter(
+        (step.first_run.cell.retrain, step.first_run.cell.estimator, len(step.runs)) for step in made_of(work, runs)
+    )
     alone = (ScoredNetwork.IMAGES, "random", 1)
     assert counts == {(ScoredNetwork.NONE, name, 3): 2 for name in ("random", "grad")} | {alone: 3}
     monkeypatch.setattr(job_graph, "_SCORED", 2 * TEST * prod(suite.dataset_record.shape))  # features: two levels
-    sizes = [len(step.runs) for step in made_of(work, runs) if step.run.cell.retrain is ScoredNetwork.NONE]
+    sizes = [len(step.runs) for step in made_of(work, runs) if step.first_run.cell.retrain is ScoredNetwork.NONE]
     assert sorted(sizes) == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
 def made_of(work, runs):
-    return [step for step in build_job_graph(work, runs) if step.run]
+    return [step for step in build_job_graph(work, runs) if step.first_run]
 
 
 def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_what_needs_it_alone():
@@ -92,7 +94,10 @@ def within_reach(folder, suite, recipe):
     lost = {step.job.name: of for step, of in find_steps_needing_recipes(made, {recipe})}
     assert set(lost.values()) == {recipe}
     left = [step for step in made if step.job.name not in lost]
-    return {f"{step.run.cell.retrain} {step.run.cell.estimator}" if step.run else step.job.name for step in left}
+    return {
+        f"{step.first_run.cell.retrain} {step.first_run.cell.estimator}" if step.first_run else step.job.name
+        for step in left
+    }
 
 
 def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what_needs_it(tmp_path, monkeypatch):
@@ -121,7 +126,7 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(progress, "time", clock)
     todo = [make_step("run"), *(make_step("rank", number) for number in range(49))]
-    with Watch(log, todo, lambda step: 10.0, workers=2) as watch:
+    with StepDisplay(log, todo, lambda step: 10.0, workers=2) as watch:
         for step in todo:
             clock.now += 1
             watch.note(FinishedStep(step, "", seconds=10.0))
@@ -137,14 +142,14 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
 
 def test_a_reference_is_called_ready_because_given_weights_are_not_trained():
     log, step = Console(file=StringIO(), width=80), make_step("reference")
-    with Watch(log, [step], lambda step: 1.0, workers=1) as watch:
+    with StepDisplay(log, [step], lambda step: 1.0, workers=1) as watch:
         watch.note(FinishedStep(step, "", seconds=1.0))
     assert log.file.getvalue().rstrip().endswith("reference ready")
 
 
 def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
     todo = [make_step("rank", number) for number in range(100)]
-    with Watch(Console(file=StringIO()), todo, lambda step: 1.0, workers=2, load=3.0) as watch:
+    with StepDisplay(Console(file=StringIO()), todo, lambda step: 1.0, workers=2, load=3.0) as watch:
         assert watch.seconds_left == 150.0  # others compute here: each takes three times as long
         left = []
         for step in todo:
@@ -161,8 +166,8 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
 def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, monkeypatch):
     work = make_work(tmp_path)
     made = build_job_graph(work, make_runs(work))
-    step = next(step for step in made if step.run and step.run.cell.retrain is ScoredNetwork.IMAGES)
-    linear = step._replace(runs=(replace(step.run, cell=replace(step.run.cell, fill="linear")),))
+    step = next(step for step in made if step.first_run and step.first_run.cell.retrain is ScoredNetwork.IMAGES)
+    linear = step._replace(runs=(replace(step.first_run, cell=replace(step.first_run.cell, fill="linear")),))
     filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
     assert estimate_step_seconds(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled + JOB_OVERHEAD)
     spec = work.make_ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.execution.network_trials import find_peak_learning_rate, tune_learning_rate_and_sides
+from roarbench.execution.network_trials import find_peak_learning_rate, write_tuned_learning_rate
 from roarbench.plan.new_suite import write_suite as write_new_suite
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
@@ -51,7 +51,7 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
 def written(tmp_path, network, said):
     """The suite that `new-suite` writes for a network, as a text and as it is read."""
     (tmp_path / "net.py").write_text(network)
-    tune = partial(tune_learning_rate_and_sides, say=said.append)
+    tune = partial(write_tuned_learning_rate, say=said.append)
     path = write_new_suite(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
     return path.read_text(), read_suite(path)
 
@@ -80,7 +80,7 @@ def test_the_trials_of_a_table_count_rows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path, said = tmp_path / "rows.csv", []
     path.write_text("a,b,label\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(20)))
-    tune_learning_rate_and_sides(write_new_suite(path).read_text(), tmp_path / "rows.toml", said.append)
+    write_tuned_learning_rate(write_new_suite(path).read_text(), tmp_path / "rows.toml", said.append)
     assert re.search(r"three trials of at most 100 steps on \d+ training rows; correct on ", said[-1])
 
 

@@ -86,7 +86,7 @@ def test_tie_orders_are_drawn_once_and_are_those_of_one_thread(kind, monkeypatch
     monkeypatch.setattr(importance, "choose_device", lambda: torch.device(kind))
     monkeypatch.setattr(importance, "draw_tie_order", lambda ids, d: calls.append((d, *ids)) or real(ids, d))
     ids = np.array([7, 1, 2**40])
-    draw = importance.remember_tie_orders(ids)
+    draw = importance.make_tie_order_cache(ids)
     for d, rows in ((12, [2, 0]), (12, [0, 1, 2]), (4, [1])):
         np.testing.assert_array_equal(draw(d, np.array(rows)), real(ids[rows], d))
     assert sorted(calls) == [(4, 1), (12, 1), (12, 7), (12, 2**40)]
@@ -186,7 +186,7 @@ def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypa
 def donors(work, handed, split):
     """The image whose removed features each image gets."""
     mine = removed(ranked_by(work, "grad"), split, 0.9)
-    theirs = removed(network_jobs.find_removal_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
+    theirs = removed(network_jobs.exchange_rankings_if_twin(work.images, handed, ranked_by(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 

@@ -27,7 +27,7 @@ def keys_of(runs):
 
 
 def failed(events):
-    return [(event.step.run, event.failure) for event in events if event.failure]
+    return [(event.step.first_run, event.failure) for event in events if event.failure]
 
 
 def reasons_of(store, runs):
@@ -89,7 +89,7 @@ def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, s
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
         size_jobs(monkeypatch, 8, size)
         events = run_missing(work, runs, store, InlineEngine())
-        done.update(event.step.run.key for event in islice(events, count) if event.step.run)
+        done.update(event.step.first_run.key for event in islice(events, count) if event.step.first_run)
         events.close()
     assert set(done) == store.find_done_keys(keys_of(runs)) == set(keys_of(runs))
     assert set(explained.values()) == set(done.values()) == {1}
@@ -137,7 +137,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     assert (bad, "the loss went away") in failed(run_missing(work, runs, store, again))
     assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"
     assert store.failures.retry([bad.key], work.images.fingerprint) == {bad.key}
-    assert [event.step.run for event in run_missing(work, [bad], store, InlineEngine())] == [bad]
+    assert [event.step.first_run for event in run_missing(work, [bad], store, InlineEngine())] == [bad]
 
 
 def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(fresh, store):

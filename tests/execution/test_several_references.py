@@ -153,4 +153,4 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     for spec in (*specs[0], *specs[1]):
         found, expected = (each.rankings.open(spec) for each in (together, alone))
         assert (found.checksum, found.prediction_stability) == (expected.checksum, expected.prediction_stability)
-        assert found.weights == expected.weights == alone.find_ranking_network(spec).store.read_checksum()
+        assert found.weights == expected.weights == alone.find_network_of_ranking(spec).store.read_checksum()

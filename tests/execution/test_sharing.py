@@ -83,7 +83,10 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
     lease(store, [blocked[0].key], living)
     sleeps.append(lambda: store.release_leases([blocked[0].key], living))
     events = run_missing(work, blocked, store, InlineEngine())
-    assert [event.step.run for event in events if event.step.run and event.failure] == [blocked[1], blocked[0]]
+    assert [event.step.first_run for event in events if event.step.first_run and event.failure] == [
+        blocked[1],
+        blocked[0],
+    ]
     assert store.list_leases() == []
 
 
@@ -112,7 +115,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
     events = list(run_missing(work, runs, store, engine))
     assert told == [runs[0].key]
     assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
-    assert [event.step.run for event in events] == [runs[1], runs[0]]
+    assert [event.step.first_run for event in events] == [runs[1], runs[0]]
     assert store.failures.record_interruption(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
 
 
@@ -223,7 +226,7 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
 def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
     """Earlier versions did: each suite's ranking had its own."""
     with completed(tmp_path, replace(SUITE, blocks=(Block(MORF, ("random",), (0.9,), seeds=1),))) as (work, runs, *_):
-        spec = work.make_row_ranking_spec(runs[-1])
+        spec = work.make_ranking_spec_of_run(runs[-1])
     with completed(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random",), (0.9,), seeds=1),))) as (other, *_):
         manifest = other.rankings.get_folder(replace(spec, splits=(Split.TRAIN, Split.TEST))) / "manifest.json"
         told = json.loads(manifest.read_text())

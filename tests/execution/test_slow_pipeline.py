@@ -65,10 +65,10 @@ def fast(tmp_path_factory):
             given.clear()
             value = step.job.call(*step.job.arguments)
             if step.kind in ("reference", "run"):
-                made.training[step.run] = [images for training, images in given if training]
-                made.tested[step.run] = np.concatenate([images for training, images in given if not training])
-            if step.run:
-                (made.scored[step.run],) = value.results
+                made.training[step.first_run] = [images for training, images in given if training]
+                made.tested[step.first_run] = np.concatenate([images for training, images in given if not training])
+            if step.first_run:
+                (made.scored[step.first_run],) = value.results
         return made
 
 

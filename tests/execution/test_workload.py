@@ -69,7 +69,7 @@ def test_removed_features_that_a_worker_extracts_into_a_file_are_counted_for_eac
     jobs = count_work(suite, points := expand_points(suite))
     assert jobs.extracted == 1_281_167 * bits
     assert [jobs.count_disk_bytes(workers) - jobs.disk for workers in (1, 4)] == [jobs.extracted, 4 * jobs.extracted]
-    last = count_work(suite, points[-1:], there=list_shared_inputs(suite, points))
+    last = count_work(suite, points[-1:], existing=list_shared_inputs(suite, points))
     assert last.count_disk_bytes(4) - last.disk == jobs.extracted == last.extracted, "three workers have nothing to do"
     untouched = count_work(suite, [point for point in points if point.cell.estimator == CLEAN])
     scored = replace(suite, blocks=(MORF_BLOCK,))
@@ -149,12 +149,14 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
 def test_what_is_done_is_not_counted_again():
     points = expand_points(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
-    jobs = count_work(SUITE, [point for point in points if point not in done], there=list_shared_inputs(SUITE, done))
+    jobs = count_work(SUITE, [point for point in points if point not in done], existing=list_shared_inputs(SUITE, done))
     assert jobs.trainings == 2 * 2 * 2  # the reference was scored, so it is there
     assert jobs.images_ranked == 2 * (TRAIN + TEST)
     explained = [point for point in points if point.cell.estimator == "grad"]
     rest = [point for point in points if point not in explained]
-    assert count_work(SUITE, rest, there=list_shared_inputs(SUITE, explained)).images_explained == 15 * (TRAIN + TEST)
+    assert count_work(SUITE, rest, existing=list_shared_inputs(SUITE, explained)).images_explained == 15 * (
+        TRAIN + TEST
+    )
     assert count_work(SUITE, [])._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
 
 

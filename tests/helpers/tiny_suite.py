@@ -60,7 +60,7 @@ def score(work: JobContext, run: Run) -> RunResult:
 
 def rankings_of(work: JobContext, run: Run) -> Rankings:
     """The rankings of a run's row."""
-    return work.rankings.open(work.make_row_ranking_spec(run))
+    return work.rankings.open(work.make_ranking_spec_of_run(run))
 
 
 def spec_of(work: JobContext, name: str, number: int = 0) -> RankingSpec:

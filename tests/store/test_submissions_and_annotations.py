@@ -205,8 +205,8 @@ def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, t
     extremes += [RunResult(run, 0, 8, b"\0", 1.0, ORIGIN) for run in runs if run.seed != 1]
     second.add_all(extremes)
     moved(second, store, tmp_path)
-    assert reproduce._compute_margin(second, suite, extremes[0], extremes[0]) > 0.9
-    assert reproduce._compute_margin(store, suite, extremes[0], extremes[0]) == 0
+    assert reproduce._compute_chance_margin(second, suite, extremes[0], extremes[0]) > 0.9
+    assert reproduce._compute_chance_margin(store, suite, extremes[0], extremes[0]) == 0
 
 
 def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):

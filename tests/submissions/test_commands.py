@@ -136,7 +136,7 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
     runs = [result.run for result in rows("there").values()]
     assert max(run.seed for run in runs if name in run.cell.estimator) >= REPLICATION
 
-    monkeypatch.setattr(reproduce, "_compute_margin", lambda *_: 0.0)
+    monkeypatch.setattr(reproduce, "_compute_chance_margin", lambda *_: 0.0)
     answer = call("reproduce", change_first_answer("here", name)[:12], "--store", "here")
     assert "repeating from scratch: " in answer.err and re.search(
         r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE
