@@ -18,7 +18,7 @@ from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
-from roarbench.analysis.load_results import has_only_shared_runs, matches_query
+from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
 from roarbench.analysis.stored_images_and_weights import (
     add_prediction_stability_and_ties,
     add_stored_submissions,
@@ -328,7 +328,7 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     return [
         keep_run_levels(add_prediction_stability_and_ties(results, folder))
         for results in matching
-        if (results.complete and newest) or not has_only_shared_runs(results, store)
+        if (results.complete and newest) or not has_only_results_of_other_suites(results, store)
     ]
 
 

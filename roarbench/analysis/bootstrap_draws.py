@@ -26,7 +26,7 @@ class Evidence:
     """Bootstrap draws of a suite's boards and checks, computed at first use and cached.
 
     All boards and checks use the same bootstrap, so their draws are paired. They use the unit `unit`, except those in
-    `units`.
+    `draws_by_unit`.
     """
 
     suite_results: SuiteResults
@@ -47,18 +47,18 @@ class Evidence:
         """Return the main protocol, with which the other protocols are compared."""
         return find_main_protocol(self.suite_results)
 
-    @cached_property
+    @property
     def main(self) -> SampledGains:
         """Return gains and accuracies under the main protocol."""
         return self.get_draws(self.protocol, self.unit)
 
-    @cached_property
+    @property
     def roar(self) -> SampledGains:
         """Return gains and accuracies under ROAR."""
         return self.get_draws(ROAR, self.unit)
 
-    @cached_property
-    def masks(self) -> SampledGains:
+    @property
+    def mask_only(self) -> SampledGains:
         """Return accuracies of networks trained on removal masks alone."""
         return self.get_draws(MASK_ONLY, self.unit)
 
@@ -68,44 +68,37 @@ class Evidence:
 
         The level does not depend on the results, so the error rate is that of a single comparison.
         """
-        return max((t for t in self.masks.levels if t in self.roar.levels), default=0.0)
+        return max((t for t in self.mask_only.levels if t in self.roar.levels), default=0.0)
 
     def estimate_accuracy_above_masks(self, estimator: str, t: float) -> Estimate:
         """Return the accuracy under ROAR minus the accuracy of mask-only networks, in [-1, 1]."""
-        images, alone = (drawn.draws.get_accuracy((estimator, t)) for drawn in (self.roar, self.masks))
+        images, alone = (drawn.draws.get_accuracy((estimator, t)) for drawn in (self.roar, self.mask_only))
         if images is None or alone is None:
             return Estimate()
         above = images.subtract(alone)
-        return self.roar.estimate(above) if self.masks.repeated else Estimate(above.value)
+        return self.roar.estimate(above) if self.mask_only.repeated else Estimate(above.value)
 
     @cached_property
-    def other_protocols(self) -> dict[Protocol, SampledGains]:
-        """Return the gains under KAR, MoRF and LeRF, without the main protocol and protocols that the suite lacks."""
-        in_suite = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
-        protocols = (protocol for protocol in (KAR, MORF, LERF) if protocol in in_suite - {self.protocol})
-        return {protocol: self.get_draws(protocol, self.unit) for protocol in protocols}
-
-    @cached_property
-    def units(self) -> dict[Unit, SampledGains]:
+    def draws_by_unit(self) -> dict[Unit, SampledGains]:
         """Return the draws of the main protocol for each of its units in the suite."""
         blocks = self.suite_results.suite.blocks
         units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.protocol)
         return {unit: self.get_draws(self.protocol, unit) for unit in units}
 
     @cached_property
-    def fills(self) -> dict[str, SampledGains]:
+    def draws_by_fill(self) -> dict[str, SampledGains]:
         """Return the draws of the main protocol for each fill value in the suite."""
         main = (self.protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == main]
         return {fill: self.get_draws(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
-    def retrained(self) -> SampledGains:
+    def gap_with_retraining(self) -> SampledGains:
         """Return the areas between the KAR and ROAR curves over their common levels."""
         return self._draw_areas_between_orders(ROAR, KAR)
 
     @cached_property
-    def reference(self) -> SampledGains:
+    def gap_without_retraining(self) -> SampledGains:
         """Return the areas between the LeRF and MoRF curves without retraining, over their common levels."""
         return self._draw_areas_between_orders(MORF, LERF)
 
@@ -160,14 +153,14 @@ class Evidence:
 
     def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> SampledGains:
         one, other = (self.get_draws(protocol, self.unit) for protocol in (morf, lerf))
+        covers = one.covers if other.repeated else other.covers
         levels = tuple(t for t in one.levels if t in other.levels)
-        shared = (
-            replace(one.scores, levels=levels, inconsistent=one.scores.inconsistent | other.scores.inconsistent)
-            if levels
-            else _NOTHING
-        )
-        areas = compute_areas_between_lerf_and_morf(shared, one.draws, other.draws) if levels else {}
-        return replace(one, scores=shared, areas=areas, covers=one.covers if other.repeated else other.covers)
+        if not levels:
+            return replace(one, scores=_NOTHING, areas={}, covers=covers)
+        mixed = one.scores.inconsistent | other.scores.inconsistent
+        scores = replace(one.scores, levels=levels, inconsistent=mixed)
+        areas = compute_areas_between_lerf_and_morf(scores, one.draws, other.draws)
+        return replace(one, scores=scores, areas=areas, covers=covers)
 
 
 def find_main_protocol(suite_results: SuiteResults) -> Protocol:

@@ -13,21 +13,17 @@ LEVEL = 0.01  # significance level of the test: 1 % of guessing networks are wro
 MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained network below this share is near chance
 
 
-def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
-    """Describe why a row's results for one explained network do not form one curve; empty if they are consistent.
-
-    Most results of all rows have the checksum `usual` of the explained weights.
-    """
-    suite_results = list(results)
-    weights = {result.weights for result in suite_results if result.run.reference}
-    rankings = {result.rankings for result in suite_results} - {""}
+def find_inconsistency(results: Collection[RunResult], usual_weights: str) -> str:
+    """Describe why a row's results for one explained network do not form one curve; empty if they are consistent."""
+    weights = {result.weights for result in results if result.run.reference}
+    rankings = {result.rankings for result in results} - {""}
     if len(weights - {""}) > 1:
         reason = f"made from {len(weights - {''})} different references"
-    elif "" in weights - {usual}:
+    elif "" in weights - {usual_weights}:
         reason = "results lack the checksum of the explained weights, which the other rows have"
-    elif weights - {usual} and not usual:
+    elif weights - {usual_weights} and not usual_weights:
         reason = "results have a checksum of the explained weights, which most rows lack"
-    elif weights - {usual}:
+    elif weights - {usual_weights}:
         reason = "made from a different reference than the other rows"
     elif len(rankings) > 1:
         reason = f"made from {len(rankings)} different rankings"
@@ -37,20 +33,19 @@ def find_inconsistency(results: Iterable[RunResult], usual: str) -> str:
 
 
 def find_usual_weights(
-    explained: Collection[RunResult], number: Callable[[RunResult], int], entered: Collection[str]
+    explained: Collection[RunResult], find_network_number: Callable[[RunResult], int], submissions: Collection[str]
 ) -> dict[int, str]:
-    """Return, for each network number, the checksum of the explained weights that most results have.
+    """Return, by network number, the checksum of the explained weights that most results have.
 
-    `number` returns the number of the network that a result explains. Results of submissions, whose ids are in
-    `entered`, count only for networks without results of the suite's own rows.
+    Results of `submissions` count only for networks without results of the suite's own rows.
     """
-    own = [result for result in explained if result.run.cell.estimator not in entered]
-    numbers = {number(result) for result in own}
-    counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for result in (*own, *(result for result in explained if number(result) not in numbers)):
-        counts[number(result)][result.weights] += 1
+    own, others = (defaultdict[int, Counter[str]](Counter) for _ in range(2))
+    for result in explained:
+        counts = others if result.run.cell.estimator in submissions else own
+        counts[find_network_number(result)][result.weights] += 1
     return {
-        at: max(checksums, key=lambda weights: (checksums[weights], bool(weights))) for at, checksums in counts.items()
+        number: max(checksums, key=lambda weights: (checksums[weights], bool(weights)))
+        for number, checksums in {**others, **own}.items()
     }
 
 
@@ -99,10 +94,7 @@ def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -
 
 
 def is_at_chance(correct: int, total: int, classes: int) -> bool:
-    """Test whether this number of correct predictions is consistent with chance.
-
-    The test is an exact one-sided binomial test at the significance level `LEVEL`.
-    """
+    """Test whether correct predictions are consistent with chance: exact one-sided binomial test at `LEVEL`."""
     above = correct / total - 1 / classes
     # upper bound of the binomial tail (Hoeffding 1963, theorem 1)
     if above > 0 and math.exp(-2 * total * above**2) < LEVEL:

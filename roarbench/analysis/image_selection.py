@@ -39,14 +39,14 @@ def find_pictured_protocol(results: SuiteResults) -> Protocol:
 
 
 def count_correct_predictions_per_image(
-    results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
+    results: SuiteResults, protocol: Protocol, unit: Unit, row: str, images: Sequence[int]
 ) -> CorrectCountsPerImage:
     """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
-    own, by_other_map = _collect_row_correctness(results, protocol, unit, [name])
-    counts = [
-        tuple(sum(bits[number] for bits in rows) for number in numbers) if rows else () for rows in (own, by_other_map)
-    ]
-    return CorrectCountsPerImage(counts[0], counts[1], len(own), "kept" if protocol.scores_siblings else "right")
+    own, by_other_map = _collect_row_correctness(results, protocol, unit, [row])
+    right, against = (
+        tuple(sum(bits[image] for bits in rows) for image in images) if rows else () for rows in (own, by_other_map)
+    )
+    return CorrectCountsPerImage(right, against, len(own), "kept" if protocol.scores_siblings else "right")
 
 
 def _collect_row_correctness(

@@ -32,11 +32,12 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
     """
     rows, levels = results.list_rows_and_levels(protocol, unit)
     by_row: defaultdict[str, set[float]] = defaultdict(set)
-    for name, t in _list_points(results, protocol, unit):
+    for name, t in _list_points_with_results(results, protocol, unit):
         by_row[name].add(t)
     needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
     usable = by_row[RANDOM] if needs_random else set(levels)
-    levels_of_rows = [by_row[name] & usable & {*levels} for name in rows if _is_estimator(name)]
+    records = (find_estimator(name) for name in rows)
+    levels_of_rows = [by_row[row.id] & usable & {*levels} for row in records if row.is_ranked and not row.control]
     if {*levels} in levels_of_rows or not any(levels_of_rows):
         return ()
     candidates = []
@@ -47,13 +48,8 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
     return max(candidates)[2]
 
 
-def _list_points(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
+def _list_points_with_results(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
     if protocol.scores_siblings:
         return list_complete_points(results, protocol, unit)
     stored = results.find_results(protocol, unit)
     return [(name, t) for name, t in stored if not protocol.paired or (protocol.make_paired_twin_id(name), t) in stored]
-
-
-def _is_estimator(name: str) -> bool:
-    row = find_estimator(name)
-    return row.is_ranked and not row.control

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ from roarbench.analysis.stored_images_and_weights import (
     collect_results_by_images_and_weights,
     drop_idle_submissions,
     list_image_notes,
-    list_stored_images_and_weights,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint, StoreError, UnknownName, make_missing_suite_file_error
@@ -30,15 +28,11 @@ from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.user_suites import list_all_suites, read_suites
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
+LIST_RUNS = Hint("; `{}` lists the runs of a suite", "list-runs", ("--suite", "NAME"))
 
 
 def open_results(store: Path, db: str) -> ResultsStore:
-    """Open the results in a store folder or in a database for reading.
-
-    Raises:
-        EmptyStore: There is no store yet.
-        StoreError: The store cannot be used.
-    """
+    """Open the results of a store folder or database for reading; EmptyStore if there is no store yet."""
     return ResultsStore.open(db or find_default_url(store), read_only=True)
 
 
@@ -60,10 +54,7 @@ def open_to_write(store: Path, db: str, check: Callable[[], object] | None = Non
 
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
-    """Find the plan of a suite by its name or TOML file; names of your own suites are looked up in the store.
-
-    `NAME@VERSION` is a version of a user's own suite, and `NAME` is its newest version in the store.
-    """
+    """Find a suite by TOML file or by name, also of your own suites in the store; `NAME` means the newest version."""
     if name.endswith(".toml"):
         from roarbench.plan.read_suite_file import read_suite
         from roarbench.plan.suite_record import drop_estimators
@@ -124,7 +115,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     notes = list_image_notes(results, query.store, suite.dataset)
     known = [given for *_, given in results.list_data_versions(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
-    data = _find_images(suite, query, notes, results) if query.data else None
+    data = _find_image_fingerprint(suite, query, notes, results) if query.data else None
     collected = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
     return add_prediction_stability_and_ties(drop_idle_submissions(collected, chosen, results), query.store)
 
@@ -146,14 +137,14 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, notes:
     return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
 
 
-def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore) -> str:
+def _find_image_fingerprint(
+    suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore
+) -> str:
     """Return the fingerprint of the images that `--data` specifies."""
-    suite_results = [
-        data for data, limit, _ in results.list_data_versions(suite.dataset, suite.model) if limit == query.limit
-    ]
+    versions = results.list_data_versions(suite.dataset, suite.model)
     mine = [note for note in notes if note.limit == query.limit]
-    known = dict.fromkeys([*suite_results, *(note.data for note in mine)])
-    begun = [name for name in known if name.startswith(query.data) and len(query.data) >= _FEWEST]
+    known = {*(data for data, limit, _ in versions if limit == query.limit), *(note.data for note in mine)}
+    begun = [data for data in known if data.startswith(query.data) and len(query.data) >= _FEWEST]
     if len(begun) == 1:
         return begun[0]
     gone = [note.data for note in mine if note.folder == str(Path(query.data).resolve())]
@@ -167,7 +158,6 @@ def _find_images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], 
 
 
 def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]) -> list[str]:
-    """Return the fingerprints of the images that were read from a folder."""
     from roarbench.datasets.file_locations_and_downloads import make_source_identity
 
     dataset = suite.dataset_record
@@ -175,7 +165,7 @@ def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]
     return [note.data for note in notes if note.files == files]
 
 
-def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
+def load_reusable_results(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
     """Load the stored results that `run` would reuse; empty without a store.
 
     `data` is the fingerprint of the images, or None for the suite's own images. An empty `data` means that the folder
@@ -194,55 +184,43 @@ def load_if_stored(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> S
     return SuiteResults(suite, data or "", query.limit, {})
 
 
-def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> bool:
+def has_only_results_of_other_suites(suite_results: SuiteResults, results: ResultsStore) -> bool:
     """Return whether other suites computed all of a suite's results, so that the suite itself was never started.
 
     Results on untouched images are ignored, because all suites with the same networks share them. Rows that were added
     to the suite are ignored too, because every suite with these images and this network has them.
     """
-    suite, stored = suite_results.suite, suite_results.results
-    begins = {point: result.run.key for point, result in stored.items() if point.cell.estimator != CLEAN}
+    suite, data, limit = suite_results.suite, suite_results.data, suite_results.limit
+    started = [point for point in suite_results.results if point.cell.estimator != CLEAN]
     # masks made from an added row's maps of other images have estimator ids of their own
-    added = {point for point in begins if (row := point.cell.ranking_estimator) and row.id in suite.added}
-    own = {point: key for point, key in begins.items() if point not in added}
-    dataset_and_model = (suite.dataset, suite.model)
-    kin = [other for other in list_all_suites(results.database) if (other.dataset, other.model) == dataset_and_model]
+    added = {point for point in started if (row := point.cell.ranking_estimator) and row.id in suite.added}
+    own = {point: suite_results.results[point].run.key for point in started if point not in added}
+    listed = list_all_suites(results.database)
+    kin = [other for other in listed if (other.dataset, other.model) == (suite.dataset, suite.model)]
     titles = [other.title for other in kin]
-    here = titles.index(suite.title) if suite.title in titles else None
-
-    def owns_shared_runs(other: SuiteSpec) -> bool:
-        """Return whether runs that both suites share are attributed to the other suite.
-
-        They are attributed to a newer version of the same suite, and otherwise to the suite that comes first in the
-        list.
-        """
-        if here is None or other.title == suite.title:
-            return False
-        return (titles.index(other.title) > here) == (other.name == suite.name)
-
-    keys = cache(
-        lambda other: list_keys(set_explained_weights(other, suite.given), suite_results.data, suite_results.limit)
-    )
-    return any(
-        more or (own and owns_shared_runs(other))
-        for other in kin
-        if (more := _count_extra(keys(other), own, results)) is not None
-    ) or (
-        not suite_results.complete
-        and _is_union_of_suites((keys(relative) for relative in kin if relative.title != suite.title), own, results)
-    )
+    others = [other for other in kin if other.title != suite.title]
+    keys = [list_keys(set_explained_weights(other, suite.given), data, limit) for other in others]
+    for other, other_keys in zip(others, keys, strict=True):
+        # shared runs belong to a newer version of the same suite, otherwise to the suite that comes first in the list
+        later = suite.title in titles and titles.index(other.title) > titles.index(suite.title)
+        has_shared_runs = suite.title in titles and later == (other.name == suite.name)
+        more = _count_results_beyond(other_keys, own, results)
+        if more or (more == 0 and own and has_shared_runs):
+            return True
+    return not suite_results.complete and _is_union_of_suites(keys, own, results)
 
 
 def _is_union_of_suites(suites: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
     """Return whether there are results, and every result belongs to another suite that is complete."""
     left = set(own.values())
-    for keys in (set(suite_keys.values()) for suite_keys in suites):
+    for suite_keys in suites:
+        keys = set(suite_keys.values())
         if left & keys and results.find_done_keys(keys) == keys:
             left -= keys
     return bool(own) and not left
 
 
-def _count_extra(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
+def _count_results_beyond(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
     """Count the stored results of a suite that are not in `own`; None if the suite lacks a run of `own`."""
     if not own.items() <= keys.items():
         return None
@@ -253,21 +231,20 @@ def _count_extra(keys: Mapping[Point, str], own: Mapping[Point, str], results: R
 def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
     """Return the rows without a rank in all suites that use these results, by suite title."""
     cells = [result.run.cell for result in results.read_results(keys).values()]
-    places = {(cell.dataset, cell.model) for cell in cells}
-    suites = [suite for suite in list_all_suites(results.database) if (suite.dataset, suite.model) in places]
+    datasets_and_models = {(cell.dataset, cell.model) for cell in cells}
     dropped = {}
-    for suite in suites:
-        notes = list_image_notes(results, folder, suite.dataset)
-        for suite_results in collect_results_by_images_and_weights(
-            add_stored_submissions(suite, results), results, notes
-        ):
+    for suite in list_all_suites(results.database):
+        if (suite.dataset, suite.model) not in datasets_and_models:
+            continue
+        notes, extended = list_image_notes(results, folder, suite.dataset), add_stored_submissions(suite, results)
+        for suite_results in collect_results_by_images_and_weights(extended, results, notes):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
-            if touched and not has_only_shared_runs(suite_results, results):
+            if touched and not has_only_results_of_other_suites(suite_results, results):
                 dropped[suite_results.title] = suite_results.unranked_rows
     return dropped
 
 
-def find_key(store: ResultsStore, folder: Path, beginning: str) -> str:
+def find_run_key(store: ResultsStore, beginning: str) -> str:
     """Return the full key of a run from its first digits; raise CallerError if no run or several runs match."""
     keys = find_keys(store.database, beginning) if beginning else []
     if len(keys) == 1:
@@ -275,28 +252,7 @@ def find_key(store: ResultsStore, folder: Path, beginning: str) -> str:
     if keys:
         some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
         raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
-    seen = f"no run in this store has a key that begins with '{beginning}'"
-    raise CallerError(seen, propose_runs_list(store, folder))
-
-
-def propose_runs_list(store: ResultsStore, folder: Path) -> Hint | None:
-    """Return the command that lists the runs of the suite that the newest result belongs to; None without a suite."""
-    if not (run := store.find_newest_run()):
-        return None
-
-    def find_share_done(suite: SuiteSpec) -> float:
-        keys = set(list_keys(set_explained_weights(suite, run.given), run.data, run.limit).values())
-        return len(store.find_done_keys(keys)) / len(keys)
-
-    suites = dict.fromkeys((*SUITES.values(), *list_all_suites(store.database)))  # newest versions first
-    if not (sharing := [suite for suite in suites if has_run(suite, run)]):
-        return None
-    suite = max(sharing, key=find_share_done)  # several suites may share the run
-    versions = list_stored_images_and_weights(suite, store, list_image_notes(store, folder, suite.dataset))
-    same = [one for one in versions.stored if (one.data, one.limit) == (run.data, run.limit)]
-    small = ("--max-images", str(run.limit)) if run.limit else ()
-    words = ("--suite", make_suite_argument(suite), *small, *(versions.list_options(same[-1]) if same else ()))
-    return Hint(f"; `{{}}` lists those of {suite.title}", "list-runs", words)
+    raise CallerError(f"no run in this store has a key that begins with '{beginning}'", LIST_RUNS)
 
 
 def has_run(suite: SuiteSpec, run: Run) -> bool:

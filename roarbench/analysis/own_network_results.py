@@ -31,16 +31,12 @@ def load_own_network_board(
     shown: Collection[str] | None = None,
     levels: Collection[float] = (),
 ) -> Board | None:
-    """Judge a suite's rows by own-network gain; None if the suite lacks the protocol.
-
-    If `levels` is empty, all levels are used.
-    """
+    """Judge rows by own-network gain, at all levels if `levels` is empty; None if the suite lacks the protocol."""
     if not results.list_levels(protocol, unit):
         return None
-    scores = _list_rows(results, protocol, unit, levels)
-    judged = compute_own_network_board(
-        scores, _find_kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown
-    )
+    scores = _make_correctness_without_bits(results, protocol, unit, levels)
+    kept = _find_kept_by_row(results, protocol, unit, scores)
+    judged = compute_own_network_board(scores, kept, protocol, bootstrap, shown)
     return drop_verdicts(judged) if results.at_chance_warning else judged
 
 
@@ -56,11 +52,8 @@ def compute_own_network_gains(
 def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str] = ()
 ) -> tuple[tuple[float, ...], dict[str, KeptPredictions]]:
-    """Return the levels above 0 and, for each complete row, which predictions of each network stay the same.
-
-    If `names` is empty, all rows are unpacked.
-    """
-    scores = _list_rows(results, protocol, unit, ())
+    """Return the levels above 0 and each complete row's kept predictions, of all rows if `names` is empty."""
+    scores = _make_correctness_without_bits(results, protocol, unit, ())
     if names:
         scores = replace(scores, estimators=tuple(name for name in scores.estimators if name in names))
     return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
@@ -88,22 +81,20 @@ def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, un
 def load_kept_under_own_and_next_map(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return whether predictions stay the same after removal by each network's own map, and by the next network's map.
-
-    Each of the two lists has one array, bool (images,), per network and level.
-    """
+    """Return predictions kept under own and next network's map, each a bool (images,) per network and level."""
     stored, per_network = results.find_results(protocol, unit), find_estimator(name).depends_on_network
-    level_grids = (
-        _make_grid(results, stored.get((name, t), {}), per_network) for t in results.list_levels(protocol, unit)
-    )
-    grids = [grid for grid in level_grids if grid]
-    own, other = (
-        [grid[(i + step) % len(grid)][i].correctness for grid in grids for i in range(len(grid))] for step in (0, 1)
-    )
+    own, other = list[Bits](), list[Bits]()
+    for t in results.list_levels(protocol, unit):
+        grid = _make_grid(results, stored.get((name, t), {}), per_network) or ()
+        for i in range(len(grid)):
+            own.append(grid[i][i].correctness)
+            other.append(grid[(i + 1) % len(grid)][i].correctness)
     return own, other
 
 
-def _list_rows(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
+def _make_correctness_without_bits(
+    results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]
+) -> Correctness:
     """Return the rows and levels of a protocol, without correctness bits."""
     rows, all_levels = results.list_rows_and_levels(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
@@ -129,23 +120,20 @@ def _find_kept_by_row(
     for name in scores.estimators:
         per_network = find_estimator(name).depends_on_network
         grids = [_make_grid(results, stored.get((name, t), {}), per_network) for t in scores.levels]
-        if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
-            answers = np.array([[[one.correctness[shared] for one in row] for row in grid] for grid in known])
-            by_row[name] = KeptPredictions(
-                answers.transpose(1, 2, 0, 3), _are_masks_equal(known, results.masks, shared)
-            )
+        complete = [grid for grid in grids if grid]
+        if complete and len(complete) == len(grids) and name not in scores.inconsistent:
+            answers = np.array([[[result.correctness[shared] for result in row] for row in grid] for grid in complete])
+            same_masks = _are_masks_equal(complete, results.masks, shared)
+            by_row[name] = KeptPredictions(answers.transpose(1, 2, 0, 3), same_masks)
     return by_row
 
 
 def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
-    """Return a mask of the test images for which all networks predict the same class, bool (images,).
-
-    Returns None if predictions are missing or there are too few networks.
-    """
+    """Mark the images to which all networks assign the same class, bool (images,); None if results or networks lack."""
     untouched = _make_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
-    shared: NDArray[np.bool_] = np.all([one.correctness for row in untouched for one in row], axis=0)
+    shared: NDArray[np.bool_] = np.all([result.correctness for row in untouched for result in row], axis=0)
     return shared
 
 
@@ -163,12 +151,11 @@ def _make_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], per_netw
 
 def _are_masks_equal(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
     """Return whether the removal masks of each shared image are the same for the maps of all networks."""
-    return all(_have_same_masks([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
-
-
-def _have_same_masks(own: Sequence[RunResult], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
-    noted = [masks.get(result.run.key, "") for result in own]
-    if not all(noted):
-        return False
-    first, *other_masks = (np.frombuffer(b64decode(text), np.uint8).reshape(len(shared), -1)[shared] for text in noted)
-    return all(np.array_equal(first, other) for other in other_masks)
+    for grid in grids:
+        hashes = [masks.get(grid[i][i].run.key, "") for i in range(len(grid))]
+        if not all(hashes):
+            return False
+        own = [np.frombuffer(b64decode(text), np.uint8).reshape(len(shared), -1)[shared] for text in hashes]
+        if not all(np.array_equal(own[0], other) for other in own[1:]):
+            return False
+    return True

@@ -23,22 +23,6 @@ BEST_BASE = {"imagenet": "grad", "food101": "grad", "birdsnap": "gb"}
 Curve = Mapping[float, float]  # accuracy in [0, 1] by level; level 0 means clean images
 Curves = Mapping[str, Mapping[str, Curve]]  # by data set, then by estimator
 HOOKER_DATASETS = {"ImageNet": "imagenet", "Food_101": "food101", "Birdsnap": "birdsnap"}
-HOOKER_ESTIMATORS = {
-    "Random": "random",
-    "Sobel": "sobel-released",  # the Sobel map of the paper's code; the control `sobel` is computed differently
-    "GRAD": "grad",
-    "SG-GRAD": "sg-grad",
-    "SG-SQ-GRAD": "sgsq-grad",
-    "VAR-GRAD": "var-grad",
-    "GB": "gb",
-    "SG-GB": "sg-gb",
-    "SG-SQ-GB": "sgsq-gb",
-    "VAR-GB": "var-gb",
-    "IG": "ig",
-    "SG-IG": "sg-ig",
-    "SG-SQ-IG": "sgsq-ig",
-    "VAR-IG": "var-ig",
-}
 # Hooker et al. 2019, section 4: accuracy of an ImageNet model without retraining, 90 % removed at random
 UNRETRAINED: Curves = {"imagenet": {"random": {0.9: 0.005}}}
 
@@ -122,10 +106,7 @@ class Claim:
     own_network_testable: bool = True
 
     def test(self, tables: AccuracyTables, significant: Collection[ComparedPair] | None = None) -> ClaimFinding:
-        """Test the claim on tables of mean accuracies; only the differences of `significant` pairs decide.
-
-        If `significant` is None, as for published means, all differences decide.
-        """
+        """Test the claim on mean accuracies; only `significant` differences decide, or all differences if None."""
         checks = list(self.checks(tables))
         against = tuple(check.where for check in checks if not check.agrees)  # a claim must hold in all its cells
         counts = [check.agrees for check in checks if significant is None or check.is_clear(significant)]
@@ -138,10 +119,7 @@ class Claim:
 
 
 def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
-    """Return the area between Random's curve and another curve, in accuracy points.
-
-    Returns None unless both curves have the same two or more levels, starting at 0.
-    """
+    """Return the area between Random's and another curve, in points; None unless both have the same levels, from 0."""
     levels = sorted(random)
     if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
         return None
@@ -191,7 +169,6 @@ def _check_best_base_estimator(tables: AccuracyTables) -> Iterable[ClaimCheck]:
 
 
 def _check_that_retraining_matters(tables: AccuracyTables) -> Iterable[ClaimCheck]:
-    """Check that after random removal a network keeps over half of its accuracy only if it is retrained."""
     for dataset, rows in tables.roar.items():
         retrained, unretrained = rows.get("random", {}), tables.unretrained.get(dataset, {}).get("random", {})
         if {0.0, 0.9} <= retrained.keys() and 0.9 in unretrained:
@@ -283,13 +260,16 @@ def read_hooker2019(order: Order) -> Curves:
     mode = "remove" if order is Order.MORF else "keep"
     with (files("roarbench") / "data" / "hooker2019_table2.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    clean = {HOOKER_DATASETS[row["dataset"]]: row for row in rows if row["mode"] == "clean"}
+    clean = {row["dataset"]: float(row["top1_accuracy_percent"]) / 100 for row in rows if row["mode"] == "clean"}
     curves: dict[str, dict[str, dict[float, float]]] = {dataset: {} for dataset in HOOKER_DATASETS.values()}
-    for row in (row for row in rows if row["mode"] == mode):
-        dataset, percent = HOOKER_DATASETS[row["dataset"]], int(row["threshold_percent"])
-        removed = percent if order is Order.MORF else 100 - percent
-        curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _read_accuracy(clean[dataset])})
-        curve[removed / 100] = _read_accuracy(row)
+    for row in rows:
+        if row["mode"] == mode:
+            percent = int(row["threshold_percent"])
+            removed = percent if order is Order.MORF else 100 - percent
+            name = row["estimator"].lower().replace("sg-sq-", "sgsq-")
+            name = "sobel-released" if name == "sobel" else name  # the control `sobel` is computed differently
+            curve = curves[HOOKER_DATASETS[row["dataset"]]].setdefault(name, {0.0: clean[row["dataset"]]})
+            curve[removed / 100] = float(row["top1_accuracy_percent"]) / 100
     return {data: {name: dict(sorted(curve.items())) for name, curve in rows.items()} for data, rows in curves.items()}
 
 
@@ -299,7 +279,3 @@ def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
     if dataset not in curves:
         raise UnknownName("published data set", dataset, curves)
     return curves[dataset]
-
-
-def _read_accuracy(row: Mapping[str, str]) -> float:
-    return float(row["top1_accuracy_percent"]) / 100

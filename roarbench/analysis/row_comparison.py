@@ -62,17 +62,14 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
     """
     if protocol.scores_siblings:
         return _compare_own_network_gains(evidence, protocol, unit, first, second)
-    drawn = evidence.get_draws(protocol, unit)
-    comparison = evidence.compare(protocol, unit, first, second)
-    gain = comparison.difference if comparison else _estimate_difference(drawn, first, second)
+    drawn, comparison = evidence.get_draws(protocol, unit), evidence.compare(protocol, unit, first, second)
+    one, two = drawn.areas.get(first), drawn.areas.get(second)
+    gain = drawn.estimate(one.subtract(two)) if one and two else Estimate()
+    gain = comparison.difference if comparison else gain
     correctness = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in correctness and (second, t) in correctness]
-    return RowPair(
-        gain,
-        comparison,
-        tuple(_compare_at_level(drawn, protocol, t, first, second) for t in common),
-        _describe_counted_predictions(protocol),
-    )
+    levels = tuple(_compare_at_level(drawn, protocol, t, first, second) for t in common)
+    return RowPair(gain, comparison, levels, _describe_counted_predictions(protocol))
 
 
 def _compare_own_network_gains(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
@@ -83,34 +80,21 @@ def _compare_own_network_gains(evidence: Evidence, protocol: Protocol, unit: Uni
     bits, bootstrap = {name: predictions[name].answers for name in (first, second)}, evidence.bootstrap
     gains = compute_own_network_gain_per_row(bits, protocol.order, bootstrap)
     one, two = gains[first], gains[second]
-    counts = [_count_other_maps(bits[name], protocol.order) for name in (first, second)]
-    differences = [
-        make_estimate(a.subtract(b), bootstrap.confidence) for a, b in zip(one.levels, two.levels, strict=True)
-    ]
-    return RowPair(
-        make_estimate(one.gain.subtract(two.gain), bootstrap.confidence),
-        None,
-        tuple(LevelComparison(*numbers) for numbers in zip(levels, *counts, differences, strict=True)),
-        counted,
-    )
+    difference = make_estimate(one.gain.subtract(two.gain), bootstrap.confidence)
+    counts = [_count_kept_predictions(bits[name], protocol.order) for name in (first, second)]
+    compared = [make_estimate(a.subtract(b), bootstrap.confidence) for a, b in zip(one.levels, two.levels, strict=True)]
+    by_level = zip(levels, *counts, compared, strict=True)
+    return RowPair(difference, None, tuple(LevelComparison(*numbers) for numbers in by_level), counted)
 
 
-def _count_other_maps(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:
-    """Compare each network under its own map and under every other network's; return a count per level.
-
-    `unchanged` has shape (maps, networks, levels, images).
-    """
+def _count_kept_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:
+    """Count per level how networks differ under own and other maps; `unchanged` is (maps, networks, levels, images)."""
     networks, images = unchanged.shape[0], unchanged.shape[3]
     own = unchanged[np.arange(networks), np.arange(networks)]  # (networks, levels, images)
     # with its own map on both sides, a network adds 0
     by_other, by_own = ((one & ~two).sum((0, 1, 3)) for one, two in ((unchanged, own), (own, unchanged)))
     sides = (by_other, by_own) if order is Order.MORF else (by_own, by_other)
     return [PredictionCount(int(a), int(b), networks * (networks - 1) * images) for a, b in zip(*sides, strict=True)]
-
-
-def _estimate_difference(drawn: SampledGains, first: str, second: str) -> Estimate:
-    one, two = drawn.areas.get(first), drawn.areas.get(second)
-    return Estimate() if one is None or two is None else drawn.estimate(one.subtract(two))
 
 
 def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:

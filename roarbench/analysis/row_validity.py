@@ -12,7 +12,7 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import make_twin_id
-from roarbench.plan.protocols import LERF, MORF, ROAR
+from roarbench.plan.protocols import KAR, LERF, MORF, ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -68,13 +68,13 @@ def find_twins(evidence: Evidence, name: str) -> dict[str, TwinResult]:
 def compare_orders(
     evidence: Evidence, rows: Sequence[str], other_evidence: Iterable[Evidence]
 ) -> dict[str, Agreement | None]:
-    """Compare the order of estimators under the main protocol, without twins, with other orders of the same estimators.
-
-    The other orders come from the suite's other protocols, units and fills, and from other suites.
-    """
-    forms: dict[str, SampledGains] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
-    forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
-    forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}
+    """Compare the main protocol's order of rows with those of other protocols, units, fills and suites."""
+    blocks = [block for block in evidence.suite_results.suite.blocks if block.unit is evidence.unit]
+    in_suite = {block.protocol for block in blocks} - {evidence.protocol}
+    protocols = [protocol for protocol in (KAR, MORF, LERF) if protocol in in_suite]
+    forms = {protocol.name: evidence.get_draws(protocol, evidence.unit) for protocol in protocols}
+    forms |= {f"unit {unit}": drawn for unit, drawn in evidence.draws_by_unit.items() if unit is not evidence.unit}
+    forms |= {f"fill {fill}": drawn for fill, drawn in evidence.draws_by_fill.items() if drawn is not evidence.main}
     forms |= {other.suite_results.title: other.get_draws(evidence.protocol, other.unit) for other in other_evidence}
     return {name: _compare_orders_of_rows(evidence.main, drawn, rows) for name, drawn in forms.items()}
 

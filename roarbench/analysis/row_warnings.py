@@ -78,15 +78,16 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
 
 def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
     """Return the warning of each estimator that has one under a protocol."""
-    names = [name for name in evidence.suite_results.suite.estimators if name != CLEAN]
-    warnings = {
-        name: RowWarning(Grade.NONE, make_sentence(list_general_doubts(evidence.suite_results, name))) for name in names
-    }
-    if do_warnings_apply_to(protocol):  # tables with twins have general doubts only
-        warnings |= {
-            name: describe_row_warnings(evidence, name) for name in evidence.suite_results.suite.ranked_estimators
-        }
-    return {name: flag for name, flag in warnings.items() if flag.reason}
+    results, warnings = evidence.suite_results, dict[str, RowWarning]()
+    with_marks = results.suite.ranked_estimators if do_warnings_apply_to(protocol) else ()
+    for name in results.suite.estimators:
+        if name in with_marks:
+            warning = describe_row_warnings(evidence, name)
+        else:  # twins, for example, have general doubts only
+            warning = RowWarning(Grade.NONE, join_reasons(list_general_doubts(results, name)))
+        if warning.reason and name != CLEAN:
+            warnings[name] = warning
+    return warnings
 
 
 def list_general_doubts(suite_results: SuiteResults, name: str) -> list[str]:
@@ -105,44 +106,33 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
 
 def find_rows_not_above_mask_only(evidence: Evidence) -> dict[str, tuple[float, ...]]:
     """Return, by row, the levels at which its accuracy is not significantly above that of its masks alone."""
-    levels_by_row = {
-        name: _find_levels_not_above_mask_only(evidence, name)
-        for name in evidence.suite_results.suite.ranked_estimators
-    }
-    return {name: levels for name, levels in levels_by_row.items() if levels}
-
-
-def _find_levels_not_above_mask_only(evidence: Evidence, name: str) -> tuple[float, ...]:
-    """Return the levels at which the accuracy is not significantly above that of masks alone.
-
-    The result is empty without intervals.
-    """
+    levels_by_row: dict[str, tuple[float, ...]] = {}
     if evidence.suite_results.at_chance_warning:
-        return ()
-    lows = {t: evidence.estimate_accuracy_above_masks(name, t).low for t in evidence.masks.levels}
-    return tuple(t for t, low in lows.items() if low is not None and low <= 0)
+        return levels_by_row
+    for name in evidence.suite_results.suite.ranked_estimators:
+        lows = {t: evidence.estimate_accuracy_above_masks(name, t).low for t in evidence.mask_only.levels}
+        if levels := tuple(t for t, low in lows.items() if low is not None and low <= 0):
+            levels_by_row[name] = levels
+    return levels_by_row
 
 
-def describe_rows_not_above_mask_only(floors: Mapping[str, tuple[float, ...]]) -> str:
+def describe_rows_not_above_mask_only(levels_by_row: Mapping[str, tuple[float, ...]]) -> str:
     """Describe the rows whose accuracy is not significantly above that of their masks alone; empty without any."""
-    if not floors:
+    if not levels_by_row:
         return ""
-    rows = ", ".join(f"{name} (t = {', '.join(f'{t:g}' for t in levels)})" for name, levels in floors.items())
+    rows = ", ".join(f"{name} (t = {', '.join(f'{t:g}' for t in levels)})" for name, levels in levels_by_row.items())
     return f"At the floor, accuracy not significantly above that of masks alone: {rows}."
 
 
 def describe_row_warnings(evidence: Evidence, name: str) -> RowWarning:
     """Describe all reasons to doubt a row in one sentence: general reasons first, then marks, strong marks first."""
     marks = sorted(find_row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
-    grades = {mark.grade for mark in marks}
     reasons = [*list_general_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
-    return RowWarning(
-        max((grade for grade in Grade if grade in grades), key=list(Grade).index, default=Grade.NONE),
-        make_sentence(reasons),
-    )
+    worst = max((mark.grade for mark in marks if mark.grade), key=list(Grade).index, default=Grade.NONE)
+    return RowWarning(worst, join_reasons(reasons))
 
 
-def make_sentence(reasons: Iterable[str]) -> str:
+def join_reasons(reasons: Iterable[str]) -> str:
     """Join the reasons to doubt a row to one sentence; empty without reasons."""
     text = "; ".join(filter(None, reasons))
     return text and f"{capitalize(text)}."
@@ -165,7 +155,7 @@ def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
 
 def _make_mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
     """Return a mark; its share is unknown if there are no intervals or networks are at chance."""
-    known = evidence.roar.repeated and (kind != MASKS or evidence.masks.repeated)
+    known = evidence.roar.repeated and (kind != MASKS or evidence.mask_only.repeated)
     if not known or evidence.suite_results.at_chance_warning:
         return Mark(kind, Estimate(), None)
     share = estimate_share(part, whole, evidence.bootstrap.confidence)
@@ -176,7 +166,7 @@ def _make_mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Ma
 
 def _mark_masks_alone(evidence: Evidence, name: str) -> Mark | None:
     at = name, evidence.level_shared_with_mask_only
-    alone, images = (drawn.draws.get_accuracy(at) for drawn in (evidence.masks, evidence.roar))
+    alone, images = (drawn.draws.get_accuracy(at) for drawn in (evidence.mask_only, evidence.roar))
     if alone is None or images is None:
         return None
     chance = 1 / evidence.suite_results.classes

@@ -19,7 +19,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points, list_runs
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import REPLICATION, SuiteSpec, find_explained_and_scored_network
+from roarbench.plan.suite import REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
 from roarbench.store.image_set_sources import LOCAL, ImageNote, read_decoded_notes, read_image_notes
 from roarbench.store.quantus_scores import read_scores
@@ -38,7 +38,7 @@ from roarbench.store.workspace import Workspace
 
 _SHOWN = 8  # shown hex digits of a fingerprint; options accept them too
 STABLE_ENOUGH = 0.8  # minimum prediction stability of a row without a mark
-joined = lru_cache(64)(add_estimators)  # a board requests the same suites repeatedly
+add_estimators_cached = lru_cache(64)(add_estimators)  # a board requests the same suites repeatedly
 
 
 @dataclass(frozen=True)
@@ -72,23 +72,19 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     """
     by_version = store.list_data_versions(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
-    for data, limit in dict.fromkeys((data, limit) for data, limit, _ in by_version):
-        seeds = {given: by_version[key] for key in by_version if key[:2] == (data, limit) and (given := key[2])}
+    for data, limit in dict.fromkeys(key[:2] for key in by_version):
+        seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
         combined = [] if suite.networks else _join_given_weights(seeds)
-        wanted = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
-        explained = [version for version in wanted if _has_results(suite, version, store, explained=True)]
-        stored += explained or [
-            version for version in wanted[:1] if _has_results(suite, version, store, explained=False)
-        ]
+        versions = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
+        explained = [version for version in versions if _has_results(suite, version, store, explained=True)]
+        if not explained and _has_results(suite, versions[0], store, explained=False):
+            explained = versions[:1]
+        stored += explained
     return stored
 
 
 def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
-    """Join the names of weights that were given in one command, which are recognised by the seeds of their results.
-
-    If several weights were given in one command, each has results of some of the seeds. Weights that were given alone
-    have results of every seed.
-    """
+    """Join weights given in one command: each has results of some seeds; weights given alone, of every seed."""
     numbers = {given: {seed % REPLICATION for seed in used} for given, used in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
     count = len(in_order)
@@ -98,7 +94,6 @@ def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
 
 
 def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
-    """Return whether a version has results that depend on an explained network, or others (`explained=False`)."""
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
     return bool(store.find_done_keys([run.key for run in runs if bool(run.reference) is explained]))
 
@@ -135,11 +130,9 @@ class Versions:
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
         images = own is False or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
-        parts = (
-            self._describe_images(version.data) if images else "",
-            self._describe_reference(version.given) if reference else "",
-        )
-        return tuple(filter(None, parts)) if version.data else ()
+        parts = [self._describe_images(version.data)] if images else []
+        parts += [self._describe_reference(version.given)] if reference else []
+        return tuple(parts) if version.data else ()
 
     def list_options(self, version: Version) -> tuple[str, ...]:
         """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
@@ -201,9 +194,7 @@ def collect_results_by_images_and_weights(
     """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
     versions = list_stored_images_and_weights(suite, store, notes)
     loaded = [_load_results(versions, version, store) for version in versions.stored]
-    return sorted(
-        loaded, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.options))
-    )
+    return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
 
 
 def _load_results(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
@@ -212,19 +203,17 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
     by_key = {run.key: run for run in runs.values()}
     stored = store.read_results(by_key, by_key)
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
+    rankings = {row.rankings for row in stored.values() if row.rankings}
+    other_versions = [other for other in versions.stored if other != version]
     return SuiteResults(
         suite,
         version.data,
         version.limit,
         results,
-        doubts=_spread_doubts(explain_unverified(store.database, results.values()), suite.estimators),
+        doubts=_add_doubts_of_compared_rows(explain_unverified(store.database, results.values()), suite.estimators),
         submissions=read_submissions(store.database, {point.cell.estimator for point in results}),
         findings=describe_findings(store.database, suite.estimators),
-        shares=read_annotations(
-            store.database,
-            AnnotationKind.STABILITY,
-            {row.rankings for row in results.values() if row.rankings},
-        ),
+        shares=read_annotations(store.database, AnnotationKind.STABILITY, rankings),
         quantus=_load_quantus_scores(suite, store, version.data),
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
@@ -234,19 +223,17 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         ),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.list_options(other))
-            for other in versions.stored
-            if other != version
+            for other in other_versions
         ),
     )
 
 
 def _scores_own_map(result: RunResult) -> bool:
-    """Return whether a result scores a network with its own map under a protocol that scores several networks."""
     explained, scored = find_explained_and_scored_network(result.run.seed)
     return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 
 
-def _spread_doubts(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
+def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
     """Return, by row, the reason to doubt it: its own, otherwise that of its controls, untouched images or twins."""
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
@@ -279,18 +266,12 @@ def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path)
     """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
     rankings = RankingsStore(Workspace(folder).rankings)
     stability = _average_by_estimator(suite_results, suite_results.shares | rankings.read_prediction_stability())
-    return replace(
-        suite_results,
-        prediction_stability=stability,
-        ties=_average_by_estimator(suite_results, rankings.read_tied_shares()),
-    )
+    ties = _average_by_estimator(suite_results, rankings.read_tied_shares())
+    return replace(suite_results, prediction_stability=stability, ties=ties)
 
 
 def _average_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
-    """Average a property of rankings over each estimator's rankings; estimators without any value are missing.
-
-    `shares` has the property by checksum of the rankings.
-    """
+    """Average `shares`, a property by checksum of rankings, over each estimator's rankings with a value."""
     by_rankings: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:
@@ -308,7 +289,7 @@ def describe_prediction_under_noise(share: float | None) -> str:
 
 def add_stored_submissions(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
     """Add to a suite the stored submissions, and its estimators with other parameters."""
-    return joined(suite, tuple(find_added_estimators(results.database, suite.dataset, suite.model)))
+    return add_estimators_cached(suite, tuple(find_added_estimators(results.database, suite.dataset, suite.model)))
 
 
 def drop_idle_submissions(suite_results: SuiteResults, requested: SuiteSpec, results: ResultsStore) -> SuiteResults:
@@ -317,41 +298,27 @@ def drop_idle_submissions(suite_results: SuiteResults, requested: SuiteSpec, res
     A submission that was run for one version or protocol may never have been started for others. Runs of a twin count
     for its parent. Rows of the requested suite are never removed.
     """
-    suite, own = suite_results.suite, requested.estimators
-    entered = {name for name in suite.estimators if find_estimator(name).untwinned_id not in own}
-    if not entered:
+    suite, blocks = suite_results.suite, list[Block]()
+    untwinned = {name: find_estimator(name).untwinned_id for name in suite.estimators}
+    if set(untwinned.values()) <= {*requested.estimators}:
         return suite_results
-    begun = _find_begun(suite_results, results)
-    blocks = tuple(
-        replace(
-            block,
-            estimators=tuple(
-                name
-                for name in block.estimators
-                if name not in entered
-                or _make_row_and_protocol(name, block.protocol.order, block.protocol.retrain) in begun
-            ),
-        )
-        for block in suite.blocks
-    )
-    return replace(suite_results, suite=replace(suite, blocks=blocks))
+    started = _find_started_rows(suite_results, results)
+    for block in suite.blocks:
+        kept = []
+        for name in block.estimators:
+            row = untwinned[name]
+            if row in requested.estimators or (row, block.protocol.order, block.protocol.retrain) in started:
+                kept.append(name)
+        blocks.append(replace(block, estimators=tuple(kept)))
+    return replace(suite_results, suite=replace(suite, blocks=tuple(blocks)))
 
 
-_Question = tuple[str, Order, ScoredNetwork]  # an estimator under a protocol
-
-
-def _find_begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Question]:
-    """Return the pairs of row and protocol that have at least one run done, running or failed."""
+def _find_started_rows(suite_results: SuiteResults, results: ResultsStore) -> set[tuple[str, Order, ScoredNetwork]]:
+    """Return estimator, order and scored network of all runs that are done, running or failed."""
     points = [point for point in expand_points(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys
-    tried = {
-        *results.failures.read_history([keys[point] for point in missing]),
-        *(lease.key for lease in results.list_leases()),
-    }
+    failed = results.failures.read_history([keys[point] for point in missing])
+    tried = {*failed, *(lease.key for lease in results.list_leases())}
     cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
-    return {_make_row_and_protocol(cell.estimator, cell.order, cell.retrain) for cell in cells}
-
-
-def _make_row_and_protocol(estimator: str, order: Order, retrain: ScoredNetwork) -> _Question:
-    return find_estimator(estimator).untwinned_id, order, retrain
+    return {(find_estimator(cell.estimator).untwinned_id, cell.order, cell.retrain) for cell in cells}

@@ -85,10 +85,7 @@ class SuiteResults:
 
     @cached_property
     def title(self) -> str:
-        """Return name and version of the suite, and the deviations of these results from it.
-
-        Deviations are a reduced data set, other images, other explained networks, and networks at chance.
-        """
+        """Return the suite's title and how these results deviate: fewer or other images, networks, at chance."""
         small = (f"small version: {self.limit} images per split",) if self.limit else ()
         void = (VOID,) if self.at_chance_warning else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.title_parts, *void))])
@@ -155,10 +152,7 @@ class SuiteResults:
 
     @property
     def reference_accuracy(self) -> float | None:
-        """Return the mean accuracy of the explained networks on untouched images, in [0, 1].
-
-        Returns None unless each explained network was scored with the weights that most results have.
-        """
+        """Return the explained networks' mean accuracy on untouched images; None unless all were scored."""
         usual = self._usual_weights
         usual_rows = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
         if not usual_rows or len(usual_rows) < self.suite.references:
@@ -205,18 +199,19 @@ class SuiteResults:
             own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         names, steps = {CLEAN, *rows, *CONTROLS}, {0.0, *levels}
         used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
-        correct = CorrectnessByPoint(used)
+        curves = self._collect_curves(protocol, unit, fill).items()
+        alike = {name for name, curve in curves if has_same_rankings_for_all_networks(curve)}
         explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
-        checks = frozenset(name for name in rows if not find_estimator(name).is_ranked)
-        mixed = frozenset(self.explain_inconsistent_rows(protocol, unit, fill))
-        alike = {
-            name
-            for name, curve in self._collect_curves(protocol, unit, fill).items()
-            if has_same_rankings_for_all_networks(curve)
-        }
-        references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
-        silent = frozenset(name for name in rows if find_estimator(name).is_model_free)
-        scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.added, silent)
+        scores = Correctness(
+            rows,
+            levels,
+            CorrectnessByPoint(used),
+            inconsistent=frozenset(self.explain_inconsistent_rows(protocol, unit, fill)),
+            checks=frozenset(name for name in rows if not find_estimator(name).is_ranked),
+            references={at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike},
+            submitted=self.suite.added,
+            model_free_controls=frozenset(name for name in rows if find_estimator(name).is_model_free),
+        )
         if not protocol.has_gain_at_each_level:
             return scores
         return replace(scores, differences=subtract_paired_answers(scores, own, other, protocol))
@@ -271,17 +266,17 @@ class SuiteResults:
         The same training on two machines gives slightly different networks and rankings. Rows without a recorded
         checksum of their explained weights are consistent only if most results lack this checksum.
         """
-        usual, reasons = self._usual_weights, {}
+        usual, reasons = self._usual_weights, dict[str, str]()
         for name, curve in self._collect_curves(protocol, unit, fill).items():
-            by_reference: defaultdict[int, list[RunResult]] = defaultdict(list)
+            by_network: defaultdict[int, list[RunResult]] = defaultdict(list)
             for result in curve:
-                by_reference[self._find_network_number(result)].append(result)
-            mixtures = (find_inconsistency(rows, usual.get(number, "")) for number, rows in by_reference.items())
-            reasons[name] = next(filter(None, mixtures), "")
-        return {name: reason for name, reason in reasons.items() if reason}
+                by_network[self._find_network_number(result)].append(result)
+            for number, results in by_network.items():
+                if reason := find_inconsistency(results, usual.get(number, "")):
+                    reasons.setdefault(name, reason)
+        return reasons
 
     def _find_network_number(self, result: RunResult) -> int:
-        """Return the number of a result's explained network; -1 if the result does not depend on one."""
         return self.suite.find_explained_number(result.run.cell, result.run.seed) if result.run.reference else -1
 
     @cached_property
@@ -306,10 +301,8 @@ class SuiteResults:
         Such a curve is valid, because results differ less between machines than between seeds. Results without recorded
         settings are taken as equal.
         """
-        differences = {
-            name: find_provenance_differences(curve) for name, curve in self._collect_curves(protocol, unit, "").items()
-        }
-        return {name: values for name, values in differences.items() if values}
+        curves = self._collect_curves(protocol, unit, "").items()
+        return {name: values for name, curve in curves if (values := find_provenance_differences(curve))}
 
     def _collect_curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
         """Return the results of each estimator, including the shared results on untouched images."""
@@ -329,15 +322,12 @@ class SuiteResults:
                     used += seeds.values()
         return used
 
-    def make_board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
-        """Judge the rows of one protocol; None if the suite lacks it.
-
-        Verdicts are adjusted for all rows with results, whether or not they are shown; by default all are shown.
-        """
+    def make_board(self, protocol: Protocol, unit: Unit) -> Board | None:
+        """Judge all rows of one protocol; None if the suite lacks it."""
         scores = self.collect_correctness(protocol, unit)
         if scores is None:
             return None
-        judged = compute_board(scores, protocol, spread=self.estimate_variance(protocol), shown=estimators)
+        judged = compute_board(scores, protocol, spread=self.estimate_variance(protocol))
         return drop_verdicts(judged) if self.at_chance_warning else judged
 
     def estimate_variance(self, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
@@ -353,10 +343,7 @@ class SuiteResults:
 
 
 class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
-    """Correctness by point of a curve, (seeds, images) each.
-
-    Bits are unpacked on request, because unpacked bytes take 8 times as much memory.
-    """
+    """Correctness by point, (seeds, images); bits are unpacked on request, to take an eighth of the memory."""
 
     def __init__(self, results: Mapping[tuple[str, float], Collection[RunResult]]) -> None:
         self._results = results

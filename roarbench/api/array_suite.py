@@ -29,7 +29,7 @@ from roarbench.api.inputs import (
     read_labels,
 )
 from roarbench.api.network_file_writer import add_two_class_function, write_network_source
-from roarbench.api.removal import warn_of_sigmoid_on_some
+from roarbench.api.removal import find_sigmoid_warnings
 from roarbench.compute.external_networks import add_second_logit, read_logits
 from roarbench.compute.network_checks import check_network, check_rebuilt, compute_checked_logits
 from roarbench.compute.networks import build_network
@@ -43,22 +43,21 @@ from roarbench.plan.runs import find_protocol
 from roarbench.plan.toml_table import format_toml
 from roarbench.text import describe_type, fit_on_one_line, format_percent
 
-Arrays = tuple[Any, Any]  # images and labels
 _FEW = 4  # images for checks of a network
-_CUT = 1e-3  # share of test values that may lie outside the range of the training images
-_TRIED = 512  # test images whose predictions are compared before and after quantisation to 256 steps
-_CHANGED = 0.01  # share of these images that may change class without a message
-UNTRIED = "# peak not tried yet"  # last line of the file until the learning rate is tuned
+_MOST_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
+_COMPARED = 512  # test images whose predictions are compared before and after quantisation to 256 steps
+_MOST_CHANGED = 0.01  # share of these images that may change class without a message
+UNTUNED = "# peak not tried yet"  # last line of the file until the learning rate is tuned
 
 
-class GivenSplit(NamedTuple):
+class ImagesAndLabels(NamedTuple):
     """Images of a split and their classes, as the caller passed them."""
 
     images: Tensor  # float32 (n, c, h, w)
     labels: NDArray[np.int64]  # (n,)
 
 
-class GivenNetwork(NamedTuple):
+class NetworkWithSource(NamedTuple):
     """A network that the caller passed, with the source that rebuilds it."""
 
     model: nn.Module  # eval mode; returns one logit per class
@@ -81,60 +80,58 @@ class GivenNetwork(NamedTuple):
 
 def write_array_suite(
     model: nn.Module,
-    train: Arrays | None,
-    test: Arrays,
+    train: tuple[Any, Any] | None,
+    test: tuple[Any, Any],
     settings: Mapping[str, Any],
     root: Path,
-    network: str = "",
-    say: Callable[[str], object] = lambda line: None,
+    builder: str,
+    say: Callable[[str], object],
 ) -> Path:
     """Write a network and images into a store, unless they are there; return the folder with their `suite.toml`.
 
     `train` and `test` are pairs of images and labels, as `Suite.from_arrays` takes them; `settings` has values of
-    `suite.toml` by key. `root` is the store's folder, `network` the FILE.py:FUNCTION that builds the network. `say`
-    gets each warning, before hours of work. CallerError if the arguments are not consistent with each other.
+    `suite.toml` by key. `root` is the store's folder, `builder` the FILE.py:FUNCTION that builds the network, or empty.
+    `say` gets each warning, before hours of work. CallerError if the arguments are not consistent with each other.
     """
     splits = _read_splits(train, test)
     _check_protocols(settings["protocols"], splits)
-    given = _convert_network(model, splits[Split.TEST].images, network, say)
-    for split, one in splits.items():
-        check_labels(one.labels, given.classes, f"{split} labels")
+    network = _convert_network(model, splits[Split.TEST].images, builder, say)
+    for split, data in splits.items():
+        check_labels(data.labels, network.classes, f"{split} labels")
     value_range = find_value_range(next(iter(splits.values())).images.numpy())
-    pixels = {split: quantize(one.images.numpy(), value_range) for split, one in splits.items()}
-    _check_steps(splits, pixels, value_range, given, say)
-    text = _write_suite_text(settings, splits, given)
-    state = given.state
-    hashed = hashlib.sha256(text.encode() + given.source.encode())
-    labels = [one.labels for one in splits.values()]
+    pixels = {split: quantize(data.images.numpy(), value_range) for split, data in splits.items()}
+    _check_quantization(splits, pixels, value_range, network, say)
+    text, state = _write_suite_text(settings, splits, network), network.state
+    hashed = hashlib.sha256(text.encode() + network.source.encode())
+    labels = [data.labels for data in splits.values()]
     for part in (*pixels.values(), *labels, *value_range, *(value.numpy() for value in state.values())):
         hashed.update(np.ascontiguousarray(part).tobytes())
     folder = root / "arrays" / f"{settings['name']}-{hashed.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
-        with convert_write_errors(folder), _removing_refused(folder):
+        with convert_write_errors(folder), _remove_refused_folder(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            for split, one in splits.items():
-                _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], one.labels)
-            (folder / "network.py").write_text(given.source, "utf-8")
+            for split, data in splits.items():
+                _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], data.labels)
+            (folder / "network.py").write_text(network.source, "utf-8")
             scale = 255 / (value_range.high - value_range.low)  # stored pixels have 256 steps
             norm = {"mean": (-value_range.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
             parse_suite(text, folder / "suite.toml")
-            if any(find_protocol(one).trains for one in settings["protocols"]):
-                text += f"{UNTRIED}\n"
+            if any(find_protocol(name).trains for name in settings["protocols"]):
+                text += f"{UNTUNED}\n"
             write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"))
     return folder
 
 
-def read_lists(**given: Any) -> dict[str, list[Any]]:
+def read_lists(**arguments: Any) -> dict[str, list[Any]]:
     """Return arguments as lists; raise CallerError for a single name or number."""
-    for key, value in given.items():
+    for key, value in arguments.items():
         if isinstance(value, str | float | int):
             raise CallerError(f"{key} is {value!r}, expected a list; write {key}=[{value!r}]")
-    return {key: list(value) for key, value in given.items()}
+    return {key: list(value) for key, value in arguments.items()}
 
 
-def _check_protocols(names: Iterable[str], splits: Mapping[Split, GivenSplit]) -> None:
-    """Refuse protocols that need several networks, or training images that are not given."""
+def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabels]) -> None:
     for protocol in map(find_protocol, names):
         if protocol.scores_siblings:
             seen = f"{protocol.name} compares networks with each other, and Suite.from_arrays explains a single one"
@@ -147,7 +144,7 @@ def _check_protocols(names: Iterable[str], splits: Mapping[Split, GivenSplit]) -
 
 
 @contextmanager
-def _removing_refused(folder: Path) -> Iterator[None]:
+def _remove_refused_folder(folder: Path) -> Iterator[None]:
     """Remove a new folder again if the suite in it is refused; the message then names the arguments, not its file."""
     created = [created_folder for created_folder in (folder, *folder.parents) if not created_folder.exists()]
     try:
@@ -161,89 +158,83 @@ def _removing_refused(folder: Path) -> Iterator[None]:
         raise CallerError(re.sub(location, "", str(error)), error.hint) from None
 
 
-def _read_splits(train: Arrays | None, test: Arrays) -> dict[Split, GivenSplit]:
-    """Return the given splits, training images first; CallerError if there are none, or if they do not fit together."""
-    given = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
-    splits = {split: _read_pair(one, split) for split, one in given.items()}
-    shapes = {tuple(one.images.shape[1:]) for one in splits.values()}
+def _read_splits(train: tuple[Any, Any] | None, test: tuple[Any, Any]) -> dict[Split, ImagesAndLabels]:
+    """Read the splits, training images first, whose order sets the value range; CallerError if shapes differ."""
+    pairs = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
+    splits = {split: _read_pair(pair, split) for split, pair in pairs.items()}
+    shapes = {tuple(data.images.shape[1:]) for data in splits.values()}
     if len(shapes) > 1:
         raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected a single shape")
     return splits
 
 
-def _read_pair(pair: Any, split: Split) -> GivenSplit:
+def _read_pair(pair: Any, split: Split) -> ImagesAndLabels:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise CallerError(f"{split} is {describe_type(pair)}, expected a pair (images, labels)")
     images = read_images(pair[0], f"{split} images")
     if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
         seen = f"{split} images have shape {tuple(images.shape)}"
         raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
-    return GivenSplit(images, read_labels(pair[1], len(images), f"{split} labels"))
+    return ImagesAndLabels(images, read_labels(pair[1], len(images), f"{split} labels"))
 
 
-def _convert_network(model: nn.Module, images: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
-    """Convert a network to files and try it on some images; CallerError if it cannot be explained or rebuilt."""
+def _convert_network(model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]) -> NetworkWithSource:
+    """Find or write a network's source and try it on some images; CallerError if it cannot be explained or rebuilt."""
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
-    source, function = _read_source_and_function_name(file) if file else (write_network_source(model), "network")
+    source, function = _read_source_and_function(builder) if builder else (write_network_source(model), "network")
     with borrow_networks([model]):
         few = move_to_model(model, images[:_FEW] if len(images) > 1 else images.repeat(2, 1, 1, 1))
         whole = add_second_logit(model, few)
         check_network(whole, few)
-        given = GivenNetwork(whole, source, function, compute_checked_logits(whole, few).shape[1])
         if whole is not model:
-            for line in warn_of_sigmoid_on_some(whole, images):
+            for line in find_sigmoid_warnings(whole, images):
                 say(f"warning: {line}")
-            source, function = add_two_class_function(source, function, column=len(list(whole.children())) == 2)
-            given = given._replace(source=source, function=function)
+            source, function = add_two_class_function(source, function, len(list(whole.children())) == 2)
+        network = NetworkWithSource(whole, source, function, compute_checked_logits(whole, few).shape[1])
         try:
-            check_rebuilt(whole, given.rebuild(few), few)
+            check_rebuilt(whole, network.rebuild(few), few)
         except RuntimeError as error:  # weights do not fit
-            seen = fit_on_one_line(str(error), 160)
-            raise CallerError(
-                f"{file or 'its file'} builds a different network ({seen}); write one that builds the given network"
-            ) from None
-    return given
+            seen = f"{builder or 'its file'} builds a different network ({fit_on_one_line(str(error), 160)})"
+            raise CallerError(f"{seen}; write one that builds the given network") from None
+    return network
 
 
-def _read_source_and_function_name(argument: str) -> tuple[str, str]:
-    """Split FILE.py:FUNCTION into the source and the function."""
-    file, _, function = argument.rpartition(":")
+def _read_source_and_function(builder: str) -> tuple[str, str]:
+    file, _, function = builder.rpartition(":")
     try:
         return Path(file).read_text("utf-8"), function
     except (OSError, UnicodeDecodeError) as error:
-        seen = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise CallerError(
-            f"network is '{argument}': cannot read {file or 'it'} ({seen}); write FILE.py:FUNCTION"
-        ) from None
+        seen = f"cannot read {file or 'it'} ({getattr(error, 'strerror', None) or 'it is not UTF-8'})"
+        raise CallerError(f"network is '{builder}': {seen}; write FILE.py:FUNCTION") from None
 
 
-def _check_steps(
-    splits: Mapping[Split, GivenSplit],
+def _check_quantization(
+    splits: Mapping[Split, ImagesAndLabels],
     pixels: Mapping[Split, NDArray[np.uint8]],
     value_range: ValueRange,
-    given: GivenNetwork,
+    network: NetworkWithSource,
     say: Callable[[str], object],
 ) -> None:
     """Report how storing images in 256 steps changes them; CallerError if test images exceed the training range."""
     low, high = (torch.from_numpy(end)[:, None, None] for end in value_range)
     step = (high - low) / 255
-    for split, one in splits.items():
-        beyond = (one.images < low - step / 2) | (one.images > high + step / 2)
-        if split is Split.TEST and beyond.double().mean() > _CUT:
-            share = format_percent(float(beyond.double().mean()))
-            seen = f"{share} % of the values of test images lie outside the range of"
-            raise CallerError(f"{seen} training images; normalise both alike, or write x_test.clip(LOW, HIGH)")
+    for split, data in splits.items():
+        beyond = (data.images < low - step / 2) | (data.images > high + step / 2)
+        share = float(beyond.double().mean())
+        if split is Split.TEST and share > _MOST_OUTSIDE:
+            seen = f"{format_percent(share)} % of the values of test images lie outside the range of training images"
+            raise CallerError(f"{seen}; normalise both alike, or write x_test.clip(LOW, HIGH)")
         if beyond.any():
             seen = f"{int(beyond.sum())} values of {split} images are far from all others"
             lowest, highest = (end.round(2).tolist() for end in value_range)
             say(f"{seen}; they are clipped to {lowest} to {highest}")
-    some = splits[Split.TEST].images[:_TRIED]
-    again = (torch.from_numpy(pixels[Split.TEST][:_TRIED]) * step + low).float()
-    with borrow_networks([given.model]):
-        changed = sum(map(int, _predict(given.model, some) != _predict(given.model, again)))
-    if changed > _CHANGED * len(some):
+    some = splits[Split.TEST].images[:_COMPARED]
+    again = (torch.from_numpy(pixels[Split.TEST][:_COMPARED]) * step + low).float()
+    with borrow_networks([network.model]):
+        changed = int((_predict(network.model, some) != _predict(network.model, again)).sum())
+    if changed > _MOST_CHANGED * len(some):
         seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"
         say(f"warning: {seen} of {changed} of {len(some)} test images; remove extreme values, e.g. with images.clip")
 
@@ -254,22 +245,24 @@ def _predict(model: nn.Module, images: Tensor) -> Tensor:
     return torch.cat([read_logits(model(part)).argmax(1).cpu() for part in parts])
 
 
-def _write_suite_text(settings: Mapping[str, Any], splits: Mapping[Split, GivenSplit], given: GivenNetwork) -> str:
+def _write_suite_text(
+    settings: Mapping[str, Any], splits: Mapping[Split, ImagesAndLabels], network: NetworkWithSource
+) -> str:
     """Return the text of the suite's file; it also lists the controls that a row has to beat."""
     first = next(iter(splits.values()))
     images, channels, size, _ = first.images.shape
     lines = {**settings, "estimators": ["controls", *settings["estimators"]], "references": 1, "tuned_on": "test"}
     protocols, fills = lines.pop("protocols"), lines.pop("fills")
-    whole = Split.TRAIN in splits and len(np.unique(first.labels)) == given.classes
-    full = not _accepts_smaller_images(given, first.images[:1])
+    whole = Split.TRAIN in splits and len(np.unique(first.labels)) == network.classes
+    full = not _accepts_smaller_images(network, first.images[:1])
     return "\n".join(
         [
             *(f"{key} = {format_toml(value)}" for key, value in lines.items()),
             "[data]\nparquet = '.'",
             *(f"{split} = '{split}'" for split in splits),
             f"size = {size}\nchannels = {channels}",
-            *([] if whole else [f"classes = {given.classes}"]),
-            f"[network]\nname = 'network.py:{given.function}'",
+            *([] if whole else [f"classes = {network.classes}"]),
+            f"[network]\nname = 'network.py:{network.function}'",
             *compose_recipe_lines(images),
             *(["sides = [1.0]"] if full else []),
             *(_make_block(protocol, fills) for protocol in protocols),
@@ -279,15 +272,14 @@ def _write_suite_text(settings: Mapping[str, Any], splits: Mapping[Split, GivenS
 
 
 def _make_block(protocol: str, fills: list[str]) -> str:
-    """Return the block of a protocol with the fills that the protocol supports."""
     exchanges = find_protocol(protocol).retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
     taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
     return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(taken or fills)}"
 
 
-def _accepts_smaller_images(given: GivenNetwork, images: Tensor) -> bool:
+def _accepts_smaller_images(network: NetworkWithSource, images: Tensor) -> bool:
     """Return whether a network accepts the smaller images of a recipe's first epochs."""
-    model = given.rebuild(move_to_model(given.model, images)).train()
+    model = network.rebuild(move_to_model(network.model, images)).train()
     for share in BASE.sides:
         side = round(share * images.shape[2])
         try:
@@ -295,13 +287,13 @@ def _accepts_smaller_images(given: GivenNetwork, images: Tensor) -> bool:
                 logits = read_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
         except Exception:  # the caller's network may raise anything
             return False
-        if tuple(logits.shape) != (2, given.classes):
+        if tuple(logits.shape) != (2, network.classes):
             return False
     return True
 
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:
-    table = pa.table({"image": [_encode_png(one) for one in images], "label": labels})
+    table = pa.table({"image": [_encode_png(image) for image in images], "label": labels})
     write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 
 
@@ -313,14 +305,14 @@ def _encode_png(image: NDArray[np.uint8]) -> bytes:
 
 def find_and_write_peak_learning_rate(path: Path, say: Callable[[str], object]) -> bool:
     """Find a peak learning rate that trains the network and write it to the suite's file; False if none is needed."""
-    if not _is_untried(path):
+    if not _needs_tuning(path):
         return False
     with lock_file(path.with_suffix(".lock")):
-        if _is_untried(path):  # another process may have tuned the suite before the lock was free
-            text = write_tuned_learning_rate(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
+        if _needs_tuning(path):  # another process may have tuned the suite before the lock was free
+            text = write_tuned_learning_rate(path.read_text("utf-8").replace(f"{UNTUNED}\n", ""), path, say)
             write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"))
     return True
 
 
-def _is_untried(path: Path) -> bool:
-    return path.is_file() and path.read_text("utf-8").endswith(f"{UNTRIED}\n")
+def _needs_tuning(path: Path) -> bool:
+    return path.is_file() and path.read_text("utf-8").endswith(f"{UNTUNED}\n")

@@ -26,13 +26,14 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
         if not isinstance(model, nn.Module):
             raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     modes = _read_modes(models)
-    gradients = [(weight, weight.requires_grad, weight.grad) for weight in _list_parameters(models)]
+    parameters = [parameter for model in models for parameter in model.parameters() if not is_lazy(parameter)]
+    gradients = [(parameter, parameter.requires_grad, parameter.grad) for parameter in parameters]
     with keep_global_generators():
         try:
             for model in models:
                 if hasattr(model, "training"):  # a frozen script has no modes
                     model.eval()
-            for parameter, _, _ in gradients:
+            for parameter in parameters:
                 parameter.grad = None  # `backward` would add to a gradient in place
             with use_exact_eager_mode():
                 yield
@@ -40,10 +41,6 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
             _restore_modes(modes)
             for parameter, needed, gradient in gradients:
                 parameter.requires_grad_(needed).grad = gradient
-
-
-def _list_parameters(models: Sequence[nn.Module]) -> list[nn.Parameter]:
-    return [parameter for model in models for parameter in model.parameters() if not is_lazy(parameter)]
 
 
 @contextmanager
@@ -84,7 +81,6 @@ _Modes = list[tuple[nn.Module, bool]]
 
 
 def _read_modes(models: Sequence[nn.Module]) -> _Modes:
-    """Return every module with its mode; a frozen script has no modes."""
     return [(module, module.training) for model in models for module in model.modules() if hasattr(module, "training")]
 
 
@@ -94,8 +90,6 @@ def _restore_modes(modes: _Modes) -> None:
 
 
 def _are_identical(one: Tensor, other: Tensor) -> bool:
-    if one.shape != other.shape:
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
         return False
-    return torch.equal(one, other) or (
-        one.is_floating_point() and torch.equal(one.nan_to_num(), other.nan_to_num())  # unused buffers may hold NaN
-    )
+    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)  # unused buffers may hold NaN

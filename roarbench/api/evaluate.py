@@ -43,8 +43,7 @@ from roarbench.submissions.checks import refuse_unrepeatable_maps
 from roarbench.submissions.file import Submission, check_source, read_submission
 
 _TRIED = 4  # noise images for a function's trial
-Given = Any  # a function, a class, an estimator id, a file path, or arrays of maps
-Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array per reference
+Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
 _AT_ONCE = 512  # images per ranking batch
 _STUB = '''\
 """Checksums of maps that were passed in as arrays, one for each reference."""
@@ -61,7 +60,7 @@ def estimate(model, images, targets, generator):
 
 def evaluate(
     suite: Suite | str,
-    estimators: Mapping[str, Given] | Iterable[str] = (),
+    estimators: Mapping[str, Any] | Iterable[str] = (),
     store: str | Path | None = None,
     *,
     protocol: str = "",
@@ -97,87 +96,74 @@ def evaluate(
     suite.store = suite.store if store is None else Path(store)
     # a bare string would count as a list of letters
     listed = [estimators] if isinstance(estimators, str) else estimators
-    given = listed if isinstance(listed, Mapping) else {name: name for name in listed}
-    made = {name: _read_estimator(name, one, suite) for name, one in given.items()}
+    by_name = listed if isinstance(listed, Mapping) else {name: name for name in listed}
+    readable = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
     console = make_console(quiet)
     suite.tune(protocol, console)
     with suite.open_results(console) as results:
         evaluation = _Evaluation(suite, results, workers, console, protocol, seeds)
-        return evaluation.evaluate_all(made, {name for name, one in given.items() if callable(one)})
+        return evaluation.evaluate_all(readable, {name for name, estimator in by_name.items() if callable(estimator)})
 
 
-def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission | Maps:
-    """Return the id of a built-in estimator, a submission made from a function or file, or precomputed maps."""
-    if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
-        return read_submission(Path(given))
-    if isinstance(given, str):
-        return find_estimator(given).id
-    if callable(given):
-        made = make_submission(name, given)
-        _try_function(made, suite.fitted)
-        return made
-    return read_maps(name, given)
+def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission | Maps:
+    if isinstance(estimator, Path) or (isinstance(estimator, str) and estimator.endswith(".py")):
+        return read_submission(Path(estimator))
+    if isinstance(estimator, str):
+        return find_estimator(estimator).id
+    if callable(estimator):
+        submission = make_submission(name, estimator)
+        _check_function(submission, suite.runnable_plan)
+        return submission
+    return read_maps(name, estimator)
 
 
-def _try_function(made: Submission, plan: Plan) -> None:
-    """Check a function as `validate` does, without sandbox, on the suite's network and noise images.
-
-    Raises CallerError early if a map has the wrong shape or type, or depends on more than its own image.
-    """
-    module = ModuleType(made.name)
-    exec(compile(made.source, f"<{made.name}>", "exec"), module.__dict__)
+def _check_function(submission: Submission, plan: Plan) -> None:
+    """Check a function as `validate` does, without sandbox, on the suite's network and noise images."""
+    module = ModuleType(submission.name)
+    exec(compile(submission.source, f"<{submission.name}>", "exec"), module.__dict__)
+    try:
+        estimate = find_entry_point(module)
+    except NoEntryPoint as error:
+        raise CallerError(str(error)) from None
     record, generator = plan.dataset_record, torch.Generator().manual_seed(0)
     model = build_network(
         plan.model, record.classes, record.channels, record.size, generator, plan.network_source
     ).eval()
     images, targets = torch.randn(_TRIED, *record.shape, generator=generator), torch.arange(_TRIED) % 2
-    try:
-        tried = _FunctionTrial(made.name, find_entry_point(module), model, images, targets)
-    except NoEntryPoint as error:
-        raise CallerError(str(error)) from None
-    with refuse_changes_of_network(model, made.name):
-        _try_on_noise(tried)
+
+    def compute_maps(rows: Tensor) -> tuple[Tensor, bool]:
+        row_generator = torch.Generator().manual_seed(int(rows[0]))
+        before = row_generator.get_state()
+        maps = _compute_checked_maps(submission.name, estimate, (model, images[rows], targets[rows], row_generator))
+        return maps, not torch.equal(before, row_generator.get_state())
+
+    with refuse_changes_of_network(model, submission.name):
+        everything = torch.arange(_TRIED)
+        once, draws = compute_maps(everything)
+        if draws:  # an estimator that draws numbers gets one image at a time
+            once, again = (torch.cat([compute_maps(row)[0] for row in torch.split(everything, 1)]) for _ in range(2))
+            turned = again.flip(0)
+        else:
+            again = compute_maps(everything)[0]
+            turned = torch.cat([compute_maps(rows)[0] for rows in torch.split(everything.flip(0), 3)])
+        refuse_unrepeatable_maps(once, again, again, turned)
 
 
-def _try_on_noise(tried: "_FunctionTrial") -> None:
-    """Make each map alone, together with others and again; CallerError for maps that are unusable or differ."""
-    everything = torch.arange(_TRIED)
-    once, drew = tried.compute_maps_and_randomness(everything)
-    if drew:  # an estimator that draws numbers gets one image at a time
-        alone = [tried.compute_maps_and_randomness(row)[0] for row in 2 * torch.split(everything, 1)]
-        once, again = torch.cat(alone[:_TRIED]), torch.cat(alone[_TRIED:])
-        refuse_unrepeatable_maps(once, again, again, again.flip(0))
-    else:
-        again, turned = (
-            tried.compute_maps_and_randomness(everything)[0],
-            [tried.compute_maps_and_randomness(rows)[0] for rows in torch.split(everything.flip(0), 3)],
-        )
-        refuse_unrepeatable_maps(once, again, again, torch.cat(turned))
-
-
-class _FunctionTrial(NamedTuple):
-    """A function, and the noise images on which it is tried."""
-
-    name: str
-    estimate: EstimateFunction
-    model: nn.Module
-    images: Tensor
-    targets: Tensor
-
-    def compute_maps_and_randomness(self, rows: Tensor) -> tuple[Tensor, bool]:
-        """Return maps of some images, and whether random numbers were drawn; CallerError for unusable maps."""
-        images, targets = self.images[rows], self.targets[rows]
-        generator = torch.Generator().manual_seed(int(rows[0]))
-        before = generator.get_state()
-        maps = self.estimate(self.model, images, targets, generator)
-        if not isinstance(maps, Tensor):
-            raise CallerError(f"{self.name} returned {type(maps).__name__}, expected a torch.Tensor or a NumPy array")
-        check_map_shape(f"the maps of {self.name}", tuple(maps.shape), tuple(images.shape))
-        if not maps.isfinite().all():
-            raise CallerError(f"the maps of {self.name} have values that are NaN or infinite; expected finite numbers")
-        if not torch.equal(images, self.images[rows]) or not torch.equal(targets, self.targets[rows]):
-            raise CallerError(f"{self.name} changed its images or targets in place; use a .clone()")
-        return maps.detach(), not torch.equal(before, generator.get_state())
+def _compute_checked_maps(
+    name: str, estimate: EstimateFunction, inputs: tuple[nn.Module, Tensor, Tensor, torch.Generator]
+) -> Tensor:
+    """Compute maps; CallerError if they are unusable, or if the function changes its inputs."""
+    model, images, targets, generator = inputs
+    passed_images, passed_targets = images.clone(), targets.clone()
+    maps = estimate(model, passed_images, passed_targets, generator)
+    if not isinstance(maps, Tensor):
+        raise CallerError(f"{name} returned {type(maps).__name__}, expected a torch.Tensor or a NumPy array")
+    check_map_shape(f"the maps of {name}", tuple(maps.shape), tuple(images.shape))
+    if not maps.isfinite().all():
+        raise CallerError(f"the maps of {name} have values that are NaN or infinite; expected finite numbers")
+    if not torch.equal(images, passed_images) or not torch.equal(targets, passed_targets):
+        raise CallerError(f"{name} changed its images or targets in place; use a .clone()")
+    return maps.detach()
 
 
 class _Evaluation(NamedTuple):
@@ -190,43 +176,49 @@ class _Evaluation(NamedTuple):
     protocol: str
     seeds: int | None
 
-    def evaluate_all(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
-        """Run functions and files, then given maps under the protocols for which they suffice; return all rows."""
-        names, rows = dict[str, str](), dict[str, None]()
-        for name, one in made.items():
-            if not isinstance(one, dict):
-                names[name] = one if isinstance(one, str) else self._store_submission(one, name in trusted)
-        if names or not made:
-            rows |= dict.fromkeys(self._run(self._select_part(self.suite.fitted, names.values())))
-        for name, one in made.items():
-            if isinstance(one, dict):
-                names[name] = self._evaluate_maps(name, one, rows)
-        result = SuiteResult.read(self.suite.fitted, self.suite.question, names)
-        stored_rows = [name for name in self.suite.fitted.ranked_estimators if name in result.stored.by_estimator]
-        return replace(result, rows=tuple(dict.fromkeys((*rows, *stored_rows))))
+    def evaluate_all(self, estimators: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
+        """Run functions and files, then precomputed maps under the protocols for which they suffice; return all rows.
 
-    def _store_submission(self, made: Submission, trusted: bool) -> str:
+        `trusted` has the names of estimators that run without the sandbox.
+        """
+        ids, rows = dict[str, str](), list[str]()
+        for name, estimator in estimators.items():
+            if isinstance(estimator, str):
+                ids[name] = estimator
+            elif isinstance(estimator, Submission):
+                ids[name] = self._store_submission(estimator, name in trusted)
+        if ids or not estimators:
+            part = self._select_part(self.suite.runnable_plan, ids.values())
+            self._run(part)
+            rows += part.estimators
+        for name, maps in estimators.items():
+            if isinstance(maps, dict):
+                ids[name], part = self._evaluate_maps(name, maps)
+                rows += part.estimators
+        result = SuiteResult.read(self.suite.runnable_plan, self.suite.query, ids)
+        rows += [name for name in self.suite.runnable_plan.ranked_estimators if name in result.stored.by_estimator]
+        return replace(result, rows=tuple(dict.fromkeys(rows)))
+
+    def _store_submission(self, submission: Submission, trusted: bool) -> str:
         """Store a submission (checked first if it runs in the sandbox) and return the id of its row."""
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
-        return check_and_store_submissions([made], mode, self.results, workspace, self.console).ids[0]
+        return check_and_store_submissions([submission], mode, self.results, workspace, self.console).ids[0]
 
-    def _evaluate_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
-        """Rank features by given maps and run the protocols for which they suffice; return the row's id."""
+    def _evaluate_maps(self, name: str, maps: Maps) -> tuple[str, Plan]:
+        """Rank features by precomputed maps and run the protocols for which they suffice; return row id and part."""
         plan = self._select_possible_protocols(name, maps)
         work = self.suite.prepare_explained_networks(plan, self.results, self.console)
-        check_maps(name, maps, work)
+        check_map_shapes(name, maps, work)
         row = self._store_submission(make_maps_submission(name, maps), trusted=True)
         part = self._select_part(plan, [row])  # twins need a function, and maps have none
-        part = select_part_of_suite(
-            part, [one.id for one in part.estimator_records if one.id == row or one.untwinned_id != row]
-        )
-        rank_given_maps(row, maps, replace(work, suite=part))
-        rows |= dict.fromkeys(self._run(part))
-        return row
+        untwinned = [record.id for record in part.estimator_records if record.id == row or record.untwinned_id != row]
+        part = select_part_of_suite(part, untwinned)
+        rank_precomputed_maps(row, maps, replace(work, suite=part))
+        self._run(part)
+        return row, part
 
     def _select_possible_protocols(self, name: str, maps: Maps) -> Plan:
-        """Return the plan's protocols for which the given maps suffice."""
-        plan = apply_selection_options(self.suite.fitted, protocol=self.protocol)
+        plan = apply_selection_options(self.suite.runnable_plan, protocol=self.protocol)
         if Split.TRAIN in maps:
             return plan
         blocks = tuple(block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain))
@@ -247,33 +239,31 @@ class _Evaluation(NamedTuple):
         built_in = [row for row in ids if row not in entries] if ids else None
         return apply_selection_options(plan, built_in, entries, self.seeds, self.protocol)
 
-    def _run(self, part: Plan) -> tuple[str, ...]:
-        """Run the missing runs of a part; return its rows, or raise RunError with all failures."""
+    def _run(self, part: Plan) -> None:
         request, workspace = self.suite.request(part, self.workers), Workspace(self.suite.store)
         finished = run_suite(request, workspace, self.results, self.console)
         if finished.failed:
             failed = list_run_failures(finished.suite_results, self.results)
             reasons = dict.fromkeys(f"{failure['estimator']}: {failure['reason']}" for failure in failed)
             raise RunError("; ".join(reasons) or f"{finished.failed} runs failed")
-        return part.estimators
 
 
-def read_maps(name: str, given: object) -> Maps:
+def read_maps(name: str, maps: object) -> Maps:
     """Read maps as arrays, one per explained network: of the test images, or by split.
 
     Accepted are a list of one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w); such lists under
     `test` and `train`; or a single array for a suite with one network.
     """
-    by_split = given if isinstance(given, Mapping) else {"test": given}
+    by_split = maps if isinstance(maps, Mapping) else {"test": maps}
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
         keys = "the keys are `test` and, for protocols that need it, `train`"
         raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
     listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
-    return {Split(key): [_read_array(name, one) for one in arrays] for key, arrays in listed.items()}
+    return {Split(key): [_read_array(name, array) for array in arrays] for key, arrays in listed.items()}
 
 
-def _read_array(name: str, given: Any) -> NDArray[np.float32]:
-    values = to_array(given)
+def _read_array(name: str, array: Any) -> NDArray[np.float32]:
+    values = to_array(array)
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
@@ -285,13 +275,13 @@ def _read_array(name: str, given: Any) -> NDArray[np.float32]:
 def make_maps_submission(name: str, maps: Maps) -> Submission:
     """Return a submission that stores the checksums of these maps; it cannot compute maps itself."""
     sums = {
-        split.value: [hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in arrays]
+        split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
         for split, arrays in maps.items()
     }
     return check_source(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
 
 
-def check_maps(name: str, maps: Maps, work: JobContext) -> None:
+def check_map_shapes(name: str, maps: Maps, work: JobContext) -> None:
     """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
     shape = work.images.record.shape
     for split, arrays in maps.items():
@@ -299,18 +289,18 @@ def check_maps(name: str, maps: Maps, work: JobContext) -> None:
         if len(arrays) != references:
             seen = f"{name} has {len(arrays)} sets of maps of {split} images"
             raise CallerError(f"{seen}, expected {references}: one for each reference")
-        for number, one in enumerate(arrays):
-            check_map_shape(f"maps {number} of {name}", one.shape, (n, *shape))
+        for number, array in enumerate(arrays):
+            check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
 
 
-def rank_given_maps(row: str, maps: Maps, work: JobContext) -> None:
-    """Rank the features of all images by given maps, per network and unit, unless the rankings are already stored."""
+def rank_precomputed_maps(row: str, maps: Maps, work: JobContext) -> None:
+    """Rank the features of all images by maps, per network and unit, unless the rankings are already stored."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
-    for number, own in enumerate(work.explained):
+    for number, explained in enumerate(work.explained):
         for spec in (work.make_ranking_spec(find_estimator(row), unit, number) for unit in units):
             if not work.rankings.has(spec):
                 for split in spec.splits:
-                    _rank_maps(own, spec, split, maps[split][number])
+                    _rank_maps(explained, spec, split, maps[split][number])
                 join_ranked_ranges(work, spec)
 
 

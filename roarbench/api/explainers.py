@@ -34,16 +34,16 @@ _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or ar
 class ExplainedBatch(NamedTuple):
     """A batch of images, and the network whose predictions on them are explained."""
 
-    number: int  # the network's number
+    number: int  # the network's position among the explained networks
     model: nn.Module  # eval mode, returns logits
     images: Tensor  # float32 (n, c, h, w), in the network's input scale, on the network's device
     targets: Tensor  # int64 (n,), the classes to explain, on the same device
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
-    def replace_network(self, networks: Sequence[nn.Module]) -> "ExplainedBatch":
-        """Return the batch with the explained network replaced by its copy in `networks`."""
-        return self._replace(model=networks[self.number])
+    def replace_network(self, copies: Sequence[nn.Module]) -> "ExplainedBatch":
+        """Return the batch with its network's copy; `copies` has one of each network."""
+        return self._replace(model=copies[self.number])
 
     def select_rows(self, part: slice) -> "ExplainedBatch":
         """Return the batch with some of its images."""
@@ -51,22 +51,24 @@ class ExplainedBatch(NamedTuple):
         return self._replace(images=images, targets=targets, rows=rows, ids=ids)
 
 
-def ask_networks(networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> list[ExplainedBatch]:
+def make_batch_per_network(
+    networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor
+) -> list[ExplainedBatch]:
     """Return the same batch for each network to explain, on the network's device."""
-    ids, there = hash_images(images), [move_to_model(network, images) for network in networks]
-    return [
-        ExplainedBatch(number, network, moved, targets.to(moved.device), rows, ids)
-        for number, (network, moved) in enumerate(zip(networks, there, strict=True))
-    ]
+    ids, batches = hash_images(images), []
+    for number, network in enumerate(networks):
+        moved = move_to_model(network, images)
+        batches.append(ExplainedBatch(number, network, moved, targets.to(moved.device), rows, ids))
+    return batches
 
 
 Explainer = Callable[[ExplainedBatch], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
 
 
-def _call_in_batches(call: Explainer, explained: ExplainedBatch) -> Tensor:
+def _call_in_batches(call: Explainer, batch: ExplainedBatch) -> Tensor:
     """Call a function of the user with as few images on a GPU as on a CPU, because it may pass many copies of each."""
-    parts = split_into_batches(explained.images)
-    return call(explained) if len(parts) == 1 else torch.cat([call(explained.select_rows(part)) for part in parts])
+    parts = split_into_batches(batch.images)
+    return call(batch) if len(parts) == 1 else torch.cat([call(batch.select_rows(part)) for part in parts])
 
 
 @dataclass(frozen=True)
@@ -81,119 +83,115 @@ class Explainers:
 
     @property
     def need_calling_thread(self) -> bool:
-        """Return whether `call_functions` computes maps, which it may do only while no other thread works."""
+        """Return whether some maps may only be made in the calling thread, while no other thread works."""
         return bool(self.functions) or any(row.traces_network for row in self.table.values())
 
-    def call_functions(self, explained: ExplainedBatch) -> Maps:
-        """Compute the maps that may only be made in the calling thread: of the caller's functions and by tracing."""
+    def make_maps_in_calling_thread(self, batch: ExplainedBatch) -> Maps:
+        """Make the maps that may only be made in the calling thread: of the caller's functions and by tracing."""
         traced = {name: row for name, row in self.table.items() if row.traces_network}
-        made = self._make_maps(traced.values(), explained)
-        maps = {name: made[row.id] for name, row in traced.items()}
-        return maps | {name: _call_in_batches(call, explained) for name, call in self.functions.items()}
+        maps_by_id = self._make_maps(traced.values(), batch)
+        maps = {name: maps_by_id[row.id] for name, row in traced.items()}
+        return maps | {name: _call_in_batches(call, batch) for name, call in self.functions.items()}
 
-    def rank(self, explained: ExplainedBatch, called: Maps, unit: Unit = Unit.SCALAR) -> Iterator[NDArray[np.int64]]:
+    def rank_features(
+        self, batch: ExplainedBatch, finished: Maps, unit: Unit = Unit.SCALAR
+    ) -> Iterator[NDArray[np.int64]]:
         """Rank the features of the images by each estimator's map in turn; CallerError for unusable maps.
 
-        The batch has the network or a copy of it. `called` is the result of `call_functions`; the maps of all other
-        estimators are made here.
+        The batch has the network or a copy of it. `finished` is the result of `make_maps_in_calling_thread`; the maps
+        of all other estimators are made here.
         """
-        table = {name: row for name, row in self.table.items() if name not in called}
-        made = self._make_maps(table.values(), explained)
+        table = {name: row for name, row in self.table.items() if name not in finished}
+        maps_by_id = self._make_maps(table.values(), batch)
         release_freed_cpu_memory()  # memory of the passes, which other threads may need
-        c, h, w = explained.images.shape[1:]
-        ties = draw_tie_order(explained.ids.numpy(), math.prod(unit.grid((c, h, w))))
+        c, h, w = batch.images.shape[1:]
+        ties = draw_tie_order(batch.ids.numpy(), math.prod(unit.grid((c, h, w))))
         for name in self.names:
-            maps = called[name] if name in called else made[table[name].id]
+            maps = finished[name] if name in finished else maps_by_id[table[name].id]
             try:
-                _check_finite(maps, explained.rows)
-                ranked = rank_maps(explained.images, maps, 0, unit, ties)
+                _check_finite(maps, batch.rows)
+                ranked = rank_maps(batch.images, maps, 0, unit, ties)
             except CallerError as error:
-                raise CallerError(f"{name} for network {explained.number + 1}: {error}") from None
+                raise CallerError(f"{name} for network {batch.number + 1}: {error}") from None
             yield ranked
 
     def try_out(self, batches: Sequence[ExplainedBatch], threads: NetworkThreads) -> None:
-        """Compute maps of a few images for every network, to find failures before minutes of work.
-
-        A CallerError names all estimators that cannot explain one of the networks.
-        """
+        """Make maps of a few images for every network, to report all estimators that fail before minutes of work."""
 
         def try_batch(networks: Sequence[nn.Module], item: tuple[ExplainedBatch, Maps]) -> Exception | None:
             try:
-                for _ in self.rank(item[0].replace_network(networks), item[1]):
-                    pass
+                list(self.rank_features(item[0].replace_network(networks), item[1]))
             except (CallerError, RunError, RuntimeError) as error:
                 return error
             return None
 
-        called = []
+        finished = []
         for batch in batches:
             unchanged = (
                 refuse_changes_of_network(batch.model, ", ".join(self.functions)) if self.functions else nullcontext()
             )
             with unchanged, self._report_all_failures(batch):
-                called.append(self.call_functions(batch))
-        for batch, error in zip(batches, threads.map(try_batch, zip(batches, called, strict=True)), strict=True):
+                finished.append(self.make_maps_in_calling_thread(batch))
+        for batch, error in zip(batches, threads.map(try_batch, zip(batches, finished, strict=True)), strict=True):
             with self._report_all_failures(batch):
                 if error:
                     raise error
 
     @contextmanager
-    def _report_all_failures(self, explained: ExplainedBatch) -> Iterator[None]:
+    def _report_all_failures(self, batch: ExplainedBatch) -> Iterator[None]:
         try:
             yield
         except (CallerError, RunError) as error:
-            raise self._find_failures(explained) or error from None
+            raise self._find_failures(batch) or error from None
         except RuntimeError as error:  # from torch
-            if have_logits_gradient(explained.model, explained.images):
+            if have_logits_gradient(batch.model, batch.images):
                 raise
-            seen = f"the logits of network {explained.number + 1} have no gradient, because its forward uses no_grad, "
+            seen = f"the logits of network {batch.number + 1} have no gradient, because its forward uses no_grad, "
             remedy = "remove these, or use an estimator without gradients, such as 'occlusion'"
             raise CallerError(f"{seen}inference_mode, detach or NumPy; {remedy}") from error
 
-    def _find_failures(self, explained: ExplainedBatch) -> CallerError | None:
-        """Return one error for all built-in estimators that cannot explain a network; None without failures."""
+    def _find_failures(self, batch: ExplainedBatch) -> CallerError | None:
         faults = {}
         for name, row in self.table.items():
             try:
-                self._make_maps([row], explained)
+                self._make_maps([row], batch)
             except (CallerError, RunError) as error:
                 faults[name] = str(error)
         why = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
-        message = f"network {explained.number + 1} cannot be explained by {why}"
+        message = f"network {batch.number + 1} cannot be explained by {why}"
         if len(faults) > 1 or not why.endswith(" out"):
             message += f"; leave out {', '.join(faults)}"
         return CallerError(message) if faults else None
 
     def _make_maps(self, estimators: Iterable[Estimator], explained: ExplainedBatch) -> Maps:
-        """Make maps by id; for estimators that trace the network, it has no `_Centred` wrapper."""
+        """Make maps by id; for estimators that trace the network, it has no `_NetworkOfCentredImages` wrapper."""
         rows = list({row.id: row for row in estimators}.values())
-        traced = [row for row in rows if row.traces_network]
+        mean = self.mean.to(explained.images)
+        model, black = _NetworkOfCentredImages(explained.model, mean).eval(), self.black - self.mean
         batch = Batch(explained.images, explained.targets, explained.ids)
+        centred = batch._replace(images=explained.images - mean)
+        traced = [row for row in rows if row.traces_network]
+        doubled = [row for row in rows if row.passes_baseline and row not in traced]
+        single = [row for row in rows if row not in traced and row not in doubled]
         maps: Maps = {}
         if traced:
             maps |= compute_importance_maps(traced, explained.model, batch, self.black)
-        if centred := [row for row in rows if row not in traced]:
-            mean = self.mean.to(explained.images)
-            batch, model = batch._replace(images=explained.images - mean), _Centred(explained.model, mean).eval()
-            black = self.black - self.mean
-            # beside their baselines, half of the images take as much memory
-            doubled = [row for row in centred if row.passes_baseline]
-            if undoubled := [row for row in centred if row not in doubled]:
-                maps |= compute_importance_maps(undoubled, model, batch, black)
-            if doubled:
-                middle = (len(explained.rows) + 1) // 2
-                parts = [
-                    batch.select_rows(slice(start, start + middle)) for start in range(0, len(explained.rows), middle)
-                ]
-                made = [compute_importance_maps(doubled, model, part, black) for part in parts]
-                maps |= {name: torch.cat([part[name] for part in made]) for name in made[0]}
+        if single:
+            maps |= compute_importance_maps(single, model, centred, black)
+        if doubled:
+            middle = (len(explained.rows) + 1) // 2  # beside their baselines, half of the images take as much memory
+            halves = [
+                centred.select_rows(slice(start, start + middle)) for start in range(0, len(explained.rows), middle)
+            ]
+            made = [compute_importance_maps(doubled, model, half, black) for half in halves]
+            maps |= {name: torch.cat([part[name] for part in made]) for name in made[0]}
         return maps
 
 
-def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
-    """Read a caller's estimators: a mapping from names, or a list of built-in ids; the table's controls come first."""
+def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
+    """Read a caller's estimators, by name or as ids, for a number of networks; the table's controls come first."""
     keep_freed_cpu_memory()  # this process makes the maps
-    listed = [given] if isinstance(given, str) else given
+    listed = [estimators] if isinstance(estimators, str) else estimators
     by_name = listed if isinstance(listed, Mapping) else _name_ids(listed)
     if not by_name:
         raise CallerError('there are no estimators; write {"ig": "ig", "mine": my_function}')
@@ -202,14 +200,15 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
     by_name = dict.fromkeys(controls) | {name: name for name in controls} | dict(by_name)
     if wrong := [name for name in by_name if not isinstance(name, str)]:
         raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a string")
-    for name, one in by_name.items():
-        if isinstance(one, str | Path) and Path(one).suffix == ".py":
-            seen = f"{name} is the file {one}, and only rb.evaluate runs files (in the sandbox)"
-            raise CallerError(f"{seen}; pass its function: from {Path(one).stem} import estimate")
-    table = {name: _find_estimator_or_control(one) for name, one in by_name.items() if isinstance(one, str)}
-    functions = {
-        name: _read_explainer(name, one, images, networks) for name, one in by_name.items() if name not in table
-    }
+    table, functions = {}, {}
+    for name, estimator in by_name.items():
+        if isinstance(estimator, str | Path) and Path(estimator).suffix == ".py":
+            seen = f"{name} is the file {estimator}, and only rb.evaluate runs files (in the sandbox)"
+            raise CallerError(f"{seen}; pass its function: from {Path(estimator).stem} import estimate")
+        if isinstance(estimator, str):
+            table[name] = _find_estimator_usable_without_suite(estimator)
+        else:
+            functions[name] = _read_explainer(name, estimator, images, networks)
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
     return Explainers(tuple(by_name), table, functions, mean[:, None, None], black[:, None, None])
 
@@ -222,43 +221,37 @@ def _check_finite(maps: Tensor, rows: Tensor) -> None:
         raise CallerError(f"the map of image {int(rows[~finite][0])} holds NaN or infinity; expected finite numbers")
 
 
-def _name_ids(given: Any) -> dict[str, str]:
-    """Use the ids of built-in estimators as their names; CallerError for objects without a name."""
-    if not isinstance(given, Iterable) or isinstance(given, Tensor | np.ndarray):
-        given = [given]
-    for one in (listed := list(given)):
-        if not isinstance(one, str):
-            raise CallerError(f'an estimator is {describe_type(one)} without a name; write {{"mine": …}}')
+def _name_ids(estimators: Any) -> dict[str, str]:
+    single = not isinstance(estimators, Iterable) or isinstance(estimators, Tensor | np.ndarray)
+    listed = [estimators] if single else list(estimators)
+    for estimator in listed:
+        if not isinstance(estimator, str):
+            raise CallerError(f'an estimator is {describe_type(estimator)} without a name; write {{"mine": …}}')
     return {name: name for name in listed}
 
 
-def _find_estimator_or_control(name: str) -> Estimator:
+def _find_estimator_usable_without_suite(name: str) -> Estimator:
     row = find_estimator(name)
-    if (
-        row.submitted
-        or row.uses_ground_truth
-        or row.uses_prediction
-        or row.explained_variant != "trained"
-        or not row.has_own_map
-    ):
+    needs_labels = row.uses_ground_truth or row.uses_prediction
+    if row.submitted or needs_labels or row.explained_variant != "trained" or not row.has_own_map:
         raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
     return row
 
 
-def _read_explainer(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
-    if isinstance(given, nn.Module):
-        raise CallerError(f"{name} is the network {type(given).__name__}; expected a function of {_TAKES}")
-    if callable(given):
-        return _wrap_function(name, given)
-    if isinstance(given, Sequence | np.ndarray | Tensor):
-        return _wrap_arrays(name, given, images, networks)
-    if hasattr(given, "attribute"):  # a captum object explains only the network that it was made with
-        kind = type(given).__name__
+def _read_explainer(name: str, estimator: Any, images: Tensor, networks: int) -> Explainer:
+    if isinstance(estimator, nn.Module):
+        raise CallerError(f"{name} is the network {type(estimator).__name__}; expected a function of {_TAKES}")
+    if callable(estimator):
+        return _wrap_function(name, estimator)
+    if isinstance(estimator, Sequence | np.ndarray | Tensor):
+        return _wrap_arrays(name, estimator, images, networks)
+    if hasattr(estimator, "attribute"):  # a captum object explains only the network that it was made with
+        kind = type(estimator).__name__
         raise CallerError(f"{name} is an object of {kind} made for a single network; pass the class {kind}")
-    raise CallerError(f"{name} is {describe_type(given)}; expected a function of {_TAKES}")
+    raise CallerError(f"{name} is {describe_type(estimator)}; expected a function of {_TAKES}")
 
 
-class _Centred(nn.Module):
+class _NetworkOfCentredImages(nn.Module):
     """A network that takes images minus the channel means, so that 0 is the mean, as built-in estimators expect."""
 
     def __init__(self, model: nn.Module, mean: Tensor) -> None:
@@ -270,13 +263,13 @@ class _Centred(nn.Module):
         return logits
 
 
-def _wrap_function(name: str, given: Callable[..., Any]) -> Explainer:
+def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
     """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
-    call = _adapt_function(name, given)
+    call = _adapt_function(name, function)
 
-    def explain(explained: ExplainedBatch) -> Tensor:
-        generator = torch.Generator().manual_seed(int(explained.ids[0]))
-        maps = call(explained.model, explained.images.clone(), explained.targets.clone(), generator)
+    def explain(batch: ExplainedBatch) -> Tensor:
+        generator = torch.Generator().manual_seed(int(batch.ids[0]))
+        maps = call(batch.model, batch.images.clone(), batch.targets.clone(), generator)
         if not isinstance(maps, Tensor | np.ndarray):
             raise CallerError(f"{name} returned {describe_type(maps)}, expected a tensor or an array of maps")
         return to_tensor(maps, f"maps of {name}")
@@ -284,61 +277,46 @@ def _wrap_function(name: str, given: Callable[..., Any]) -> Explainer:
     return explain
 
 
-def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of (model, images, targets, generator) that calls the given one according to its signature."""
-    if hasattr(getattr(given, "__self__", None), "attribute"):
+def _adapt_function(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of (model, images, targets, generator) that calls another one according to its signature."""
+    if hasattr(getattr(function, "__self__", None), "attribute"):
         raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
-    signature, needed = read_signature(given)
-    if isinstance(given, type) and hasattr(given, "attribute"):
+    signature, needed = read_signature(function)
+    if isinstance(function, type) and hasattr(function, "attribute"):
         if needed > 1 or "attribution_method" in signature.parameters:  # NoiseTunnel
             remedy = "pass a function of the network that returns the object"
             raise CallerError(f"{name} needs more arguments than a network; {remedy}")
-        return adapt_captum(given)
+        return adapt_captum(function)
     if is_quantus_signature(signature):
-        return _adapt_quantus(name, given)
+        return adapt_quantus(function)
     if needed == 3:
-        return adapt_function(given)
+        return adapt_function(function)
     if needed == 1:
-        return adapt_captum(lambda model: _adapt_attribute(name, given(model)))
+        return adapt_captum(lambda model: _check_attribution(name, function(model)))
     if needed == 4:
-        return given
+        return function
     raise CallerError(f"{name} has {needed} arguments without a default; expected a function of {_TAKES}")
 
 
-def _adapt_quantus(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a function for Quantus; errors get a note on arrays, because a function of tensors may have its names."""
-    call = adapt_quantus(given)
-
-    def estimate(*inputs: Any) -> Any:
-        try:
-            return call(*inputs)
-        except (AttributeError, TypeError) as error:
-            seen = f"{name} has the parameters of a function for Quantus, so its inputs are NumPy arrays"
-            error.add_note(f"{seen}; without **kwargs they are tensors")
-            raise
-
-    return estimate
-
-
-def _adapt_attribute(name: str, made: Any) -> Any:
-    if not hasattr(made, "attribute"):
-        seen = f"{name} takes only the network and returned {describe_type(made)}"
+def _check_attribution(name: str, attribution: Any) -> Any:
+    if not hasattr(attribution, "attribute"):
+        seen = f"{name} takes only the network and returned {describe_type(attribution)}"
         raise CallerError(f"{seen}; expected an object with a method attribute(inputs, target), as in captum")
-    return made
+    return attribution
 
 
-def _wrap_arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
+def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Explainer:
     """Wrap precomputed maps: one array per network, of all images."""
-    single = isinstance(given, np.ndarray | Tensor) and given.ndim < 5
-    listed = [given] if single else list(given)  # one array may hold the maps of all networks, (networks, n, c, h, w)
+    single = isinstance(arrays, np.ndarray | Tensor) and arrays.ndim < 5
+    listed = [arrays] if single else list(arrays)  # one array may hold the maps of all networks, (networks, n, c, h, w)
     if len(listed) != networks:
         seen = f"{name} has {format_count(len(listed), 'array')} of maps"
         raise CallerError(f"{seen}, expected {networks}: one for each network")
-    made = [to_tensor(one, f"maps of {name}") for one in listed]
-    for one in made:
-        check_map_shape(f"the maps of {name}", tuple(one.shape), tuple(images.shape))
+    maps_by_network = [to_tensor(array, f"maps of {name}") for array in listed]
+    for maps in maps_by_network:
+        check_map_shape(f"the maps of {name}", tuple(maps.shape), tuple(images.shape))
         try:
-            _check_finite(one, torch.arange(len(images)))
+            _check_finite(maps, torch.arange(len(images)))
         except CallerError as error:
             raise CallerError(f"{name}: {error}") from None
-    return lambda explained: made[explained.number][explained.rows]
+    return lambda batch: maps_by_network[batch.number][batch.rows]

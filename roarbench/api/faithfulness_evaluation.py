@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from roarbench.analysis.consistency_and_chance import is_at_chance
 from roarbench.api.borrowed_networks import borrow_networks
-from roarbench.api.explainers import ask_networks, read_explainers
+from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.faithfulness_table import OWN, CheckTable
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.make_and_score_maps import Column, MapScores, ScoringRequest, make_and_score_maps
@@ -67,52 +67,52 @@ def check(
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
     replace = {fill: make_replacer(pixels, fill) for fill in fills}
-    columns = [Column(order, fill, _select_levels(fill, steps)) for fill in fills for order in Order]
+    middle = (steps[len(steps) // 2],)
+    columns = [Column(order, fill, steps if fill == "mean" else middle) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
     with borrow_networks(models):
-        networks = [prepare_network(network, pixels, _name_network(number)) for number, network in enumerate(models)]
+        names = ["the network", *(f"network {number + 1} (sibling {number})" for number in range(1, len(models)))]
+        networks = [prepare_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
         threads, logits = NetworkThreads.start(networks, pixels)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
-        _warn_at_chance(targets == classes, logits[0].shape[1])
+        correct = (targets == classes).numpy()
+        _warn_if_at_chance(int(correct.sum()), len(correct), logits[0].shape[1])
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
         own, fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
-        explainers.try_out(ask_networks(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads)
-        answers = make_and_score_maps(request, explainers, threads)
-    return _make_table(answers, (targets == classes).numpy(), request)
+        explainers.try_out(
+            make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads
+        )
+        scores = make_and_score_maps(request, explainers, threads)
+    return _make_table(scores, correct, request)
 
 
-def _warn_at_chance(correct: Tensor, classes: int) -> None:
+def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
     """Warn of a network that does not recognise the images; their preprocessing is the usual cause."""
-    count, total = int(correct.sum()), len(correct)
-    if total >= _FEWEST and is_at_chance(count, total, classes):
-        seen = f"the network classifies {count} of {total} images correctly, which is not significantly above chance"
+    if total >= _FEWEST and is_at_chance(correct, total, classes):
+        seen = f"the network classifies {correct} of {total} images correctly, which is not significantly above chance"
         remedy = "check normalisation, labels and weights"
         warnings.warn(f"{seen} ({format_percent(1 / classes)} %); {remedy}", stacklevel=3)
 
 
-def _name_network(number: int) -> str:
-    return f"network {number + 1} (sibling {number})" if number else "the network"
+def _make_table(
+    scores_by_name: Mapping[str, MapScores], untouched: NDArray[np.bool_], request: ScoringRequest
+) -> CheckTable:
+    """Compute gains over Random, paired over images, and own-network gains.
 
-
-def _select_levels(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
-    return levels if fill == "mean" else (levels[len(levels) // 2],)
-
-
-def _make_table(answers: Mapping[str, MapScores], untouched: NDArray[np.bool_], request: ScoringRequest) -> CheckTable:
-    """Compute gains over Random, paired over images, and own-network gains."""
+    `untouched` has the correctness of the network's predictions on untouched images.
+    """
     gains: dict[str, dict[str, Sample]] = {}
     levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}
     for column in request.columns:
         weights = np.asarray(compute_area_weights((0.0, *column.levels)))
-        areas = np.stack(
-            [weights @ np.vstack([untouched, scores.correct[column.title]]) for scores in answers.values()]
-        )
+        correct = [np.vstack([untouched, scores.correct[column.title]]) for scores in scores_by_name.values()]
+        areas = np.stack([weights @ levels_and_images for levels_and_images in correct])
         over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
-        gains[column.title] = dict(zip(answers, bootstrap_means(over, Bootstrap()), strict=True))
-    own = make_own_network_table(answers, request) if request.agreed.any() else None
+        gains[column.title] = dict(zip(scores_by_name, bootstrap_means(over, Bootstrap()), strict=True))
+    own = make_own_network_table(scores_by_name, request) if request.agreed.any() else None
     if own:
         nothing = Sample(0.0, np.zeros(Bootstrap().resamples))
         gains[OWN] = {name: own_gain.gain if own_gain else nothing for name, own_gain in own.gains.items()}

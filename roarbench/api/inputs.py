@@ -38,7 +38,11 @@ def to_array(given: Any, subject: str = "the values", wanted: str = "real number
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise CallerError(f"{subject} are a masked array; write {subject.rpartition(' ')[2]}.filled(VALUE)")
     try:
-        array = _detach(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
+        if isinstance(given, Tensor):
+            plain = given.detach().cpu()
+            # NumPy has no bfloat16
+            given = plain.float() if plain.is_floating_point() and plain.dtype.itemsize < 4 else plain
+        array = np.asarray(given)
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
         seen = describe_error(error)
@@ -46,23 +50,17 @@ def to_array(given: Any, subject: str = "the values", wanted: str = "real number
     if array.dtype == object and array.size and all(isinstance(one, Real) for one in array.flat):
         array = np.array(array.tolist())  # from pandas
     if array.dtype.kind not in "biuf":
-        raise CallerError(f"{subject} {_describe_values(array)}, expected {wanted}")
+        raise CallerError(f"{subject} {_describe_wrong_values(array)}, expected {wanted}")
     return np.ascontiguousarray(array) if array.ndim else array
 
 
-def _describe_values(array: NDArray[Any]) -> str:
-    """Describe values that are not numbers, as the predicate of a sentence."""
+def _describe_wrong_values(array: NDArray[Any]) -> str:
     if not array.size or array.dtype.kind not in "OUS":
         return f"have type {array.dtype}"
     first = next((one for one in array.flat if not isinstance(one, Real)), None)
     if isinstance(first, str | bytes):
         return f"are text, such as {str(first)!r}"
     return f"are {describe_type(first)}" if array.ndim == 0 else f"hold {describe_type(first)}"
-
-
-def _detach(given: Tensor) -> Tensor:
-    plain = given.detach().cpu()
-    return plain.float() if plain.is_floating_point() and plain.dtype.itemsize < 4 else plain  # NumPy has no bfloat16
 
 
 def to_tensor(given: Any, subject: str = "the values") -> Tensor:
@@ -114,7 +112,6 @@ def read_labels(given: Any, count: int, subject: str = "labels") -> NDArray[np.i
 
 
 def _advise_on_rows_of_labels(labels: NDArray[Any], count: int) -> str:
-    """Return advice for labels with a row per image."""
     if labels.ndim != 2 or len(labels) != count:
         return ""
     one_hot = bool(((labels == 0) | (labels == 1)).all() and (labels.sum(1) == 1).all())
@@ -154,22 +151,22 @@ def quantize(images: NDArray[np.float32], value_range: ValueRange) -> NDArray[np
 
 def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
     """Return a network with float32 weights: itself, or a copy, which is reported to `say`."""
-    weights = [one for one in (*model.parameters(), *model.buffers()) if one.is_floating_point()]
-    if any(one.is_meta for one in weights):
+    weights = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
+    if any(tensor.is_meta for tensor in weights):
         seen = f"{name} is on the device meta, where weights have no numbers"
         raise CallerError(f"{seen}; build the network on the CPU, then load its weights")
     if any(map(is_lazy, model.parameters())):
         raise CallerError(f"{name} has a lazy layer without weights; call it once, then load its weights")
-    other_types = sorted({str(one.dtype).removeprefix("torch.") for one in weights if one.dtype is not torch.float32})
+    other_types = {str(tensor.dtype).removeprefix("torch.") for tensor in weights} - {"float32"}
     if not other_types:
         return model
-    say(f"{name} has weights in {', '.join(other_types)}; a copy in float32 is used")
+    say(f"{name} has weights in {', '.join(sorted(other_types))}; a copy in float32 is used")
     return deepcopy(model).float()
 
 
 def move_to_model(model: nn.Module, images: Tensor) -> Tensor:
     """Move images to a network's device and dtype."""
-    weights = next((one for one in model.parameters() if one.is_floating_point()), images)
+    weights = next((tensor for tensor in model.parameters() if tensor.is_floating_point()), images)
     return images.to(weights.device, weights.dtype)
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import ExplainedBatch, Explainers, ask_networks
+from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import RemovalSettings, Replace, compute_logits, mark_removed, split_into_batches
 from roarbench.compute.degrade import degrade
@@ -45,16 +45,16 @@ class ScoringRequest(NamedTuple):
 
     def split_into_batches(self) -> list[Tensor]:
         """Divide the images into batches in which either all images or none are used for own-network gain."""
-        groups = [torch.from_numpy(np.flatnonzero(marked)) for marked in (self.agreed, ~self.agreed)]
-        if not self.columns:
-            del groups[1]
-        divided = ((rows, split_into_batches(self.pixels[rows], self.networks)) for rows in groups if len(rows))
-        return [rows[part] for rows, parts in divided for part in parts]
+        masks = (self.agreed, ~self.agreed) if self.columns else (self.agreed,)
+        batches = []
+        for rows in (torch.from_numpy(np.flatnonzero(mask)) for mask in masks if mask.any()):
+            batches += [rows[part] for part in split_into_batches(self.pixels[rows], self.networks)]
+        return batches
 
     def make_explained_batches(self, rows: Tensor) -> list[ExplainedBatch]:
         """Return a batch for the explained network, and for its siblings if all networks agree on its images."""
         explained_networks = self.networks if self.agreed[rows[0]] else self.networks[:1]
-        return ask_networks(explained_networks, self.pixels[rows], self.targets[rows], rows)
+        return make_batch_per_network(explained_networks, self.pixels[rows], self.targets[rows], rows)
 
 
 class MapScores(NamedTuple):
@@ -79,26 +79,22 @@ def make_and_score_maps(
     """Make the maps of all estimators batch by batch, and score the networks under them."""
 
     def prepare(rows: Tensor) -> _Batch:
-        return rows, [
-            (explained_batch, explainers.call_functions(explained_batch))
-            for explained_batch in request.make_explained_batches(rows)
-        ]
+        batches = request.make_explained_batches(rows)
+        return rows, [(batch, explainers.make_maps_in_calling_thread(batch)) for batch in batches]
 
-    def work(networks: Sequence[nn.Module], batch: _Batch) -> tuple[Tensor, dict[str, MapScores]]:
-        rows, explained = batch
+    def work(networks: Sequence[nn.Module], prepared: _Batch) -> tuple[Tensor, dict[str, MapScores]]:
+        rows, explained = prepared
         ranked = (
-            explainers.rank(explained_batch.replace_network(networks), called, request.own.unit)
-            for explained_batch, called in explained
+            explainers.rank_features(batch.replace_network(networks), finished, request.own.unit)
+            for batch, finished in explained
         )
         by_name = zip(names, zip(*ranked, strict=True), strict=True)  # one ranking of each network at a time
         return rows, {name: _score(request, networks, rankings, rows) for name, rankings in by_name}
 
-    def make_empty_results() -> dict[str, NDArray[np.bool_]]:
-        count = len(request.pixels)
-        return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in request.columns}
-
-    names = explainers.names
-    scores = {name: MapScores(make_empty_results(), [], []) for name in names}
+    names, scores = explainers.names, dict[str, MapScores]()
+    for name in names:
+        shapes = {column.title: (len(column.levels), len(request.pixels)) for column in request.columns}
+        scores[name] = MapScores({title: np.zeros(shape, np.bool_) for title, shape in shapes.items()}, [], [])
     batches = map(prepare, request.split_into_batches())
     for rows, part in threads.map(work, batches, explainers.need_calling_thread):
         for name, whole in scores.items():
@@ -113,14 +109,14 @@ def _score(
     request: ScoringRequest, networks: Sequence[nn.Module], ranked: Sequence[NDArray[np.int64]], rows: Tensor
 ) -> MapScores:
     """Score copies of the networks on a batch; `ranked` has one estimator's ranking for each explained network."""
-    answers = MapScores(_score_columns(request, networks[0], ranked[0], rows), [], [])
+    scores = MapScores(_score_columns(request, networks[0], ranked[0], rows), [], [])
     if len(ranked) > 1:
         images = request.pixels[rows]
-        masks = [request.own.make_masks(one, images.shape) for one in ranked]
-        unchanged, same = _score_under_all_masks(networks, masks, images, request.targets[rows], request.fill)
-        answers.unchanged.append(unchanged)
-        answers.same.append(same)
-    return answers
+        masks = [request.own.make_masks(ranking, images.shape) for ranking in ranked]
+        unchanged, same = _find_kept_predictions(networks, masks, images, request.targets[rows], request.fill)
+        scores.unchanged.append(unchanged)
+        scores.same.append(same)
+    return scores
 
 
 def _score_columns(
@@ -139,7 +135,7 @@ def _score_columns(
     return {column.title: np.stack([next(correct) for _ in column.levels]) for column in request.columns}
 
 
-def _score_under_all_masks(
+def _find_kept_predictions(
     models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
 ) -> tuple[NDArray[np.bool_], bool]:
     """Test whether each network keeps its predictions after removal by each network's map, at each level.

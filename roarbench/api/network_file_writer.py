@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from roarbench.api.inputs import to_array
-from roarbench.api.submission_source import WrittenStatements, is_installed
+from roarbench.api.submission_source import WrittenStatements, is_from_installed_package
 from roarbench.compute.external_networks import TWO_CLASSES
 from roarbench.errors import CallerError
 from roarbench.text import fit_on_one_line
@@ -78,31 +78,24 @@ def {function}_of_two_classes(classes, channels, size):
 
 
 def write_network_source(model: nn.Module) -> str:
-    """Return a Python file whose function `network` builds the same structure; CallerError if there is no such file.
-
-    The file does not depend on where the network's classes were imported from.
-    """
+    """Return a Python file whose function `network` builds the same structure; CallerError if there is no such file."""
     written = WrittenStatements()
     try:
         structure = _write_pickled_structure(model, written)
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
         seen = fit_on_one_line(str(error).partition(";")[0], 200)
         raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
-    imports = [text for text in written.statements.values() if text.startswith(("import ", "from "))]
-    return _NETWORK.format(
-        imports="\n".join(sorted(imports)),
-        classes="\n\n\n".join(text for text in written.statements.values() if text not in imports),
-        structure=structure,
-        reset=_RESET,
-    )
+    imports, definitions = written.split_imports()
+    classes = "\n\n\n".join(definitions)
+    return _NETWORK.format(imports="\n".join(sorted(imports)), classes=classes, structure=structure, reset=_RESET)
 
 
-def add_two_class_function(source: str, function: str, column: bool) -> tuple[str, str]:
+def add_two_class_function(source: str, function: str, logit_has_axis: bool) -> tuple[str, str]:
     """Add to a network's file a function that turns its single logit into two; return the file and the function's name.
 
-    The weights are those of `external_networks.add_second_logit`; `column` is True if the logit has its own axis.
+    The weights are those of `external_networks.add_second_logit`.
     """
-    steps = "" if column else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
+    steps = "" if logit_has_axis else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
     added = _BINARY.format(function=function, weights=[list(row) for row in TWO_CLASSES], column=steps)
     return source + added, f"{function}_of_two_classes"
 
@@ -117,7 +110,7 @@ class _Pickler(pickle._Pickler):
     written: WrittenStatements
 
     def persistent_id(self, given: Any) -> tuple[int, Any] | str | None:
-        if isinstance(given, type | FunctionType) and not is_installed(given):
+        if isinstance(given, type | FunctionType) and not is_from_installed_package(given):
             return self.written.write_expression(given, f"own_{len(self.written.statements)}")
         if not isinstance(given, torch.Tensor):
             return None

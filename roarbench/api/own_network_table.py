@@ -199,14 +199,14 @@ def own_network_gain(
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
-        answers = make_and_score_maps(request, explainers, threads)
-    return make_own_network_table(answers, request)
+        scores = make_and_score_maps(request, explainers, threads)
+    return make_own_network_table(scores, request)
 
 
-def make_own_network_table(answers: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:
+def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that stay the same after removal by own and other maps."""
     order, levels = request.own.order, request.own.levels
-    predictions = {name: scores.kept_by_own_and_others for name, scores in answers.items()}
+    predictions = {name: scores.kept_by_own_and_others for name, scores in scores_by_name.items()}
     known = {name: one for name, one in predictions.items() if one is not None}
     computed_gains = compute_own_network_gain_per_row(known, order, Bootstrap())
     gains = {name: computed_gains.get(name) for name in predictions}

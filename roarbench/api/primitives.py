@@ -24,7 +24,7 @@ from roarbench.api.removal import (
     read_fraction,
     read_order,
     read_pixels,
-    read_whole,
+    read_whole_number,
     split_into_batches,
 )
 from roarbench.compute import degrade as fills
@@ -58,7 +58,7 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     if shape is not None and not (isinstance(shape, tuple | list) and [*map(type, shape)] == [int] * 3):
         raise CallerError(f"shape is {shape!r}, expected (c, h, w), three whole numbers")
     flat = flatten_maps(maps, shape)
-    ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], read_whole(seed, "seed"))
+    ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], read_whole_number(seed, "seed"))
     return ranking.rank(flat, ties).copy()
 
 
@@ -93,7 +93,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
         float32 (n, c, h, w), in [0, 255].
     """
     by = find_recorded_fill_name(by)
-    pixels, gone = _read_bytes(images), to_tensor(removed, "the mask")
+    pixels, gone = _read_uint8_images(images), to_tensor(removed, "the mask")
     n, c, h, w = pixels.shape
     if gone.shape not in ((n, c, h, w), (n, 1, h, w)) or not bool(((gone == 0) | (gone == 1)).all()):
         seen = f"the mask has shape {tuple(gone.shape)} and type {gone.dtype}".replace("torch.", "")
@@ -116,20 +116,16 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     Returns:
         bool (n, c, h, w), True where removed: in each of the 64 strata as many features as in the own mask.
     """
-    pixels = _read_bytes(images)
-    shape = tuple(pixels.shape)
+    pixels, end = _read_uint8_images(images), read_order(order)
     replaced = read_fill(pixels, fill)[:, None, None].expand(pixels.shape)
     strata = matched_other_image_masks.assign_strata(fills.compute_removal_magnitudes(pixels, replaced, Unit.SCALAR))
     own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
-    ranked = rank_maps(pixels, others)
-    n, d = ranked.shape
-    places = np.empty((n, d), np.int64)
-    np.put_along_axis(places, ranked, np.arange(d)[None], 1)
-    bins = (places * 256 // d).astype(np.uint8)
-    ties = places if read_order(order) is Order.MORF else d - 1 - places
-    return torch.from_numpy(
-        matched_other_image_masks.make_other_image_masks(own, bins, strata, read_order(order), ties)
-    ).view(shape)
+    ranks = rank_maps(pixels, others).argsort(1)
+    d = ranks.shape[1]
+    bins = (ranks * 256 // d).astype(np.uint8)
+    ties = ranks if end is Order.MORF else d - 1 - ranks
+    masks = matched_other_image_masks.make_other_image_masks(own, bins, strata, end, ties)
+    return torch.from_numpy(masks).view(pixels.shape)
 
 
 def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
@@ -157,11 +153,10 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
         raise CallerError(f"{seen}; expected equal shapes, (n, c, h, w) or (n, h, w)")
     if not 0 <= (share := read_fraction(share, "share")) <= 1:
         raise CallerError(f"share is {share}, expected a fraction in [0, 1]")
-    side, seed = read_whole(square, "square", 1), read_whole(seed, "seed")
+    side, seed = read_whole_number(square, "square", 1), read_whole_number(seed, "seed")
     taken = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, side, seed)
-    return torch.where(
-        taken if own.ndim == 3 else taken[:, None], _compute_rank_fractions(other), _compute_rank_fractions(own)
-    )
+    taken = taken if own.ndim == 3 else taken[:, None]
+    return torch.where(taken, _compute_rank_fractions(other), _compute_rank_fractions(own))
 
 
 def _draw_squares(n: int, height: int, width: int, share: float, square: int, seed: int) -> Tensor:
@@ -173,7 +168,6 @@ def _draw_squares(n: int, height: int, width: int, share: float, square: int, se
 
 
 def _compute_rank_fractions(maps: Tensor) -> Tensor:
-    """Return for each feature the fraction of its image's features below it, float32 of the maps' shape."""
     flat = maps.float().flatten(1).contiguous()
     below = torch.searchsorted(flat.sort(1).values, flat)
     return (below / flat.shape[1]).view(maps.shape)
@@ -206,14 +200,12 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
 
 def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
     """Return the mean of each row, (rows, images), with draws that share the same images."""
-    draws = (
-        np.concatenate([weights @ values.T for weights in draw_image_weights(values.shape[1], bootstrap_settings)])
-        / values.shape[1]
-    )
-    return [Sample(float(one.mean()), draws[:, number]) for number, one in enumerate(values)]
+    images = values.shape[1]
+    draws = np.concatenate([weights @ values.T / images for weights in draw_image_weights(images, bootstrap_settings)])
+    return [Sample(float(row.mean()), draws[:, number]) for number, row in enumerate(values)]
 
 
-def _read_bytes(images: Any) -> Tensor:
+def _read_uint8_images(images: Any) -> Tensor:
     if (seen := to_tensor(images, "images").dtype) != torch.uint8:
         raise CallerError(f"images are {seen}, expected uint8 in 0 … 255")
     return read_pixels(images).byte()
@@ -280,14 +272,15 @@ def perturbation_curve(
     classes = read_labels(labels, len(pixels))
     removal, replace = RemovalSettings.read(order, levels), make_replacer(pixels, fill)
     steps = (0.0, *removal.levels)
-    ranked = rank_maps(pixels, maps, read_whole(seed, "seed"))
-    removed = (mark_removed(ranked, pixels.shape, t, order) for t in steps)
+    ranked = rank_maps(pixels, maps, read_whole_number(seed, "seed"))
+    by_level = []
     with borrow_networks([model]):
         network = prepare_network(model, pixels)
         parts = split_into_batches(pixels, [network])
-        logits = torch.stack(
-            [torch.cat([compute_logits(network, replace(part, mask[part])) for part in parts]) for mask in removed]
-        )
+        for t in steps:
+            mask = mark_removed(ranked, pixels.shape, t, order)
+            by_level.append(torch.cat([compute_logits(network, replace(part, mask[part])) for part in parts]))
+    logits = torch.stack(by_level)  # (levels, n, classes)
     check_labels(classes, logits.shape[2])
     if logits.isnan().any():
         t = steps[int(logits.isnan().flatten(1).any(1).int().argmax())]
@@ -296,5 +289,5 @@ def perturbation_curve(
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     rows = np.vstack([correct, np.asarray(compute_area_weights(steps)) @ correct])  # the last row's mean is the area
-    *accuracies, area = (make_estimate(one, Bootstrap().confidence) for one in bootstrap_means(rows, Bootstrap()))
+    *accuracies, area = (make_estimate(row, Bootstrap().confidence) for row in bootstrap_means(rows, Bootstrap()))
     return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)

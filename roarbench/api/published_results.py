@@ -43,8 +43,11 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     if source is None and RESULTS:
         entries = read_index(RESULTS)
         published = {file.suite for file in entries}
-        versions = {one for one in published if one.startswith(f"{suite}@")}  # none if the suite names its version
-        title = max(versions, key=_order_version, default=suite)
+        versions = {
+            title for title in published if title.startswith(f"{suite}@")
+        }  # none if the suite names its version
+        # the version of a suite from a user's file is a hash; any order will do
+        title = max(versions, key=lambda title: int(title.rpartition("@")[2], 16), default=suite)
         if title not in published:
             title = find_suite(suite).versioned
         if title not in published:
@@ -53,11 +56,6 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         return _read_result(find_suite_of_files(title, own), own)
     files = list_result_files(str(source or ""))
     return _read_result(find_suite_of_files(suite, files), files)
-
-
-def _order_version(title: str) -> int:
-    """Return the number of `NAME@VERSION`, which for a suite from a user's file is a hash: any order will do."""
-    return int(title.rpartition("@")[2], 16)
 
 
 def load_all_results() -> "pandas.DataFrame":
@@ -83,24 +81,23 @@ def load_all_results() -> "pandas.DataFrame":
 
 def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     """Return a suite's rows in these files; if all rows have the same images, these need not be the suite's own."""
-    store = _cache_results(files)
+    store = _import_into_cached_store(files)
     with open_results(store, "") as results:
         images = {data for data, limit, _ in results.list_data_versions(plan.dataset, plan.model) if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
     return SuiteResult.read(plan, query, published=True)
 
 
-def _cache_results(files: list[Path]) -> Path:
-    """Return a store with the rows of these files; create it at the first call."""
+def _import_into_cached_store(files: list[Path]) -> Path:
     folder = user_cache_path("roarbench") / "published" / hash_value([compute_sha256(file) for file in files])
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent))
-        with ResultsStore.open(find_default_url(made)) as store:
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent))
+        with ResultsStore.open(find_default_url(temporary)) as store:
             for file in files:
                 import_results(store, file)
         try:
-            made.rename(folder)
+            temporary.rename(folder)
         except OSError:  # another process has made the folder
-            shutil.rmtree(made)
+            shutil.rmtree(temporary)
     return folder

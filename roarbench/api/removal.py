@@ -71,7 +71,7 @@ def read_fraction(given: Any, subject: str = "a removal fraction") -> float:
     raise CallerError(f"{subject} is {given!r}, expected a number; 30 % is written 0.3")
 
 
-def read_whole(given: Any, subject: str, least: int = 0) -> int:
+def read_whole_number(given: Any, subject: str, least: int = 0) -> int:
     """Convert a whole number; CallerError for anything else, or for a number below `least`."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
         raise CallerError(f"{subject} is {given!r}, expected a whole number from {least}")
@@ -110,7 +110,7 @@ def read_fill(pixels: Tensor, given: Any) -> Tensor:
 def hash_images(pixels: Tensor) -> Tensor:
     """Return a seed for each image, a hash of its content, int64 (n,), at least 0."""
     hashes = (hashlib.sha256(image.numpy().tobytes()).digest()[:8] for image in pixels.contiguous())
-    return torch.tensor([int.from_bytes(one, "big") >> 1 for one in hashes])
+    return torch.tensor([int.from_bytes(digest, "big") >> 1 for digest in hashes])
 
 
 def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
@@ -210,32 +210,28 @@ def read_network_list(networks: Any) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
     if isinstance(networks, nn.Module) or not isinstance(networks, Iterable):
         raise CallerError(f"networks is a single {type(networks).__name__}; write [model, sibling_1, sibling_2]")
-    for number, one in enumerate(listed := list(networks), 1):
-        if not isinstance(one, nn.Module):
-            raise CallerError(f"network {number} is {describe_type(one)}, expected a torch.nn.Module")
+    listed = list(networks)
+    for number, network in enumerate(listed, 1):
+        if not isinstance(network, nn.Module):
+            raise CallerError(f"network {number} is {describe_type(network)}, expected a torch.nn.Module")
     return listed
 
 
 def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
-    """Return a network with a logit per class, in float32; warn of doubtful properties.
-
-    Raises:
-        CallerError: Its maps and scores would be meaningless.
-    """
+    """Return a float32 network with a logit per class; warn of doubts, CallerError if maps were meaningless."""
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
-    few = move_to_model(model, pixels[: max(2, min(_FEW, len(pixels)))])
-    few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    given = wrap_to_return_logits(avoid_channels_last_if_needed(model, few), few)
-    network = add_second_logit(given, few)
+    few = move_to_model(model, pixels[:_FEW] if len(pixels) > 1 else pixels.repeat(2, 1, 1, 1))
+    wrapped = wrap_to_return_logits(avoid_channels_last_if_needed(model, few), few)
+    network = add_second_logit(wrapped, few)
     warnings_found = check_network(network, few, name)
-    if network is not given:
-        warnings_found += warn_of_sigmoid_on_some(network, pixels, name)
+    if network is not wrapped:
+        warnings_found += find_sigmoid_warnings(network, pixels, name)
     for warning in warnings_found:
         warnings.warn(warning, stacklevel=3)
     return network
 
 
-def warn_of_sigmoid_on_some(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
+def find_sigmoid_warnings(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
     """Return the warning of `warn_of_sigmoid` by images at equal steps, because files are often sorted by class."""
     some = pixels[:: -(-len(pixels) // _SOME)]
     return warn_of_sigmoid(network, move_to_model(network, some.clone()), name)

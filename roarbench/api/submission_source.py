@@ -69,25 +69,23 @@ def write_submission(given: Callable[..., Any], name: str = "", folder: str | Pa
     Raises:
         CallerError: The file exists with other content, or the function cannot be written to a file.
     """
-    made = make_submission(name or getattr(given, "__name__", ""), given)
-    path = Path(folder) / f"{made.name.replace('-', '_')}.py"
-    if not path.exists() or path.read_bytes() != made.source:
-        write_new_file(path, lambda temporary: temporary.write_bytes(made.source))
+    submission = make_submission(name or getattr(given, "__name__", ""), given)
+    path = Path(folder) / f"{submission.name.replace('-', '_')}.py"
+    if not path.exists() or path.read_bytes() != submission.source:
+        write_new_file(path, lambda temporary: temporary.write_bytes(submission.source))
     return path
 
 
-def make_submission(name: str, given: Callable[..., Any]) -> Submission:
+def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     """Make a submission from a function or class; CallerError if it cannot be written to a file or called."""
     name = make_submission_name(name)
     written = WrittenStatements()
-    call = written.write_expression(given, "explained_by")
-    about = fit_on_one_line((inspect.getdoc(given) or "").partition("\n\n")[0]) or f"{call}, called from Python"
+    call = written.write_expression(function, "explained_by")
+    about = fit_on_one_line((inspect.getdoc(function) or "").partition("\n\n")[0]) or f"{call}, called from Python"
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(about[:_LONGEST])}\n"
-    statements = {"torch": "import torch"} | written.statements
-    imports = [text for text in statements.values() if text.startswith(("import ", "from "))]
-    other_statements = [text for text in statements.values() if text not in imports]
-    imports.sort(key=lambda text: (text.startswith("from "), text))
-    parts = ["\n".join(imports), head, *other_statements, _choose_calling_code(name, given).format(call=call)]
+    imports, definitions = written.split_imports()
+    imports = sorted({"import torch", *imports}, key=lambda text: (text.startswith("from "), text))
+    parts = ["\n".join(imports), head, *definitions, _choose_calling_code(name, function).format(call=call)]
     return check_source("\n\n".join(parts).encode())
 
 
@@ -99,11 +97,10 @@ def make_submission_name(name: str) -> str:
     return f"own-{cleaned}" if cleaned in ESTIMATORS else cleaned
 
 
-def _choose_calling_code(name: str, given: Callable[..., Any]) -> str:
-    """Return the code with which a submission file calls an object, according to the object's signature."""
-    if isinstance(given, type) and hasattr(given, "attribute"):
+def _choose_calling_code(name: str, function: Callable[..., Any]) -> str:
+    if isinstance(function, type) and hasattr(function, "attribute"):
         return _WAYS[1]
-    signature, needed = read_signature(given)
+    signature, needed = read_signature(function)
     if is_quantus_signature(signature):
         return "explain_func = {call}\n"
     if needed not in _WAYS:
@@ -112,27 +109,27 @@ def _choose_calling_code(name: str, given: Callable[..., Any]) -> str:
     return _WAYS[needed]
 
 
-def read_signature(given: Callable[..., Any]) -> tuple[inspect.Signature, int]:
+def read_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, int]:
     """Return the signature of a callable, empty if unknown, and its number of arguments without a default."""
     try:
-        signature = inspect.signature(given)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
-        signature = inspect.Signature()
-    parameters = signature.parameters.values()
-    plain = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    return signature, sum(one.default is one.empty for one in plain)
+        return inspect.Signature(), 0
+    parameters = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return signature, sum(parameter.default is parameter.empty for parameter in parameters)
 
 
 def is_quantus_signature(signature: inspect.Signature) -> bool:
     """Return whether a function can be called as Quantus does: `model`, `inputs`, `targets` and others by keyword."""
-    accepted = signature.parameters
-    if all(one.kind is not one.VAR_KEYWORD for one in accepted.values()):
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
         return False
     try:
         signature.bind(model=None, inputs=None, targets=None)
     except TypeError:
         return False
-    return "inputs" in accepted or all(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in accepted.values())
+    only_variable = kinds <= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    return "inputs" in signature.parameters or only_variable
 
 
 class WrittenStatements:
@@ -142,20 +139,25 @@ class WrittenStatements:
         self.statements: dict[str, str] = {}
         self._objects: dict[str, object] = {}
 
-    def write_expression(self, given: object, wanted: str) -> str:
+    def split_imports(self) -> tuple[list[str], list[str]]:
+        """Return the import statements, and all other statements in their order."""
+        imports = [text for text in self.statements.values() if text.startswith(("import ", "from "))]
+        return imports, [text for text in self.statements.values() if text not in imports]
+
+    def write_expression(self, function: object, fallback_name: str) -> str:
         """Write the statements that define a function, class or partial, and return an expression that evaluates to it.
 
-        `wanted` is the name to use if the object has none. CallerError if the object, or something that it uses, cannot
+        `fallback_name` is used if the object has no name. CallerError if the object, or something that it uses, cannot
         be written to a file.
         """
-        if isinstance(given, functools.partial):
-            words = [repr(_check_literal(value, wanted)) for value in given.args]
-            words += [f"{key}={_check_literal(value, wanted)!r}" for key, value in given.keywords.items()]
+        if isinstance(function, functools.partial):
+            words = [repr(_check_literal(value, fallback_name)) for value in function.args]
+            words += [f"{key}={_check_literal(value, fallback_name)!r}" for key, value in function.keywords.items()]
             self._write_definition("functools", functools)
-            return f"functools.partial({', '.join([self.write_expression(given.func, wanted), *words])})"
-        name = getattr(given, "__name__", "")
-        name = name if name.isidentifier() else wanted
-        self._write_definition(name, given)
+            return f"functools.partial({', '.join([self.write_expression(function.func, fallback_name), *words])})"
+        name = getattr(function, "__name__", "")
+        name = name if name.isidentifier() else fallback_name
+        self._write_definition(name, function)
         return name
 
     def _write_definition(self, name: str, value: Any) -> None:
@@ -167,7 +169,7 @@ class WrittenStatements:
         statement = _write_import(name, value)
         if not statement and _is_named_tuple(value):
             self._write_definition("collections", collections)
-            defaults = [self._write_value(one, name) for one in value._field_defaults.values()]
+            defaults = [self._write_value(default, name) for default in value._field_defaults.values()]
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
         elif not statement and isinstance(value, FunctionType | type):
@@ -181,18 +183,18 @@ class WrittenStatements:
         if isinstance(value, Enum):
             return f"{self.write_expression(type(value), name)}[{value.name!r}]"
         if is_dataclass(value) and not isinstance(value, type):
-            parts = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+            parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         elif _is_named_tuple(type(value)):
             parts = value._asdict()
         elif type(value) in (list, tuple) and value:
-            listed = ", ".join(self._write_value(one, name) for one in value)
+            listed = ", ".join(self._write_value(item, name) for item in value)
             return f"[{listed}]" if isinstance(value, list) else f"({listed},)"
         elif type(value) is dict:
-            pairs = (f"{_check_literal(key, name)!r}: {self._write_value(one, name)}" for key, one in value.items())
+            pairs = (f"{_check_literal(key, name)!r}: {self._write_value(item, name)}" for key, item in value.items())
             return f"{{{', '.join(pairs)}}}"
         else:
             return repr(_check_literal(value, name))
-        arguments = ", ".join(f"{key}={self._write_value(one, name)}" for key, one in parts.items())
+        arguments = ", ".join(f"{key}={self._write_value(part, name)}" for key, part in parts.items())
         return f"{self.write_expression(type(value), name)}({arguments})"
 
 
@@ -203,38 +205,33 @@ def _is_named_tuple(value: Any) -> bool:
 
 
 def _write_import(name: str, value: object) -> str:
-    """Return the import statement of an object from an installed package; empty for others."""
     if isinstance(value, ModuleType):
-        if not _is_installed(value):
+        if not _is_module_installed(value):
             raise CallerError(f"the code uses your module '{value.__name__}'; import the functions from it by name")
         return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
     home = sys.modules.get(getattr(value, "__module__", None) or "")
     called = getattr(value, "__qualname__", "")
-    if home is None or not _is_installed(home) or getattr(home, called, None) is not value:
+    if home is None or not _is_module_installed(home) or getattr(home, called, None) is not value:
         return ""
     return f"from {home.__name__} import {called}" + (f" as {name}" if called != name else "")
 
 
-def is_installed(given: type | FunctionType) -> bool:
+def is_from_installed_package(definition: type | FunctionType) -> bool:
     """Return whether a class or function belongs to Python or an installed package."""
-    home = sys.modules.get(given.__module__)
-    return home is not None and _is_installed(home)
+    home = sys.modules.get(definition.__module__)
+    return home is not None and _is_module_installed(home)
 
 
-def _is_installed(module: ModuleType) -> bool:
-    """Return whether a module belongs to Python or an installed package."""
+def _is_module_installed(module: ModuleType) -> bool:
     if module.__name__ in sys.builtin_module_names:
         return True
     file = getattr(module, "__file__", None)
-    places = [
-        *(os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")),
-        *list_package_folders(),
-    ]
-    return bool(file) and any(Path(str(file)).resolve().is_relative_to(folder) for folder in places)
+    standard = [os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
+    folders = [*standard, *list_package_folders()]
+    return bool(file) and any(Path(str(file)).resolve().is_relative_to(folder) for folder in folders)
 
 
 def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
-    """Return the source of a function or class, and the objects that it uses by name."""
     functions = [value] if isinstance(value, FunctionType) else _list_own_methods(value)
     source, names = _read_source(name, value, functions), dict[str, object]()
     names |= vars(sys.modules.get(value.__module__, object))
@@ -250,21 +247,20 @@ def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, 
 
 def _list_own_methods(value: type) -> list[FunctionType]:
     """Return the functions that a class defines itself, without those added by decorators."""
-    members = (
-        getattr(member, "__func__", member) for member in vars(value).values()
-    )  # unwraps static and class methods
-    functions = (member for member in members if isinstance(member, FunctionType) and not is_installed(member))
+    # `__func__` unwraps static and class methods
+    members = (getattr(member, "__func__", member) for member in vars(value).values())
+    functions = (
+        member for member in members if isinstance(member, FunctionType) and not is_from_installed_package(member)
+    )
     return [function for function in functions if function.__code__.co_filename != "<string>"]
 
 
 def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
     """Return the source of the statement that defines a function or class, or assigns a lambda."""
-    home = getattr(sys.modules.get(value.__module__), "__file__", None)
-    for file in dict.fromkeys([*(function.__code__.co_filename for function in functions), home]):
+    home, codes = getattr(sys.modules.get(value.__module__), "__file__", None), [f.__code__ for f in functions]
+    for file in dict.fromkeys([*(code.co_filename for code in codes), home]):
         lines = linecache.getlines(file) if file else []
-        node = _find_definition(
-            lines, value, [function.__code__ for function in functions if function.__code__.co_filename == file]
-        )
+        node = _find_definition(lines, value, [code for code in codes if code.co_filename == file])
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
         if node:
@@ -274,7 +270,6 @@ def _read_source(name: str, value: FunctionType | type, functions: list[Function
 
 
 def _find_definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
-    """Return the syntax node of an object, found by its code, or by name for a class without code."""
     kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
     try:
         tree = parse_source("".join(lines))
@@ -289,20 +284,16 @@ def _find_definition(lines: list[str], value: FunctionType | type, codes: list[C
 
 
 def _is_definition_of(node: Any, value: FunctionType | type, code: CodeType) -> bool:
-    """Return whether a syntax node defines the object."""
-    if isinstance(value, type):
-        return bool(node.name == value.__name__ and _find_first_line(node) <= code.co_firstlineno <= node.end_lineno)
-    return bool(getattr(node, "name", "<lambda>") == value.__name__ and _find_first_line(node) == code.co_firstlineno)
+    first_line, name = _find_first_line(node), getattr(node, "name", "<lambda>")
+    last_line = node.end_lineno if isinstance(value, type) else first_line
+    return bool(name == value.__name__ and first_line <= code.co_firstlineno <= last_line)
 
 
 def _find_first_line(node: Any) -> int:
-    """Return the first line of a definition, decorators included."""
-    first: int = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-    return first
+    return min(int(part.lineno) for part in (node, *getattr(node, "decorator_list", ())))
 
 
 def _list_global_names(code: CodeType) -> Iterator[str]:
-    """Yield the global names that code and its inner functions use."""
     for step in dis.get_instructions(code):
         if step.opname in _LOOKED_UP and not hasattr(builtins, str(step.argval)):
             yield str(step.argval)
@@ -312,7 +303,6 @@ def _list_global_names(code: CodeType) -> Iterator[str]:
 
 
 def _check_literal(value: object, name: str) -> object:
-    """Return a value that can be written as a literal, or raise CallerError."""
     try:
         same = ast.literal_eval(repr(value)) == value
     except (ValueError, SyntaxError, MemoryError, RecursionError):

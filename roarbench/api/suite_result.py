@@ -84,7 +84,7 @@ class SuiteResult:
 
     Attributes:
         plan: The suite.
-        question: Query for the results: store, images and explained networks.
+        query: Query for the results: store, images and explained networks.
         stored: All results of the suite in the store, submissions included.
         failures: Failed runs, each with `estimator`, `run` and `reason`.
         names: Row ids by the names that the caller gave.
@@ -93,7 +93,7 @@ class SuiteResult:
     """
 
     plan: Plan
-    question: ResultsQuery
+    query: ResultsQuery
     stored: SuiteResults
     failures: tuple[dict[str, str], ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -104,29 +104,24 @@ class SuiteResult:
     def read(
         cls,
         plan: Plan,
-        question: ResultsQuery,
+        query: ResultsQuery,
         names: Mapping[str, str] = MappingProxyType({}),
         rows: tuple[str, ...] | None = None,
         published: bool = False,
     ) -> Self:
-        """Read rows; published ones at the levels that most rows share.
-
-        Raises:
-            StoreError: There is no store.
-            CallerError: There are no such images or networks.
-        """
-        with open_results(question.store, question.db) as results:
-            stored = load_from_open_store(results, plan, question)
+        """Read rows, published ones at the levels that most share; raises as `Suite.result` does."""
+        with open_results(query.store, query.db) as results:
+            stored = load_from_open_store(results, plan, query)
             failures = tuple(list_run_failures(stored, results))
-        return cls(plan, question, keep_run_levels(stored) if published else stored, failures, names, rows, published)
+        return cls(plan, query, keep_run_levels(stored) if published else stored, failures, names, rows, published)
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
         """Return the rows of both results, read again; CallerError if suites or stores differ."""
-        if (self.plan, self.question) != (other.plan, other.question):
+        if (self.plan, self.query) != (other.plan, other.query):
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
-        return self.read(self.plan, self.question, {**self.names, **other.names}, both, self.published)
+        return self.read(self.plan, self.query, {**self.names, **other.names}, both, self.published)
 
     def __repr__(self) -> str:
         from rich.console import Console
@@ -164,7 +159,6 @@ class SuiteResult:
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
 
     def _check_published(self, protocol: Protocol) -> None:
-        """Raise CallerError for a protocol without published results; the message names those with results."""
         names = [started.name for started in self.stored.list_started_protocols()]
         if protocol.name not in names:
             seen = f"no {protocol.name} results of {self.plan.title} are published"
@@ -198,7 +192,7 @@ class SuiteResult:
         Raises:
             CallerError: There is no such row, both rows are the same, or the suite lacks the protocol for one of them.
         """
-        rows, whole = (self.find_row(first), self.find_row(second)), replace(self, rows=None)
+        rows, whole = (self.find_row_id(first), self.find_row_id(second)), replace(self, rows=None)
         if rows[0] == rows[1]:
             raise CallerError(f"{first} cannot be compared with itself; name two different rows")
         table = whole.table(protocol, unit)
@@ -208,10 +202,8 @@ class SuiteResult:
         return difference or self._raise_for_missing_rows(table.board, dict(zip(rows, (first, second), strict=True)))
 
     def _raise_for_missing_rows(self, board: Board, names: Mapping[str, str]) -> NoReturn:
-        """Raise CallerError that names the rows missing in a table, and the protocols that compare both rows."""
-        lacking = [
-            called for row, called in names.items() if row not in {board_row.estimator for board_row in board.rows}
-        ]
+        on_board = {row.estimator for row in board.rows}
+        lacking = [name for row, name in names.items() if row not in on_board]
         runs = defaultdict[str, set[str]](set)
         for block in self.stored.suite.blocks:
             runs[block.protocol.name] |= {*block.estimators}
@@ -254,10 +246,10 @@ class SuiteResult:
     @property
     def _rows_by_name(self) -> dict[str, str]:
         """Return row ids by the names given here and in the tables."""
-        submitted = map_names_to_submissions(self.stored.suite.estimators)
-        return {**{name: row for name, row in submitted.items() if row not in self.names.values()}, **self.names}
+        submitted = map_names_to_submissions(self.stored.suite.estimators).items()
+        return {name: row for name, row in submitted if row not in self.names.values()} | dict(self.names)
 
-    def find_row(self, name: str) -> str:
+    def find_row_id(self, name: str) -> str:
         """Return a row's id by its name, id, or submission name."""
         known = self.stored.suite.estimators
         if name in self._rows_by_name:
@@ -269,15 +261,13 @@ class SuiteResult:
 
 
 def _compare_within_table(table: SuiteTable, first: str, second: str) -> Difference | None:
-    """Compare two rows within a table of all rows; None if the table lacks one of them."""
     rows = {row.estimator: row for row in table.rows}
     if first not in rows or second not in rows:
         return None
-    both = rows[first], rows[second]
-    protocol = table.board.protocol
-    evidence = Evidence(table.suite_results, table.unit)
-    points, comparison, *_ = compare_rows(evidence, protocol, table.unit, first, second)
+    one, two, protocol = rows[first], rows[second], table.board.protocol
+    points, comparison, *_ = compare_rows(
+        Evidence(table.suite_results, table.unit), protocol, table.unit, first, second
+    )
     p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
-    one, other = (row.network and row.network.verdict for row in both)
-    gains = both[0].gain, both[1].gain
-    return Difference(*points, p_adjusted, verdict, gains, protocol.name, table.unit, (one, other))
+    beside_zero = (one.network and one.network.verdict, two.network and two.network.verdict)
+    return Difference(*points, p_adjusted, verdict, (one.gain, two.gain), protocol.name, table.unit, beside_zero)

@@ -81,7 +81,7 @@ class Suite:
         data: Folder to read the images from; the suite's own source if None.
         limit: Number of images of each split; None for all.
         weights: Given weights of each explained network; if empty, networks are trained.
-        named: Name or file by which the suite was loaded; the network of a TOML file is trusted.
+        name_or_file: Name or file by which the suite was loaded; the network of a TOML file is trusted.
         trusted: SHA-256 of an imported network's file that may run.
         fill: Fill in place of the suite's own fills, if set.
         unit: Unit in place of the suite's own units, if set.
@@ -93,7 +93,7 @@ class Suite:
     data: Path | None = None
     limit: int | None = None
     weights: tuple[str, ...] = ()
-    named: str = ""
+    name_or_file: str = ""
     trusted: str = ""
     fill: str = ""
     unit: Unit | None = None
@@ -147,15 +147,16 @@ class Suite:
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import read_lists, write_array_suite
 
-        root, console = find_default_store() if store is None else Path(store), make_console()
+        root, say = (
+            find_default_store() if store is None else Path(store),
+            partial(make_console().print, soft_wrap=True),
+        )
         lists = read_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
         lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
-        values: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
-        folder = write_array_suite(
-            model, train, test, values, root, network, lambda line: console.print(line, soft_wrap=True)
-        )
+        settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
+        folder = write_array_suite(model, train, test, settings, root, network, say)
         path = str(folder / "suite.toml")
-        return cls(find_suite_spec(path, root), root, weights=(str(folder / "weights.pt"),), named=path)
+        return cls(find_suite_spec(path, root), root, weights=(str(folder / "weights.pt"),), name_or_file=path)
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -172,36 +173,35 @@ class Suite:
         return self.plan.version
 
     @property
-    def question(self) -> "ResultsQuery":
+    def query(self) -> "ResultsQuery":
         """Return the query for the suite's results in the store."""
         from roarbench.analysis.load_results import ResultsQuery
 
         return ResultsQuery(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
     @property
-    def fitted(self) -> Plan:
+    def runnable_plan(self) -> Plan:
         """Return the plan with its explained networks set, after checking that your own network is trusted and runs.
 
         Raises:
             CallerError: The network does not fit the suite's images, or is not trusted.
         """
-        return self._tried[0]
+        return self._runnable_plan_and_warnings[0]
 
     @property
     def warnings(self) -> list[str]:
-        """Return warnings about your own suite and network, one line each; raise as `fitted` does."""
+        """Return warnings about your own suite and network, one line each; raise as `runnable_plan` does."""
         few = (describe_missing_controls(self.plan, block.protocol) for block in self.plan.blocks)
-        return [*filter(None, [next(filter(None, few), "")]), *self._tried[1]]
+        return [*filter(None, [next(filter(None, few), "")]), *self._runnable_plan_and_warnings[1]]
 
     @cached_property
-    def _tried(self) -> tuple[Plan, list[str]]:
-        """Return the runnable plan, and warnings about its network."""
+    def _runnable_plan_and_warnings(self) -> tuple[Plan, list[str]]:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_trials import drop_inapplicable_estimators
         from roarbench.store.user_suites import refuse_untrusted_network, trust_network
 
-        if self.named.endswith(".toml"):
+        if self.name_or_file.endswith(".toml"):
             trust_network(self.plan)
         else:
             refuse_untrusted_network(self.plan, self.trusted, self.store)
@@ -209,18 +209,16 @@ class Suite:
         return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def tune(self, protocol: str, console: "Console") -> None:
-        """Find a peak learning rate for a suite from arrays, if this protocol (any protocol, if empty) trains
-        networks and the suite has no peak yet.
-        """
+        """Find a peak learning rate for a suite from arrays that lacks one, if a protocol (empty: any) trains."""
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import find_and_write_peak_learning_rate
 
-        trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
-        if not trains or not self.named.endswith(".toml"):
+        trains = any(block.protocol.trains for block in self.plan.blocks if protocol in ("", block.protocol.name))
+        if not trains or not self.name_or_file.endswith(".toml"):
             return
-        if find_and_write_peak_learning_rate(Path(self.named), lambda line: console.print(line, soft_wrap=True)):
-            self.plan = find_suite_spec(self.named, self.store, self.db)
-            self.__dict__.pop("_tried", None)
+        if find_and_write_peak_learning_rate(Path(self.name_or_file), partial(console.print, soft_wrap=True)):
+            self.plan = find_suite_spec(self.name_or_file, self.store, self.db)
+            self.__dict__.pop("_runnable_plan_and_warnings", None)
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
         """Return the request to run a plan with this many processes; one per core if None."""
@@ -236,18 +234,18 @@ class Suite:
             StoreError: There is no store.
             CallerError: The store lacks these rows, images or networks.
         """
-        result = self.read_rows(estimators)
+        result = self.read_result(estimators)
         if not {*result.stored.by_estimator} & {*(result.rows or result.stored.suite.estimators)}:
             requested = ", ".join(result.rows or [self.plan.title])
-            seen = f"{self.question.store} has no results of {requested}"
+            seen = f"{self.query.store} has no results of {requested}"
             raise CallerError(f"{seen}; roarbench.evaluate(suite) computes them")
         return result
 
-    def read_rows(self, estimators: list[str] | None = None) -> "SuiteResult":
+    def read_result(self, estimators: list[str] | None = None) -> "SuiteResult":
         """Return rows as `result` does, even if the store has none."""
         from roarbench.api.suite_result import SuiteResult
 
-        result = SuiteResult.read(add_submissions_and_estimators(self.plan, estimators), self.question)
+        result = SuiteResult.read(add_submissions_and_estimators(self.plan, estimators), self.query)
         rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 
@@ -256,7 +254,7 @@ class Suite:
         """Return the explained networks; train them first if the store lacks them."""
         console = make_console()
         with self.open_results(console) as results:
-            work = self.prepare_explained_networks(self.fitted, results, console)
+            work = self.prepare_explained_networks(self.runnable_plan, results, console)
         return list(map(_make_reference, work.explained))
 
     @property
@@ -270,16 +268,13 @@ class Suite:
         return self._load_images(Split.TRAIN)
 
     def open_results(self, console: "Console") -> "ResultsStore":
-        """Open the results for writing, and store your own suite's description.
-
-        The default store's folder is printed.
-        """
+        """Open the results for writing, store your own suite's description, and print the default store's folder."""
         from roarbench.analysis.load_results import open_to_write
         from roarbench.datasets.file_locations_and_downloads import make_source_identity
         from roarbench.store.user_suites import store_suite
 
         print_default_store(self.store, console)
-        plan = self.fitted
+        plan = self.runnable_plan
         results = open_to_write(self.store, self.db, partial(make_source_identity, plan.dataset_record, self.data))
         if plan.own:
             store_suite(results.database, plan)
@@ -293,11 +288,11 @@ class Suite:
         """Return a plan's `JobContext` with its images and explained networks; missing ones are created."""
         from roarbench.execution.run_suite import train_or_read_references
 
-        work = self.prepare_work(plan, results, console)
+        work = self.prepare_images(plan, results, console)
         train_or_read_references(self.request(plan), results, console, work)
         return work
 
-    def prepare_work(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
+    def prepare_images(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
         """Return a plan's `JobContext` with its images, which are decoded if they are missing."""
         from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.workspace import Workspace
@@ -305,16 +300,14 @@ class Suite:
         return prepare_suite(self.request(plan), Workspace(self.store), results, console)
 
     def _load_images(self, split: Split) -> Images:
-        """Return images of a split, normalised as the explained networks expect."""
         import torch
 
         from roarbench.compute.inputs import normalise
 
         console = make_console()
+        prepare = self.prepare_explained_networks if self.weights else self.prepare_images
         with self.open_results(console) as results:
-            work = (self.prepare_explained_networks if self.weights else self.prepare_work)(
-                self.fitted, results, console
-            )
+            work = prepare(self.runnable_plan, results, console)
         norms = {reference.norm for reference in work.explained}
         if len(norms) > 1:
             seen = "the given weights need differently normalised images"

@@ -38,7 +38,7 @@ def suites(
         from roarbench.api.suites import load_suite
 
         loaded = load_suite(suite, STORE)
-        spec = loaded.fitted if suite.endswith(".toml") else loaded.plan
+        spec = loaded.runnable_plan if suite.endswith(".toml") else loaded.plan
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
         print_report(

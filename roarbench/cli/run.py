@@ -94,7 +94,9 @@ def run(
 
 def _select_part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
     """Return the requested part of a suite, with submissions."""
-    return apply_selection_options(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
+    return apply_selection_options(
+        suite.runnable_plan, options.estimators or None, entries, options.seeds, options.protocol
+    )
 
 
 def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
@@ -174,7 +176,7 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
 
 def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
     """Return the results with the rows of `--estimators`; verdicts are adjusted for all rows."""
-    return replace(suite.read_rows(options.estimators), rows=part.estimators if options.estimators else None)
+    return replace(suite.read_result(options.estimators), rows=part.estimators if options.estimators else None)
 
 
 def _choose_compiling(engine: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
@@ -245,7 +247,7 @@ def replicate(
             open_results(against, "").close()
         except EmptyStore as error:
             raise CallerError(f"{error}; --against names a store of results of {suite.plan.title}") from None
-    whole, here = add_submissions_and_estimators(suite.fitted, options.estimators), suite.question
+    whole, here = add_submissions_and_estimators(suite.runnable_plan, options.estimators), suite.query
     again_suite, again_query = whole, here._replace(store=against or here.store, db="" if against else here.db)
     if not against:
         part = _run_suite_and_replication(suite, options, work, submitted, replication)
@@ -299,7 +301,7 @@ def plan(
     part, data, decoded, seconds = _select_part(suite, options), work.data, None, None
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
-    from roarbench.analysis.load_results import load_if_stored
+    from roarbench.analysis.load_results import load_reusable_results
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import count_missing_work, make_plan
     from roarbench.execution.local_worker_setup import count_default_workers, start_rate_measurement
@@ -316,7 +318,7 @@ def plan(
         )
         part = _select_part(suite, options, entries)
         seconds = pace and pace.estimate_seconds_per_map(part)
-    suite_results = load_if_stored(part, suite.question, decoded)
+    suite_results = load_reusable_results(part, suite.query, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)

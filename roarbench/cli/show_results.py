@@ -60,9 +60,9 @@ def status(
 
     with open_results(source.store, source.db) as results:
         if watch:
-            watch_suite(results, loaded.plan, loaded.question)
+            watch_suite(results, loaded.plan, loaded.query)
             return
-        suite_results = load_from_open_store(results, loaded.plan, loaded.question)
+        suite_results = load_from_open_store(results, loaded.plan, loaded.query)
         counts = count_status(suite_results, results)
     print_report(format, counts, make_status_table)
     if format == "text":
@@ -80,7 +80,7 @@ def table(
     format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
-    result = source.load(suite).read_rows(board.estimators)
+    result = source.load(suite).read_result(board.estimators)
     from roarbench.report.status import format_failures
 
     shown = result.table(board.protocol)
@@ -108,7 +108,7 @@ def compare(
     format: Report = "text",
 ) -> None:
     """Compare two rows of a suite by the paired test that its tables use."""
-    result = source.load(suite).read_rows(None)
+    result = source.load(suite).read_result(None)
     if not result.stored.has_rows:
         _refuse_nothing(result.stored, "compare", first, second)
     from roarbench.api.suite_result import TwoDifferences
@@ -195,9 +195,9 @@ def diagnose(
     from roarbench.report import validity_panel
 
     compared = [
-        load_suite_results(other.plan, adapt_query(loaded.question, loaded.plan, other.plan)) for other in other_suites
+        load_suite_results(other.plan, adapt_query(loaded.query, loaded.plan, other.plan)) for other in other_suites
     ]
-    suite_results = load_suite_results(loaded.plan, loaded.question)
+    suite_results = load_suite_results(loaded.plan, loaded.query)
     if not suite_results.has_rows and format != "json":
         _refuse_nothing(suite_results, "diagnose")
     made = compute_validity_panel(suite_results, other_results=compared)
@@ -225,7 +225,7 @@ def plot(
 
     loaded = source.load(suite)
     check_picture_path(output)
-    result = loaded.read_rows(board.estimators)
+    result = loaded.read_result(board.estimators)
     if not result.stored.has_rows:
         _refuse_nothing(result.stored, "plot")
     result.plot(output, board.protocol, published=published)
@@ -250,7 +250,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
         alone = propose_command("claims", carried=())
         seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
         raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
-    suite_results = load_suite_results(loaded.plan, loaded.question) if loaded else None
+    suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
     evidence = Evidence(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
     records, gains = claim_table.list_claims(evidence), claim_table.list_paper_gains()
     described = claim_table.describe_measured_suite(evidence) if evidence else None
@@ -274,7 +274,7 @@ def report(
     from roarbench.analysis.load_results import load_suite_results
 
     loaded = source.load(suite)
-    suite_results = load_suite_results(loaded.plan, loaded.question)
+    suite_results = load_suite_results(loaded.plan, loaded.query)
     if not suite_results.has_rows:
         _refuse_nothing(suite_results, "report")
     write_report(SuiteView(suite_results, source.store, dict), out_file)

@@ -49,7 +49,7 @@ def _list_chosen_runs(
     from roarbench.report.run_list import list_run_records
 
     plan = add_submissions_and_estimators(loaded.plan, estimators)
-    suite_results = load_from_open_store(results, plan, loaded.question)
+    suite_results = load_from_open_store(results, plan, loaded.query)
     if not suite_results.data and (other_results := describe_other_results(suite_results, command)):
         raise CallerError(other_results)
     chosen, rows = parse_estimators_option(suite_results.suite, estimators), list_run_records(suite_results, results)
@@ -74,11 +74,11 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
 
 def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
-    from roarbench.analysis.load_results import find_key, open_results
+    from roarbench.analysis.load_results import find_run_key, open_results
     from roarbench.report.run_list import format_run, make_run_record
 
     with open_results(store, db) as results:
-        record = make_run_record(results, store, find_key(results, store, key))
+        record = make_run_record(results, store, find_run_key(results, key))
     print_report(format, record, format_run)
 
 
@@ -98,7 +98,7 @@ def archive(
     from roarbench.text import format_count
 
     with open_to_write(store, db) as results:
-        chosen = find_runs(results, store, run_or_estimator)
+        chosen = find_runs(results, run_or_estimator)
         if chosen.built_in and not yes:
             raise CallerError(f"{chosen.words} comes with roarbench; add --yes to take it off the boards anyway")
         gone = take_off(results.database, chosen.keys, why)

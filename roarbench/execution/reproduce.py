@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from roarbench.analysis.load_results import find_key
+from roarbench.analysis.load_results import find_run_key
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
@@ -103,7 +103,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         DataError: The images differ from those of the row.
         RunError: The repetition fails.
     """
-    stored = _find_result(store, workspace.root, request.key)
+    stored = _find_result(store, request.key)
     run = stored.run
     if TRUSTED in EstimatorId.read(run.cell.estimator).marks and not request.trusts_submission:
         seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
@@ -128,8 +128,8 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     return reproduction
 
 
-def _find_result(store: ResultsStore, folder: Path, key: str) -> RunResult:
-    full_key = find_key(store, folder, key)
+def _find_result(store: ResultsStore, key: str) -> RunResult:
+    full_key = find_run_key(store, key)
     if not (stored := store.read_results([full_key])):
         hint = Hint("; `{}` shows its state", "run-info", (full_key,))
         raise CallerError(f"the run {full_key} has no result in this store", hint)

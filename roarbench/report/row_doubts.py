@@ -132,7 +132,7 @@ def _find_mask_doubts(evidence: Evidence, mark: Mark, name: str, aside: str) -> 
     grade; the accuracies are then reported without intervals.
     """
     t = evidence.level_shared_with_mask_only
-    alone, images = (drawn.estimate_accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
+    alone, images = (drawn.estimate_accuracy(name, t) for drawn in (evidence.mask_only, evidence.roar))
     chance = 1 / evidence.suite_results.classes
     told, whole = ((accuracy.value or 0) - chance for accuracy in (alone, images))
     if mark.grade is Grade.NONE or evidence.suite_results.at_chance_warning or told <= SOME * max(whole, 0):

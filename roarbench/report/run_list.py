@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roarbench.analysis.load_results import find_key, has_run, propose_runs_list
+from roarbench.analysis.load_results import LIST_RUNS, find_run_key, has_run
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
@@ -66,15 +66,15 @@ class NamedRuns(NamedTuple):
     built_in: bool
 
 
-def find_runs(store: ResultsStore, folder: Path, name: str) -> NamedRuns:
+def find_runs(store: ResultsStore, name: str) -> NamedRuns:
     """Find the run with a key, or all runs of an estimator; key and submission id may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _complete_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_keys_of_estimator(store.database, name)
         if not keys:
-            raise CallerError(f"this store has no results of {name}", propose_runs_list(store, folder))
+            raise CallerError(f"this store has no results of {name}", LIST_RUNS)
         return NamedRuns(keys, name, built_in)
-    run = find_run(store, key := find_key(store, folder, name))
+    run = find_run(store, key := find_run_key(store, name))
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
     return NamedRuns([key], describe_run(Point(run.cell, run.seed)), built_in)

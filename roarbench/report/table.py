@@ -15,7 +15,7 @@ from roarbench.analysis.row_warnings import (
     do_warnings_apply_to,
     find_row_marks,
     find_rows_not_above_mask_only,
-    make_sentence,
+    join_reasons,
 )
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
@@ -208,7 +208,7 @@ class SuiteTable:
     def find_warning_sign(self, estimator: str) -> str:
         """Return `(!!)` or `(!)` for a row with a warning of its own; empty for other rows."""
         flag = self.flags.get(estimator)
-        shared = self.self_reported and make_sentence([self.suite_results.doubts.get(estimator, "")])
+        shared = self.self_reported and join_reasons([self.suite_results.doubts.get(estimator, "")])
         return "" if flag is None or flag.reason == shared else flag.warning_sign
 
     def make_signs(self, estimator: str) -> str:
@@ -374,7 +374,7 @@ def make_table(
 def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
     """Return, by estimator and level, the accuracy minus that of masks alone, for rows with any such difference."""
     curves = {
-        name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.masks.levels}
+        name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.mask_only.levels}
         for name in evidence.suite_results.suite.ranked_estimators
     }
     return {name: curve for name, curve in curves.items() if any(at_t.value is not None for at_t in curve.values())}

@@ -84,8 +84,8 @@ def format_json(panel: ValidityPanel) -> str:
         "resamples": evidence.bootstrap.resamples,
         "bootstrap_seed": evidence.bootstrap.seed,
         "chance": 1 / results.classes,
-        "retrained_gap_levels": list(evidence.retrained.levels),
-        "reference_gap_levels": list(evidence.reference.levels),
+        "retrained_gap_levels": list(evidence.gap_with_retraining.levels),
+        "reference_gap_levels": list(evidence.gap_without_retraining.levels),
         "rows": [_make_plain_row(evidence, name, floors.get(name, ())) for name in panel.names],
         "mixed": [row._asdict() for row in results.unranked_rows],
         "agreements": {
@@ -98,7 +98,7 @@ def format_json(panel: ValidityPanel) -> str:
 def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, Any]:
     main, masks, marks, flag = (
         evidence.main,
-        evidence.masks,
+        evidence.mask_only,
         find_row_marks(evidence, name),
         describe_row_warnings(evidence, name),
     )
@@ -121,10 +121,10 @@ def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> di
         "twins": {
             kind: {part: estimate._asdict() for part, estimate in twin._asdict().items()} for kind, twin in twins
         },
-        "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in evidence.units.items()},
-        "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in evidence.fills.items()},
-        "retrained_gap": evidence.retrained.estimate_area(name)._asdict(),
-        "reference_gap": evidence.reference.estimate_area(name)._asdict(),
+        "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in evidence.draws_by_unit.items()},
+        "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in evidence.draws_by_fill.items()},
+        "retrained_gap": evidence.gap_with_retraining.estimate_area(name)._asdict(),
+        "reference_gap": evidence.gap_without_retraining.estimate_area(name)._asdict(),
     }
 
 
@@ -159,7 +159,7 @@ def _format_mark(mark: Mark) -> str:
 
 def _list_map_columns(panel: ValidityPanel) -> Columns:
     evidence, names, columns = panel.evidence, panel.names, {}
-    alone = evidence.masks
+    alone = evidence.mask_only
     for t in alone.levels:
         columns[f"mask-only at {t:g}"] = [
             _format_accuracy(alone.estimate_accuracy(name, t), alone.estimate_difference(name, t)) for name in names
@@ -186,9 +186,12 @@ def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
     """Return gains (for each unit and fill if there are several), and areas between the LeRF and MoRF curves."""
     evidence = panel.evidence
     shown = {"gain": evidence.main}
-    for parts in (evidence.units, evidence.fills):
+    for parts in (evidence.draws_by_unit, evidence.draws_by_fill):
         shown |= {f"gain, {part}": drawn for part, drawn in parts.items()} if len(parts) > 1 else {}
-    gaps = {"LeRF - MoRF, retrained": evidence.retrained, "LeRF - MoRF, reference": evidence.reference}
+    gaps = {
+        "LeRF - MoRF, retrained": evidence.gap_with_retraining,
+        "LeRF - MoRF, reference": evidence.gap_without_retraining,
+    }
     shown |= {heading: drawn for heading, drawn in gaps.items() if drawn.levels}
     return {
         heading: [format_interval(drawn.estimate_area(name)) for name in panel.names]
@@ -221,14 +224,14 @@ def write_legend(panel: ValidityPanel) -> list[str]:
             f"{masks if level else ''}. Grade: some if the interval's lower end is above {SOME:.0%}, "
             f"strong above {STRONG:.0%}; each grade is wrong with at most 2.5% probability"
         ]
-    if evidence.masks.levels:
+    if evidence.mask_only.levels:
         lines += [
             f"mask-only: accuracy in percent (minus Random's), chance {format_percent(1 / results.classes)}; "
             "smoothness: Random has 1"
         ]
     if results.ties:
         lines += ["ties: percent of a map's features that have its most frequent value; their order is random"]
-    for network, areas in (("retrained", evidence.retrained), ("reference", evidence.reference)):
+    for network, areas in (("retrained", evidence.gap_with_retraining), ("reference", evidence.gap_without_retraining)):
         if areas.levels:
             levels = ", ".join(f"{t:g}" for t in (0.0, *areas.levels))
             lines += [f"LeRF - MoRF, {network}: area between the two curves over t = {levels}"]

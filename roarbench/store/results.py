@@ -244,13 +244,6 @@ class ResultsStore:
         with self.database.begin_read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
-    def find_newest_run(self) -> Run | None:
-        """Return the run of the newest result; None if the store has no results."""
-        newest = select(results.c.key, results.c.record).order_by(results.c.created.desc(), results.c.key).limit(1)
-        with self.database.begin_read() as connection:
-            row = connection.execute(newest).first()
-        return row and read_run(row)
-
     def read_results(
         self, keys: Collection[str], parsed: Mapping[str, Run] = MappingProxyType({})
     ) -> dict[str, RunResult]:

@@ -76,7 +76,7 @@ def test_values_by_scipy(made):
     whole, found = made.suite_results, compute_validity_panel(made.suite_results, BOOTSTRAP)
     assert found.names == (*MAIN, "random-blurred"), "checks stand in their rows"
     assert {each.rows for each in found.agreements.values() if each} == {len(MAIN)}, "twins are no own opinions"
-    assert (made.unit, made.retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
+    assert (made.unit, made.gap_with_retraining.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
     assert made.main.estimate_area("grad").value == pytest.approx(gain(whole, "grad"), abs=1e-9)
     twins = find_twins(made, "grad")
     assert set(twins) == {"blurred", "untrained", "other-target"}
@@ -84,13 +84,16 @@ def test_values_by_scipy(made):
         expected = gain(whole, f"grad~{kind}")
         assert twin.gain.value == pytest.approx(expected, abs=1e-9)
         assert twin.difference.value == pytest.approx(gain(whole, "grad") - expected, abs=1e-9)
-    assert made.units[Unit.SCALAR] is made.fills["mean"] is made.main
-    assert made.units[Unit.PIXEL].estimate_area("grad").value == pytest.approx(
+    assert made.draws_by_unit[Unit.SCALAR] is made.draws_by_fill["mean"] is made.main
+    assert made.draws_by_unit[Unit.PIXEL].estimate_area("grad").value == pytest.approx(
         gain(whole, "grad", Unit.PIXEL), abs=1e-9
     )
     retrained = {"estimator": "var-grad"}
     scored = retrained | {"retrain": ScoredNetwork.NONE}
-    for drawn, lost, levels in ((made.retrained, retrained, (0.9,)), (made.reference, scored, LEVELS)):
+    for drawn, lost, levels in (
+        (made.gap_with_retraining, retrained, (0.9,)),
+        (made.gap_without_retraining, scored, LEVELS),
+    ):
         expected = gap(whole, lost | {"order": Order.LERF}, lost, levels)
         assert drawn.estimate_area("var-grad").value == pytest.approx(expected, abs=1e-9)
     for name, t in product(("random", "grad", "var-grad"), LEVELS):
@@ -186,7 +189,7 @@ def test_a_missing_cell_is_missing(made):
     assert twins["blurred"] == (Estimate(), Estimate()) and twins["untrained"].gain.value is not None
     assert gone.main.estimate_area("grad").value == made.main.estimate_area("grad").value
     own = lacking(whole, estimator="grad", t=0.9, retrain=ScoredNetwork.IMAGES)
-    assert own.main.estimate_area("grad") == own.retrained.estimate_area("grad") == Estimate()
+    assert own.main.estimate_area("grad") == own.gap_with_retraining.estimate_area("grad") == Estimate()
     blurred = find_twins(own, "grad")["blurred"]
     assert blurred.difference == Estimate() and blurred.gain.value is not None
 
@@ -194,23 +197,33 @@ def test_a_missing_cell_is_missing(made):
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
     found = compute_validity_panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
     made, twin = found.evidence, find_twins(found.evidence, "grad")["blurred"].difference
-    for number in (made.main.estimate_area("grad"), twin, made.masks.estimate_difference("var-grad", 0.9)):
+    for number in (made.main.estimate_area("grad"), twin, made.mask_only.estimate_difference("var-grad", 0.9)):
         assert number.value is not None and number.low is number.high is None
     assert {describe_row_warnings(made, name) for name in found.names} == {RowWarning(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
-    assert made.reference.estimate_area("var-grad").low is not None, "nothing is trained: images alone are chance"
+    assert made.gap_without_retraining.estimate_area("var-grad").low is not None, (
+        "nothing is trained: images alone are chance"
+    )
 
 
 def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone():
     found = judged(replace(SUITE, blocks=(PLAIN,)))
-    assert [part.levels for part in (found.masks, found.retrained, found.reference)] == [(), (), ()]
-    assert found.retrained.estimate_area("grad") == found.reference.estimate_area("grad") == Estimate()
+    assert [part.levels for part in (found.mask_only, found.gap_with_retraining, found.gap_without_retraining)] == [
+        (),
+        (),
+        (),
+    ]
+    assert (
+        found.gap_with_retraining.estimate_area("grad")
+        == found.gap_without_retraining.estimate_area("grad")
+        == Estimate()
+    )
     assert (
         describe_warnings(found) == describe_warnings(Evidence.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)) == {}
     )
     alone = judged(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
-    assert (alone.main.levels, alone.main.estimate_area("grad"), alone.units) == ((), Estimate(), {})
-    assert alone.masks.estimate_accuracy("grad", 0.9).low is not None
+    assert (alone.main.levels, alone.main.estimate_area("grad"), alone.draws_by_unit) == ((), Estimate(), {})
+    assert alone.mask_only.estimate_accuracy("grad", 0.9).low is not None
 
 
 def test_every_fill_has_its_gain_and_none_is_mixed():
@@ -220,8 +233,8 @@ def test_every_fill_has_its_gain_and_none_is_mixed():
         return usual(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
 
     found = judged(suite, accuracy)
-    assert covers(found.fills["mean"].estimate_area("grad"), -4.5) and covers(
-        found.fills["zero"].estimate_area("grad"), 9.0
+    assert covers(found.draws_by_fill["mean"].estimate_area("grad"), -4.5) and covers(
+        found.draws_by_fill["zero"].estimate_area("grad"), 9.0
     )
     turned = judged(replace(suite, blocks=suite.blocks[::-1]), accuracy)
     assert covers(turned.main.estimate_area("grad"), 9.0)  # tables have the fill that is named first

@@ -52,7 +52,7 @@ def test_it_runs(own):
     assert {"grad", "random"} <= set(result.to_dataframe()["name"])
     assert result.to_dataframe().attrs["protocol"] == "morf"
     assert roarbench.load_suite("mine", own.store, reference=Path("net.pt")).weights == ("net.pt",)
-    kept = roarbench.load_suite("mine", own.store, reference=own.fitted.given).result(
+    kept = roarbench.load_suite("mine", own.store, reference=own.runnable_plan.given).result(
         ["grad"]
     )  # by its name, as a command
     assert list(kept.to_dataframe()["name"]) == ["grad"]
@@ -102,7 +102,7 @@ def test_a_binary_network_with_one_logit_is_explained_as_two_classes(tmp_path, f
     torch.testing.assert_close(found, torch.stack([-z / 2, z / 2], 1))
     gradient = torch.autograd.grad(logits_in(suite, x := torch.from_numpy(images).requires_grad_())[:, 0].sum(), x)[0]
     assert (gradient.flatten(1).abs().sum(1) > 0).all(), "class 0 has a map, too"
-    assert suite.fitted.dataset_record.classes == 2
+    assert suite.runnable_plan.dataset_record.classes == 2
 
 
 def test_a_network_of_an_own_package_has_the_logits_that_it_had_and_no_version_by_its_module(tmp_path, monkeypatch):
@@ -162,8 +162,8 @@ def test_a_network_for_one_size_trains_at_that_size_by_itself(tmp_path):
     torch.manual_seed(0)
     fixed = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 2))
     given = {"protocols": ("matched", "morf")}
-    assert "sides=1" in suite_of(tmp_path, fixed, **given).fitted.recipe
-    assert "sides" not in suite_of(tmp_path, **given).fitted.recipe
+    assert "sides=1" in suite_of(tmp_path, fixed, **given).runnable_plan.recipe
+    assert "sides" not in suite_of(tmp_path, **given).runnable_plan.recipe
 
 
 def test_a_peak_that_trains_is_found_before_the_first_training_and_once(tmp_path, capsys):
@@ -182,7 +182,7 @@ def test_a_peak_that_trains_is_found_before_the_first_training_and_once(tmp_path
     assert suite.version == first and "trying" not in capsys.readouterr().err, "MoRF trains nothing"
     suite.tune("", said)
     (found,) = re.findall(r"^peak = (\S+) \(three trials of", capsys.readouterr().err, re.MULTILINE)
-    assert float(found) < 0.2 and f"peak={found}" in suite.fitted.recipe and suite.version != first
+    assert float(found) < 0.2 and f"peak={found}" in suite.runnable_plan.recipe and suite.version != first
     again = made()
     again.tune("", said)
     assert again.version == suite.version and "trying" not in capsys.readouterr().err
@@ -196,20 +196,20 @@ def test_a_network_of_another_precision_is_explained_as_a_copy_in_float32(tmp_pa
     name = str(dtype).removeprefix("torch.")
     assert f"warning: the network has weights in {name}; a copy in float32 is used" in capsys.readouterr().err
     torch.testing.assert_close(logits_in(suite, images), usual(images))
-    assert not suite.fitted.left_out and next(given.parameters()).dtype is dtype, "the caller's own stays"
+    assert not suite.runnable_plan.left_out and next(given.parameters()).dtype is dtype, "the caller's own stays"
 
 
 def test_a_network_may_tell_more_classes_apart_than_the_images_have(tmp_path):
     images = arrays(12, 0)[0]
     for labels in (np.array([0, 3, 5, 9] * 3), np.arange(12) % 4):
         suite = suite_of(tmp_path, conv(10), (images, labels), (images, labels), protocols=("matched",))
-        assert suite.fitted.dataset_record.classes == 10
-    assert suite_of(tmp_path).fitted.dataset_record.numbered is False, "versions of other suites stay"
+        assert suite.runnable_plan.dataset_record.classes == 10
+    assert suite_of(tmp_path).runnable_plan.dataset_record.numbered is False, "versions of other suites stay"
 
 
 def test_what_trains_nothing_needs_no_training_images(tmp_path):
     suite = roarbench.Suite.from_arrays(conv(10), None, arrays(6, 1), protocols=("morf", "lerf"), store=tmp_path)
-    assert suite.fitted.dataset_record.test_only and "linear-classifier" not in suite.fitted.estimators
+    assert suite.runnable_plan.dataset_record.test_only and "linear-classifier" not in suite.runnable_plan.estimators
     with pytest.raises(
         roarbench.CallerError, match=r"matched trains networks, and there are no training images; .*morf"
     ):
@@ -257,7 +257,7 @@ def test_fills_are_those_that_a_protocol_takes(tmp_path):
 def kept(suite, split):
     """The images of a suite as the network takes them, from their files."""
     held = torch.load(suite.weights[0], weights_only=True)
-    table = pq.read_table(Path(suite.named).parent / f"{split}-00000-of-00001.parquet")
+    table = pq.read_table(Path(suite.name_or_file).parent / f"{split}-00000-of-00001.parquet")
     pixels = np.stack([np.asarray(Image.open(io.BytesIO(one))) for one in table["image"].to_pylist()])
     return (pixels.astype(np.float64).transpose(0, 3, 1, 2) - np.reshape(held["mean"], (3, 1, 1))) / np.reshape(
         held["std"], (3, 1, 1)

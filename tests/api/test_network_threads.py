@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import roarbench as rb
-from roarbench.api.explainers import ask_networks, read_explainers
+from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import compute_logits
 from roarbench.compute import network_copies_for_threads
@@ -192,7 +192,7 @@ def test_every_batch_norm_after_a_convolution_is_folded(kind, threads):
 def test_maps_of_a_copy_are_those_of_the_network(networks, name):
     explainers = read_explainers([name], IMAGES, 1)
     network, folded = networks[0], start(networks[:1]).copies[0][0]
-    (asked,) = ask_networks([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
+    (asked,) = make_batch_per_network([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
     made = [
         explainers._make_maps(explainers.table.values(), asked.replace_network([used])) for used in (network, folded)
     ]
@@ -203,7 +203,7 @@ def test_maps_of_a_copy_are_those_of_the_network(networks, name):
 def test_maps_of_a_batch_are_those_of_its_images(networks):
     """DeepLIFT gets half of a batch at a time; the other estimator shares the call."""
     explainers = read_explainers(["deeplift", "input-x-grad"], IMAGES, 1)
-    (asked,) = ask_networks(networks[:1], IMAGES[:3], networks[0](IMAGES[:3]).argmax(1), torch.arange(3))
+    (asked,) = make_batch_per_network(networks[:1], IMAGES[:3], networks[0](IMAGES[:3]).argmax(1), torch.arange(3))
     rows = list(explainers.table.values())
     whole = explainers._make_maps(rows, asked)
     for number in range(3):
@@ -221,7 +221,7 @@ def test_maps_of_a_batch_are_those_of_its_images(networks):
 @pytest.mark.parametrize("declared", [False, True])
 def test_an_estimator_that_passes_baselines_gets_half_of_a_batch_whatever_its_name(networks, declared):
     explainers, sizes = read_explainers(["input-x-grad"], IMAGES, 1), []
-    (asked,) = ask_networks(networks[:1], IMAGES, networks[0](IMAGES).argmax(1), torch.arange(8))
+    (asked,) = make_batch_per_network(networks[:1], IMAGES, networks[0](IMAGES).argmax(1), torch.arange(8))
     rows = [replace(row, passes_baseline=declared) for row in explainers.table.values()]
     with networks[0].register_forward_pre_hook(lambda module, given: sizes.append(len(given[0]))):
         explainers._make_maps(rows, asked)

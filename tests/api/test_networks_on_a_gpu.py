@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from roarbench.api import explainers
-from roarbench.api.explainers import ExplainedBatch, Explainers, ask_networks, read_explainers
+from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network, read_explainers
 from roarbench.api.faithfulness_evaluation import check
 from roarbench.api.own_network_table import own_network_gain
 from roarbench.api.primitives import perturbation_curve
@@ -21,7 +21,9 @@ def test_images_go_to_each_network_and_maps_are_made_there(monkeypatch):
         images, numbers = torch.zeros(4, 3, 16, 16), torch.arange(4)
         networks = [network().eval(), network().to(GPU).eval()]
         found = read_explainers(["grad", "sg-grad(samples=2)", "sobel", "occlusion(patches=2)"], images, 2)
-        for place, asked in zip(("cpu", "cuda"), ask_networks(networks, images, numbers, numbers), strict=True):
+        for place, asked in zip(
+            ("cpu", "cuda"), make_batch_per_network(networks, images, numbers, numbers), strict=True
+        ):
             maps = found._make_maps(found.table.values(), asked)
             assert {each.device.type for each in (asked.images, asked.targets, *maps.values())} == {place}
 
@@ -41,7 +43,9 @@ def test_networks_on_a_gpu_get_the_batches_of_suites_and_functions_those_of_a_pr
         asked = ExplainedBatch(0, model, images[:5], *(torch.arange(5) for _ in range(3)))
         seen = []
         mine = {"mine": lambda batch: seen.append(len(batch.ids)) or batch.images}
-        maps = Explainers(("mine",), {}, mine, torch.zeros(3, 1, 1), torch.zeros(3, 1, 1)).call_functions(asked)["mine"]
+        maps = Explainers(("mine",), {}, mine, torch.zeros(3, 1, 1), torch.zeros(3, 1, 1)).make_maps_in_calling_thread(
+            asked
+        )["mine"]
         assert (seen, tuple(maps.shape)) == ([2, 2, 1], (5, 3, 224, 224))
 
 

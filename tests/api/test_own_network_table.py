@@ -110,16 +110,6 @@ def test_arrays_and_captum_are_their_functions(networks, images):
     assert len({found.gain(name) for name in found.gains}) == 1
 
 
-def test_a_function_of_tensors_with_the_parameters_of_quantus_fails_with_a_note(networks, images):
-    def product(model, inputs, targets, **options):
-        return inputs.clone()
-
-    with pytest.raises(AttributeError) as failed:
-        rb.own_network_gain(networks, images, {"mine": product}, levels=LEVELS)
-    (note,) = failed.value.__notes__
-    assert note.startswith("mine has the parameters of a function for Quantus, so its inputs are NumPy arrays; ")
-
-
 def test_built_in_maps_take_the_mean_of_the_images_for_0(networks, images):
     def product(model, inputs, targets):
         return (inputs.detach() - images.mean((0, 2, 3), keepdim=True)) * gradient(model, inputs, targets)

@@ -1,21 +1,15 @@
 """Single runs on the command line: their keys, all that is known of one, and rows that are taken off the boards."""
 
-import json
-import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from roarbench.analysis.load_results import propose_runs_list
 from roarbench.datasets import decoded
 from roarbench.errors import StoreError
 from roarbench.plan.planned_runs import build_run, expand_points
-from roarbench.plan.suites import SUITES, add_estimators, find_suite
+from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.store import rankings
 from roarbench.store.results import ResultsStore, find_default_url
-from roarbench.store.workspace import Workspace
-from tests.helpers import board_store
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, SMALL, record
 from tests.helpers.older_suites import OLDER
@@ -87,29 +81,15 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
     assert f"runs have a key that begins with '{twice}'" in answer.err
 
 
-def test_an_unknown_run_or_row_is_refused_with_a_command_that_lists_those_of_the_store(call, made, monkeypatch):
+def test_an_unknown_run_or_row_is_refused_with_the_command_that_lists_runs(call, made):
     for words, seen in (
         (("run-info", "zz"), "no run in this store has a key that begins with 'zz'"),
         (("reproduce", "zz"), "no run in this store has a key that begins with 'zz'"),
         (("archive", "sobel", "--why", "bad"), "this store has no results of sobel"),
     ):
         answer = call(*words, "--store", made)
-        assert answer.code == 2 and answer.err.count("\n") == 1, answer.err
-        found = re.fullmatch(rf"roarbench: {seen}; `(.*)` lists those of planted v1\n", answer.err)
-        proposed = shlex.split(found[1])
-        assert proposed[1:] == ["list-runs", *SMALL, "--store", str(made)]
-        assert " done " in call(*proposed[1:]).out
-    monkeypatch.setattr(board_store, "PINNED", {})
-    url = make_store(made.parent / "older", find_suite("quick@6"), lambda point: point.seed == 0, images=20)
-    with ResultsStore.open(url, read_only=True) as results:
-        assert propose_runs_list(results, made).words == ("--suite", "quick@6")
-        run = results.find_newest_run()  # an older store, which lacks notes on images, has them in its folder alone
-        source = {"kind": "local", "folder": "photos", "files": []}
-        about = {"fingerprint": run.data, "record": {"name": run.cell.dataset}, "limit": None, "source": source}
-        manifest = Workspace(made.parent / "older").data / "photos" / "manifest.json"
-        manifest.parent.mkdir(parents=True)
-        manifest.write_text(json.dumps(about))
-        assert propose_runs_list(results, made.parent / "older").words[-2:] == ("--data", run.data[:8])
+        command = f"`roarbench list-runs --suite NAME --store {made}`"
+        assert (answer.code, answer.err) == (2, f"roarbench: {seen}; {command} lists the runs of a suite\n")
 
 
 def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):

@@ -187,8 +187,8 @@ def test_every_number_is_in_its_column(made, monkeypatch):
     areas, gaps = cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
-    assert areas[gaps[0]] == f"{made.evidence.retrained.estimate_area('grad').value:+.1f}"  # KAR has one seed
-    assert areas[gaps[1]].startswith(f"{made.evidence.reference.estimate_area('grad').value:+.1f} [")
+    assert areas[gaps[0]] == f"{made.evidence.gap_with_retraining.estimate_area('grad').value:+.1f}"  # KAR has one seed
+    assert areas[gaps[1]].startswith(f"{made.evidence.gap_without_retraining.estimate_area('grad').value:+.1f} [")
 
 
 def test_what_is_missing_is_a_dash(made):
@@ -233,9 +233,9 @@ def test_json_has_every_number(made):
     assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.estimate_area(
         "grad"
     )._asdict()
-    assert grad["mask_only"]["0.9"]["delta_random"] == evidence.masks.estimate_difference("grad", 0.9)._asdict()
+    assert grad["mask_only"]["0.9"]["delta_random"] == evidence.mask_only.estimate_difference("grad", 0.9)._asdict()
     assert grad["twins"]["blurred"]["difference"] == find_twins(evidence, "grad")["blurred"].difference._asdict()
-    assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].estimate_area("grad")._asdict()
+    assert grad["units"]["pixel"] == evidence.draws_by_unit[Unit.PIXEL].estimate_area("grad")._asdict()
     assert grad["fills"].keys() == {"mean"}
     assert (var["grade"], var["flag"]) == ("some", describe_row_warnings(evidence, "var-grad").reason)
     assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
