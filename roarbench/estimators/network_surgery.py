@@ -37,10 +37,6 @@ _SAME = (nn.Identity, nn.Dropout)  # identity in eval mode
 _MOVES = (torch.flatten, operator.getitem, getattr, "flatten", "view", "reshape", "permute", "contiguous", "size")
 _ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
 _RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
-_CLIPS = (
-    *(F.relu6, F.hardtanh, F.hardtanh_, F.threshold, torch.threshold, torch.clamp, torch.clip, torch.clamp_min),
-    *("clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_min_"),
-)
 
 
 class Bf16Network(nn.Module):
@@ -254,7 +250,7 @@ class Clip(Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result of the call."""
-        return x * (self.call(x.detach().clone()) / x.detach()).nan_to_num(0.0)
+        return x * (self.call(x.detach()) / x.detach()).nan_to_num(0.0)
 
 
 def rewrite_with_single_use_modules(model: nn.Module) -> GraphModule:
@@ -310,14 +306,10 @@ def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:
         return Sum()
     if module is None and node.target in _LINEAR_CALLS and tensors == 1:
         return Linear(_make_call_of_node(node))
-    if isinstance(module, nn.Hardtanh):  # includes nn.ReLU6, a subclass
-        clip = Clip(partial(F.hardtanh, min_val=module.min_val, max_val=module.max_val))
-    elif module is None and node.target in _CLIPS and tensors == 1:
-        clip = Clip(_make_call_of_node(node))
-    else:
-        clip = None
-    if clip and _is_rectifier(clip.call):
-        return clip
+    if isinstance(module, nn.Hardtanh) and module.min_val == 0:  # includes nn.ReLU6, a subclass
+        return Clip(partial(F.hardtanh, min_val=0, max_val=module.max_val))
+    if node.target is F.relu6:
+        return Clip(F.relu6)
     raise _make_no_rule_error(
         type(module).__name__ if module is not None else getattr(node.target, "__name__", str(node.target))
     )
@@ -332,9 +324,3 @@ def _make_call_of_node(node: Node) -> Callable[[Tensor], Tensor]:
     arguments = node.args[1:]
     keywords = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
     return lambda x: function(x, *arguments, **keywords)
-
-
-def _is_rectifier(call: Callable[[Tensor], Tensor]) -> bool:
-    """Return whether a function is 0 for negative numbers and the identity just above 0."""
-    line = torch.tensor([-1e6, -1.0, -1e-3, 0.0, 1e-3])
-    return bool((call(line.clone()) == line.clamp(min=0)).all())

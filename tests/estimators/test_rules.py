@@ -85,11 +85,7 @@ ALIKE = {  # steps, each beside one that does the same and has had its rule for 
     "ReLU6": (nn.ReLU6(), RELU, 0),  # no number is above 6
     "relu6": (lambda x: F.relu6(x, inplace=True), RELU, 0),
     "Hardtanh": (nn.Hardtanh(0, 9), RELU, 0),
-    "clamp": (lambda x: x.clamp(0, 6), RELU, 0),
-    "clamp without an end": (lambda x: torch.clamp(x, min=0), RELU, 0),
-    "clamp_min": (lambda x: x.clamp_min(0), RELU, 0),
     "relu_": (torch.relu_, RELU, 0),
-    "threshold": (lambda x: F.threshold(x, 0, 0), RELU, 0),
     "ZeroPad2d": (nn.Sequential(RELU, nn.ZeroPad2d(1)), RELU, 1),
     "ConstantPad2d": (nn.Sequential(RELU, nn.ConstantPad2d(1, 0.0)), RELU, 1),
     "pad": (lambda x: F.pad(x.relu(), (1, 1, 1, 1)), RELU, 1),
@@ -150,7 +146,7 @@ class Branching(nn.Module):
             nn.Sequential(nn.Conv2d(3, 5, 12), nn.Hardtanh(), nn.Flatten()),
             "has no rule for Hardtanh, an operation of the network",
         ),
-        (Stepwise(lambda x: x.clamp(-1, 1)), "has no rule for clamp, an operation of the network"),
+        (Stepwise(lambda x: x.clamp(0, 6)), "has no rule for clamp, an operation of the network"),
         (
             nn.Sequential(SAME, nn.ReLU(), SAME, nn.Flatten()),
             "supports only modules that are used once, but 0 is used .*",
