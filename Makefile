@@ -29,8 +29,11 @@ first-gpu: install-test
 quick-test: install-test
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (browser or process or slow or postgres)"
 
-test: install-test check
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# the checks, which use one core, run beside the tests; what they say comes last
+test: install-test
+	@$(MAKE) --no-print-directory check >$(VENV)/check.txt 2>&1 & checking=$$!; \
+		$(BIN)/python -m pytest -n 2 --dist worksteal; tested=$$?; \
+		wait $$checking; checked=$$?; cat $(VENV)/check.txt; exit $$((tested + checked))
 
 # faults and claims at length: at most half an hour
 soak: install-test
