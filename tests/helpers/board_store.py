@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
+from leaderboard.render import export_site
 from leaderboard.views import Views, read_views
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork
@@ -62,3 +64,10 @@ def views_of(folder: Path) -> Iterator[Views]:
     """The suites of the store in a folder, while it is open."""
     with ResultsStore.open(find_default_url(folder), read_only=True) as store:
         yield read_views(store, folder)
+
+
+def export_without_cards(views: Views, folder: Path) -> Path:
+    """Export without pictures for links, a third of its time: test_share.py draws one."""
+    with patch("leaderboard.page.board.draw_preview_card", lambda *_: b"a picture"):
+        export_site(views, folder)
+    return folder

@@ -2,9 +2,8 @@
 
 import pytest
 
-from leaderboard.render import export_site
 from roarbench.plan.suites import SUITES
-from tests.helpers.board_store import make_store, views_of
+from tests.helpers.board_store import export_without_cards, make_store, views_of
 from tests.helpers.older_suites import OLDER, older_suites
 
 
@@ -32,9 +31,4 @@ def views(quick_folder):
 
 @pytest.fixture(scope="package")
 def site(views, tmp_path_factory):
-    """Without pictures for links, a third of its time: test_share.py draws one."""
-    folder = tmp_path_factory.mktemp("site")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leaderboard.page.board.draw_preview_card", lambda *_: b"a picture")
-        export_site(views, folder)
-    return folder
+    return export_without_cards(views, tmp_path_factory.mktemp("site"))

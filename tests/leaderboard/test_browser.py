@@ -22,14 +22,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from leaderboard.render import export_site
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table_values import format_csv
 from roarbench.store.results import ResultsStore, find_default_url
-from tests.helpers.board_store import make_store, results, views_of
+from tests.helpers.board_store import export_without_cards, make_store, results, views_of
 from tests.helpers.command_line import publish
 
 pytestmark = pytest.mark.browser
@@ -90,11 +89,10 @@ def at_home(url):
 @pytest.fixture(scope="module")
 def demo_site(tmp_path_factory):
     """Export the suites `quick` and `quick-matched` of the demo."""
-    store, folder = tmp_path_factory.mktemp("demo"), tmp_path_factory.mktemp("site")
+    store = tmp_path_factory.mktemp("demo")
     import_module("make_demo").write_demo(store, ("quick", "quick-matched"))
     with views_of(store) as found:
-        export_site(found, folder)
-    return folder
+        return export_without_cards(found, tmp_path_factory.mktemp("site"))
 
 
 def told(driver, selector, what="textContent"):
@@ -229,7 +227,7 @@ def test_19_suites_of_40_rows_are_few_files_that_fit(driver, tmp_path, monkeypat
     with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
         time_board.fill_store(tmp_path, time_board.install_made_up_suites(40))
         with views_of(tmp_path) as made:
-            export_site(made, site := tmp_path / "site")
+            site = export_without_cards(made, tmp_path / "site")
     assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
     assert len(list(site.iterdir())) <= 485 // 2
     for page in ("suites", "index"):
@@ -246,7 +244,7 @@ def test_the_script_that_times_pages_finds_rows_where_the_first_page_is_the_over
         publish(monkeypatch, suite := replace(SUITES["quick"], name=name, blocks=blocks))
         make_store(tmp_path, suite, images=20)
     with views_of(tmp_path) as made:
-        export_site(made, site := tmp_path / "site")
+        site = export_without_cards(made, tmp_path / "site")
     views, found = time_board.time_site_visit(driver, site, "one@7")
     assert len(views) == 4 and min(views) > 0 < found and len(ids(driver)) == 1
 
