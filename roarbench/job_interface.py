@@ -76,7 +76,7 @@ def _make_picklable_error(error: Exception) -> Exception:
     return kind(f"{type(error).__name__}: {error}")
 
 
-def make_all_workers_failed_error(last: str) -> MachineError:
-    """Make the error for an engine whose workers all failed too many jobs in a row; `last` is the last failure."""
-    seen = f"every worker failed {IN_A_ROW} jobs in a row, the last with: {last}"
+def make_all_workers_failed_error(last_failure: str) -> MachineError:
+    """Make the error for an engine whose workers all failed too many jobs in a row."""
+    seen = f"every worker failed {IN_A_ROW} jobs in a row, the last with: {last_failure}"
     return MachineError(f"{seen}; check this machine, then run the same command again")

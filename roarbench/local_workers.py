@@ -39,7 +39,7 @@ class _Worker(NamedTuple):
     process: BaseProcess
     connection: Connection
     number: int
-    signs: "ctypes.c_long"  # counter of signs of life, increased by the process
+    signs_of_life: "ctypes.c_long"  # counter, increased by the process
     failed: frozenset[str]  # names of jobs that the worker, or a worker that it replaces, has failed in a row
 
 
@@ -123,14 +123,13 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
     def _assign_jobs(self) -> None:
         """Give each waiting job to an idle worker on whose GPU or core it has not failed, if possible."""
         for job in list(self._waiting):
-            failed_by = self._failed_by[job.name]
-            anybody = all(self._find_gpu_or_worker(worker.number) in failed_by for worker in self._list_workers())
-            if suited := [
-                one for one in self._idle if anybody or self._find_gpu_or_worker(one.number) not in failed_by
-            ]:
+            failed_by, workers = self._failed_by[job.name], self._list_workers()
+            suited = [worker for worker in workers if self._find_gpu_or_worker(worker.number) not in failed_by]
+            idle = [worker for worker in self._idle if worker in (suited or workers)]
+            if idle:
                 self._waiting.remove(job)
-                self._idle.remove(suited[-1])
-                self._send_job(suited[-1], job)
+                self._idle.remove(idle[-1])
+                self._send_job(idle[-1], job)
 
     def _send_job(self, worker: _Worker, job: Job) -> None:
         if not worker.process.is_alive():  # the worker died while idle
@@ -138,7 +137,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             worker = self._start_worker(worker.number, worker.failed)
         with suppress(OSError):  # the worker dies right now; the wait for its outcome detects this
             worker.connection.send(job)
-        self._silence[worker.number] = (worker.signs.value, 0.0)
+        self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
         self._busy[worker.connection] = (worker, job)
 
     def _kill_silent_workers(self) -> None:
@@ -147,14 +146,15 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         awake, self._looked = min(now - self._looked, 10 * _SIGN), now
         for worker, _ in self._busy.values():
             signs, seconds = self._silence[worker.number]
-            there = worker.signs.value
-            silent = seconds + awake if there == signs else 0.0
-            self._silence[worker.number] = (there, silent)
-            if silent > (still := STILL if there else STARTING):  # signs of life start after the import of torch
-                self._kill_worker(worker, f"no response for {still:.0f} s")
+            signs_now = worker.signs_of_life.value
+            silent = seconds + awake if signs_now == signs else 0.0
+            self._silence[worker.number] = (signs_now, silent)
+            most = STILL if signs_now else STARTING  # signs of life start after the import of torch
+            if silent > most:
+                self._kill_worker(worker, f"no response for {most:.0f} s")
 
-    def _kill_worker(self, worker: _Worker, why: str) -> None:
-        self._killed[worker.number] = why
+    def _kill_worker(self, worker: _Worker, reason: str) -> None:
+        self._killed[worker.number] = reason
         worker.process.kill()
 
     def _collect_outcome(self, connection: Connection) -> JobOutcome:
@@ -185,15 +185,15 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return self._shown[number] or number
 
     def _start_worker(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
-        here, there = self._context.Pipe()
-        gpu, signs = self._shown[number], self._context.Value("l", 0, lock=False)
-        counts = (self._shown.count(gpu), len(self._shown))
-        arguments = (there, os.getpid(), gpu, counts, signs, self._logs)
+        connection, worker_connection = self._context.Pipe()
+        gpu, signs_of_life = self._shown[number], self._context.Value("l", 0, lock=False)
+        sharing, workers = self._shown.count(gpu), len(self._shown)
+        arguments = (worker_connection, os.getpid(), gpu, sharing, workers, signs_of_life, self._logs)
         process = self._context.Process(target=_serve_jobs, args=arguments, daemon=True)
         with _STARTING, _ignore_interrupts(), _hide_main(), avoid_avx512_sorts():
             process.start()
-        there.close()
-        return _Worker(process, here, number, signs, failed)
+        worker_connection.close()
+        return _Worker(process, connection, number, signs_of_life, failed)
 
 
 def _join_worker(worker: _Worker) -> None:
@@ -229,12 +229,12 @@ def _serve_jobs(
     connection: Connection,
     parent: int,
     gpu: str | None,
-    counts: tuple[int, int],
-    signs: "ctypes.c_long",
+    sharing: int,
+    workers: int,
+    signs_of_life: "ctypes.c_long",
     logs: Path | None,
 ) -> None:
-    """Run jobs until the parent closes the connection or dies; `counts`: workers on this GPU, and all workers."""
-    sharing, workers = counts
+    """Run jobs until the parent closes the connection or dies; `sharing` of all workers use this GPU."""
     limit_compiler_threads(workers)
     keep_freed_cpu_memory()
     if logs:
@@ -244,7 +244,7 @@ def _serve_jobs(
         os.environ[SHARING] = str(sharing)
     end_on_sigterm()
     sys.stdout = sys.stderr  # standard output belongs to the command, and a network's file may print
-    threading.Thread(target=_beat_while_parent_lives, args=(parent, signs), daemon=True).start()
+    threading.Thread(target=_beat_while_parent_lives, args=(parent, signs_of_life), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
@@ -254,10 +254,10 @@ def _serve_jobs(
             connection.send(perform_job(job))
 
 
-def _beat_while_parent_lives(parent: int, signs: "ctypes.c_long") -> None:
+def _beat_while_parent_lives(parent: int, signs_of_life: "ctypes.c_long") -> None:
     """Give signs of life while the parent process lives, and end this process when the parent has ended."""
     while os.getppid() == parent:
-        signs.value += 1
+        signs_of_life.value += 1
         time.sleep(_SIGN)
     os._exit(1)
 

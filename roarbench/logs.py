@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-_concerns: dict[str, object] = {}  # fields of every log line of this process: the current job
+_process_fields: dict[str, object] = {}  # fields of every log line of this process: the current job
 
 
 class JsonLines(logging.Formatter):
@@ -17,16 +17,16 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record: time in UTC, level, message, fields, and the traceback if it has one."""
-        about = {**_concerns, **getattr(record, "about", {})}
+        fields = {**_process_fields, **getattr(record, "fields", {})}
         if record.exc_info:
-            about["traceback"] = self.formatException(record.exc_info)
-        return format_json_line(record.levelname.lower(), record.getMessage(), about, record.created)
+            fields["traceback"] = self.formatException(record.exc_info)
+        return format_json_line(record.levelname.lower(), record.getMessage(), fields, record.created)
 
 
-def format_json_line(level: str, message: str, about: dict[str, object], seconds: float | None = None) -> str:
-    """Return a log line without a line break; its time is `seconds` after the start of 1970, or now if None."""
-    moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
-    return json.dumps({"time": moment.isoformat(timespec="milliseconds"), "level": level, "message": message, **about})
+def format_json_line(level: str, message: str, fields: dict[str, object], timestamp: float) -> str:
+    """Return a log line without a line break; the timestamp is in seconds since the start of 1970."""
+    time = datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": time, "level": level, "message": message, **fields})
 
 
 def log_json_lines_to(handler: logging.Handler) -> None:
@@ -45,10 +45,10 @@ def write_worker_log(folder: Path) -> None:
 
 
 @contextmanager
-def add_log_fields(**about: object) -> Iterator[None]:
+def add_log_fields(**fields: object) -> Iterator[None]:
     """Add these fields to all log lines written in the block."""
-    _concerns.update(about)
+    _process_fields.update(fields)
     try:
         yield
     finally:
-        _concerns.clear()
+        _process_fields.clear()

@@ -233,11 +233,11 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         worker, job = self._busy.pop(reference)
         try:
             value, error, seconds = ray.get(reference)
-        except RayTaskError as told:  # the actor lives: unpickling the job or pickling its value failed
-            value, error, seconds = None, RunError(_extract_reason(told)), 0.0
-        except RayError as told:  # the actor or its node has ended
-            value, error, seconds = None, MachineError(f"the worker was lost ({_extract_reason(told)})"), 0.0
-            worker = worker._replace(failed=frozenset() if "its node has died" in str(told) else worker.failed)
+        except RayTaskError as ray_error:  # the actor lives: unpickling the job or pickling its value failed
+            value, error, seconds = None, RunError(_extract_reason(ray_error)), 0.0
+        except RayError as ray_error:  # the actor or its node has ended
+            value, error, seconds = None, MachineError(f"the worker was lost ({_extract_reason(ray_error)})"), 0.0
+            worker = worker._replace(failed=frozenset() if "its node has died" in str(ray_error) else worker.failed)
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             ray.kill(worker.actor)
             failed, self._last = worker.failed | {job.name}, str(error)

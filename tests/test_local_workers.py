@@ -181,7 +181,7 @@ def test_a_worker_that_has_given_no_sign_yet_may_take_longer(signs, silent, kill
     """It imports torch, which can come slowly over a network."""
     reasons = []
     with LocalEngine(1) as engine:
-        worker = engine._idle[0]._replace(signs=SimpleNamespace(value=signs))
+        worker = engine._idle[0]._replace(signs_of_life=SimpleNamespace(value=signs))
         monkeypatch.setattr(engine, "_kill_worker", lambda worker, why: reasons.append(why))
         engine._busy = {worker.connection: (worker, Job("job", os.getpid, ()))}
         engine._silence = {worker.number: (signs, silent)}

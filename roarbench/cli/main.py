@@ -8,6 +8,7 @@ import gc
 import shlex
 import signal
 import sys
+import time
 import unicodedata
 from collections.abc import Container
 from contextlib import suppress
@@ -219,6 +220,6 @@ def _print_error(message: str) -> None:
     words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in fit_on_one_line(message).split())
     line = " ".join(words)
     logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
-    output = format_json_line("error", line, {}) if logs_json else f"roarbench: {line}"
+    output = format_json_line("error", line, {}, time.time()) if logs_json else f"roarbench: {line}"
     with suppress(OSError):  # if standard error is closed, only the exit code reports the error
         print(output, file=sys.stderr)

@@ -47,10 +47,10 @@ class LogConsole(Console):
         """Write objects to the log as text, without styles."""
         self.write_line("\n".join(str(part) for part in objects).strip())
 
-    def write_line(self, message: str, **about: object) -> None:
+    def write_line(self, message: str, **fields: object) -> None:
         """Write a line with fields to the log, as a warning if the state is `failed`."""
-        level = logging.WARNING if about.get("state") == "failed" else logging.INFO
-        _log.log(level, "%s", message, extra={"about": about})
+        level = logging.WARNING if fields.get("state") == "failed" else logging.INFO
+        _log.log(level, "%s", message, extra={"fields": fields})
 
 
 def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
