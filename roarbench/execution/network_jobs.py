@@ -307,7 +307,7 @@ def _predict_test_classes(
     masks: NDArray[np.uint8] | None,
     networks: Mapping[ReferenceModel, NormalisedNetwork],
 ) -> NDArray[np.int64]:
-    """Return the classes that the networks of these runs, all at one level, predict for the test images, (runs, n)."""
+    """Return the predicted classes of runs at one level for the test images, int64 (runs, n)."""
     scored = [work.find_scored_network(run) for run in runs]
     if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
         return np.stack([network.store.load_predictions(Split.TEST).targets for network in scored])

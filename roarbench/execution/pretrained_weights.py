@@ -76,7 +76,6 @@ def _find_or_fetch_file(weights: str) -> Path:
 
 
 def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
-    """Load the weights that timm publishes for a network, in place; return their normalisation."""
     timm = importlib.import_module("timm")  # the network was built by timm, so the import works
     try:
         state = timm.create_model(name, pretrained=True).state_dict()
@@ -109,14 +108,12 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
 
 
 def _find_file_name(name: str, weights: str) -> str:
-    """Return the file name of weights, given torchvision's names of network and weights."""
     from roarbench.compute.torchvision_networks import find_weights  # the import takes a second
 
     return str(find_weights(name, weights).url).rpartition("/")[2]
 
 
 def _fetch_torchvision_file(file: str) -> Path:
-    """Return the path of a file of torchvision's weights, which is downloaded if missing."""
     path, checksum = Path(torch.hub.get_dir()) / "checkpoints" / file, Path(file).stem.rpartition("-")[2]
     if not path.exists():
         url = _URL + path.name
@@ -250,7 +247,6 @@ def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _explain_unreadable(path: Path, error: Exception) -> str:
-    """Explain why a file cannot be read, and how to save weights instead."""
     if "TorchScript" in str(error):
         program = f"{path} is a TorchScript program"
         return f"{program}; save its weights with torch.save(torch.jit.load(FILE).state_dict(), OTHER)"

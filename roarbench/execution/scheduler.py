@@ -257,7 +257,6 @@ class _Runner:
         return tuple((self._schedule.steps[name], now - start) for name, start in self._started_at.items())
 
     def _leave_to_lease_holder(self, step: Step) -> None:
-        """Leave a step to the process that took its lease."""
         self._stopped.discard(step.job.name)
         self._remove_running(step)
         self._schedule.elsewhere.append(step.job.name)
@@ -305,7 +304,6 @@ class _Runner:
         yield FinishedStep(step, "", "; ".join(filter(None, notes)))
 
     def _record_failure(self, step: Step, reason: str) -> Iterator[FinishedStep]:
-        """Record that a step failed, by itself or for the reason of an earlier step."""
         if step.runs:
             self._store.failures.add_all(step.runs, reason, self._lease_numbers[step.job.name])
         else:
