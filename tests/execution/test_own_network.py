@@ -1,5 +1,6 @@
 """Networks scored under each other's maps: from plan to table on a suite of seconds."""
 
+import json
 from dataclasses import replace
 from itertools import combinations, product
 
@@ -275,3 +276,15 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
             assert row.predicted.low is None
         else:
             assert row.predicted.high - row.gain.value == pytest.approx(np.sqrt(2) * (row.gain.high - row.gain.value))
+
+
+@pytest.mark.soak
+def test_planted_corners_are_found_and_maps_mixed_in_steps_are_in_order(call, tmp_path):
+    """Two core-minutes. The map of the network's own corner has +35 points, half of another's +9, another's -12."""
+    maps = ("corner-own", "corner-mixed-50", "corner-next", "corner-all")
+    asked = ("--suite", "planted-corners", "--max-images", "1500", "--protocol", "own-network", "--format", "json")
+    answer = call("run", *asked, "--estimators", ",".join(maps), "--store", tmp_path)
+    rows = {row["estimator"]: row for row in json.loads(answer.out)["rows"]}
+    own, half, other, every = (rows[name] for name in maps)
+    assert own["gain"] > 2 * half["gain"] > 0 > other["gain"]
+    assert every["verdict"] == OwnNetworkVerdict.BY_CONSTRUCTION
