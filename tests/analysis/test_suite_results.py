@@ -145,7 +145,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
     if protocol is ROAR:  # claims are not tested on them either
         assert compute_accuracy_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
-    board = found.make_board(protocol, Unit.SCALAR, MAIN)
+    board = Evidence(found, Unit.SCALAR).make_board(protocol, Unit.SCALAR, MAIN)
     assert {row.estimator for row in board.rows if row.place is None} == placeless
     for row in board.rows:
         assert row.accuracies[0].value is not None  # what was measured is still shown
@@ -208,7 +208,7 @@ def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_s
         assert {(row.place, row.random, row.sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
         assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
         assert judged.detectable is None
-    assert all(row.place for row in sound.make_board(ROAR, Unit.SCALAR, MAIN).rows)
+    assert all(row.place for row in Evidence(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
     assert describe_warnings(Evidence(void, Unit.SCALAR, Bootstrap(200))) == {}
     assert describe_warnings(Evidence(sound, Unit.SCALAR, Bootstrap(200)))
     for suite_results, said in ((void, True), (sound, False)):
