@@ -11,7 +11,7 @@ from roarbench.estimators.catalogue import find_display_name, find_estimator_or_
 from roarbench.plan.protocols import ROAR
 from roarbench.report.row_doubts import LONGEST, RUN_ELSEWHERE, Doubt, list_row_doubts
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import write_remarks
+from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Correctness
 from roarbench.stats.rank_intervals import RankInterval, find_reversed
@@ -37,14 +37,14 @@ def make_board_contents(
             place=row.place,
             value=row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points,
             beating=row.beating,
-            better_than=table.better_than(row),
+            better_than=table.list_better_than(row),
             roar=there.get(row.estimator),
             reversed_by=find_reversed(row.estimator, here, there),
             doubts=(*_explain_missing_rank(table, scores, row), *_list_doubts(evidence, table, row)),
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
             added=row.estimator in results.suite.added,
-            started=row.estimator in table.started,
+            started=row.estimator in table.estimators_with_results,
         )
         for row in table.rows
     )
@@ -66,7 +66,7 @@ def make_board_contents(
         level_words=table.level_words,
         measured=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # without signs, because rows have doubts in words
-        caption=f"{table.caption}. {write_remarks(table, signs=False)}",
+        caption=f"{table.caption}. {write_all_notes(table, signs=False)}",
         rows=rows,
         best=controls[0] if controls and table.has_gains_and_ranks and not protocol.scores_siblings else None,
         axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),
@@ -120,7 +120,7 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
         return
     lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
-    if reason := make_plain(table.inconsistent.get(row.estimator, ""), LONGEST) or next(lacking, chance):
+    if reason := make_plain(table.inconsistency_reasons.get(row.estimator, ""), LONGEST) or next(lacking, chance):
         yield Doubt("no rank", f"No rank: {reason}.")
 
 

@@ -25,7 +25,7 @@ from leaderboard.page_text import make_slug
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import Protocol
-from roarbench.report.combined_table import TwoQuestions
+from roarbench.report.combined_table import CombinedTable
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
@@ -113,7 +113,7 @@ class PairedBoard:
         return [question for question in self.questions if question.answers]
 
 
-def make_paired_board(both: TwoQuestions, evidence: BoardContents | None = None) -> PairedBoard:
+def make_paired_board(both: CombinedTable, evidence: BoardContents | None = None) -> PairedBoard:
     """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
     results = both.roar.suite_results
     questions = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
@@ -143,7 +143,7 @@ def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow
     )
 
 
-def _make_questions(both: TwoQuestions) -> list[Question]:
+def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own
     retrained = {row.estimator: _make_roar_answer(row) for row in _select_started(roar)}
     scored = {row.estimator: _make_own_network_answer(row) for row in _select_started(own)}
@@ -169,7 +169,7 @@ def _make_questions(both: TwoQuestions) -> list[Question]:
 
 
 def _select_started(table: SuiteTable) -> list[Row]:
-    return [row for row in table.rows if row.seeds or row.estimator in table.started]
+    return [row for row in table.rows if row.seeds or row.estimator in table.estimators_with_results]
 
 
 def _make_matched_gain_question(board: BoardContents) -> Question:
@@ -184,7 +184,7 @@ def _make_matched_gain_question(board: BoardContents) -> Question:
 
 def _make_roar_answer(row: Row) -> Answer:
     """Return a row's ROAR gain and verdict; controls keep their colour, and Random has no verdict."""
-    beside, control = row.random, find_estimator_or_placeholder(row.estimator).control
+    beside, control = row.vs_random, find_estimator_or_placeholder(row.estimator).control
     kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
     gain = row.gain if beside else Estimate(row.gain.value)
     return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])

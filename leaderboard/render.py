@@ -17,7 +17,15 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.planned_runs import describe_run
 from roarbench.store.provenance import read_code_version
-from roarbench.text import capitalize, format_count, format_interval, format_rank, format_signed, list_some, typeset
+from roarbench.text import (
+    capitalize,
+    format_count,
+    format_interval,
+    format_rank,
+    format_signed,
+    list_some,
+    use_typographic_signs,
+)
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
@@ -175,7 +183,7 @@ def load_templates() -> Environment:
         "plain": make_plain,
         "human": lambda name: find_display_name(name).full_name,
         "interval": format_interval,
-        "typeset": typeset,
+        "use_typographic_signs": use_typographic_signs,
         "inline": lambda svg: make_data_uri("image/svg+xml", svg.encode()),
         "number": lambda value, plus=True: (format_signed(value) if plus else f"{value:.1f}").replace("-", "−"),
         "place": lambda interval: format_rank(interval).replace("-", "–"),

@@ -33,7 +33,7 @@ from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS, find_headline_protocols
-from roarbench.report.combined_table import TwoQuestions, has_combined_table
+from roarbench.report.combined_table import CombinedTable, has_combined_table
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.stats.bootstrap import Bootstrap
@@ -115,11 +115,11 @@ class SuiteView:
         return not _rank_suite(self.results.suite, self.headline_protocol)
 
     @property
-    def combined_table(self) -> TwoQuestions | None:
+    def combined_table(self) -> CombinedTable | None:
         """Return the combined table of ROAR and own-network gain if the suite leads with both; else None."""
         if not self.is_combined:
             return None
-        return TwoQuestions(self.table(ROAR), self.table(OWN_NETWORK))
+        return CombinedTable(self.table(ROAR), self.table(OWN_NETWORK))
 
     @property
     def paired_board(self) -> PairedBoard | None:

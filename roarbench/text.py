@@ -84,12 +84,12 @@ def describe_type(value: object) -> str:
     return f"{'an' if kind[0] in 'aeiouAEIOU' or kind == 'ndarray' else 'a'} {kind}"
 
 
-def capitalize(words: str) -> str:
+def capitalize(text: str) -> str:
     """Capitalise the first letter."""
-    return words[:1].upper() + words[1:]
+    return text[:1].upper() + text[1:]
 
 
-def typeset(text: str) -> str:
+def use_typographic_signs(text: str) -> str:
     """Use real minus signs, and narrow spaces before percent signs."""
     return re.sub(r"(?<!\w)-(?=\d)", "−", re.sub(" ?%", "\N{NARROW NO-BREAK SPACE}%", text))
 
@@ -126,10 +126,10 @@ def _escape_formula(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-def list_some(names: Sequence[object], shown: int = 3) -> str:
+def list_some(names: Sequence[object], count: int = 3) -> str:
     """List the first names and the number of the others: `3, 17, 40 and 5 more`."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(map(str, names[:shown])) + more
+    more = f" and {len(names) - count} more" if len(names) > count else ""
+    return ", ".join(map(str, names[:count])) + more
 
 
 def format_count(count: int, noun: str) -> str:

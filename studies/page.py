@@ -65,7 +65,7 @@ def format_verdict(comparison: Comparison | None) -> str:
 
 def format_gain_and_verdict(row: Row) -> str:
     """Return a gain with its interval and the verdict against Random: `+3.6 [+2.1, +5.1] better`."""
-    return f"{format_interval(row.gain)} {format_verdict(row.random)}".strip()
+    return f"{format_interval(row.gain)} {format_verdict(row.vs_random)}".strip()
 
 
 def fill_table(page: str, name: str, table: str) -> str:

@@ -67,7 +67,6 @@ def judge_by_scipy(given: Correctness) -> JudgedRows:
         "accuracies": curves,
         "differences": rows - rows[:1],
         "gain": gains,
-        "over_sobel": gains - gains[1],
         "predicted": compute_gains(np.hstack([values, values + np.sqrt(2) * whole])),
     }
     return JudgedRows(
@@ -147,12 +146,12 @@ def compute_ranks(gains: Floats) -> NDArray[np.int64]:
 def read_board(found: Board) -> JudgedRows:
     """Return what our board says in the same form."""
     rows = found.rows
-    of_rows = ("differences", "gain", "over_sobel", "predicted")
+    of_rows = ("differences", "gain", "predicted")
     numbers = {name: [getattr(row, name) for row in rows] for name in of_rows}
     numbers["accuracies"] = [rows[0].clean, *(each for row in rows for each in row.accuracies)]
     ends = {name: np.array(estimates, np.float64) for name, estimates in numbers.items()}
     halves = {name: np.stack([each[..., 0], (each[..., 2] - each[..., 1]) / 2]) for name, each in ends.items()}
-    words = [[c is not None and c.verdict is not Verdict.SAME for c in (row.random, row.sobel)] for row in rows]
+    words = [[c is not None and c.verdict is not Verdict.SAME for c in (row.vs_random, row.vs_sobel)] for row in rows]
     places = [(row.place.low, row.place.high) for row in rows if row.place]
     return JudgedRows(halves, np.array(words).T, np.array(places).T)
 

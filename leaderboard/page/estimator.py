@@ -25,7 +25,7 @@ from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
 from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings, make_repeat_command
 from roarbench.report.table import CONTROLS, UNTRAINED
-from roarbench.text import format_interval, format_rank, typeset
+from roarbench.text import format_interval, format_rank, use_typographic_signs
 
 _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 
@@ -48,7 +48,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "passes": sum(
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
         ),
-        "verdict": typeset(_describe_verdict(views, board, row)),
+        "verdict": use_typographic_signs(_describe_verdict(views, board, row)),
         "both": explain_disagreement(boards),
         "verdicts": [
             (

@@ -76,7 +76,7 @@ class Evidence:
         if images is None or alone is None:
             return Estimate()
         above = images.subtract(alone)
-        return self.roar.estimate(above) if self.mask_only.repeated else Estimate(above.value)
+        return self.roar.estimate(above) if self.mask_only.has_intervals else Estimate(above.value)
 
     @cached_property
     def draws_by_unit(self) -> dict[Unit, SampledGains]:
@@ -129,7 +129,7 @@ class Evidence:
         if scores is None:
             return None
         part = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
-        judged = compute_board_from_draws(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
+        judged = compute_board_from_draws(part, protocol, self.bootstrap, drawn.variances, drawn.draws, rows)
         return drop_verdicts(judged) if self.suite_results.at_chance_warning else judged
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
@@ -142,18 +142,20 @@ class Evidence:
             return None
         if (protocol, unit) not in self._judges:
             drawn = self.get_draws(protocol, unit)
-            self._judges[protocol, unit] = Judge.of(scores, protocol, self.bootstrap, drawn.spread, drawn.draws)
+            self._judges[protocol, unit] = Judge.from_draws(
+                scores, protocol, self.bootstrap, drawn.variances, drawn.draws
+            )
         return self._judges[protocol, unit].compare(first, second)
 
     def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> SampledGains:
         scores = self.suite_results.collect_correctness(protocol, unit, fill=fill) or _NOTHING
-        spread = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
-        draws = draw_resamples(scores, self.bootstrap, spread)
-        return SampledGains.of(scores, protocol, self.bootstrap, spread, draws)
+        variances = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
+        draws = draw_resamples(scores, self.bootstrap, variances)
+        return SampledGains.from_draws(scores, protocol, self.bootstrap, variances, draws)
 
     def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> SampledGains:
         one, other = (self.get_draws(protocol, self.unit) for protocol in (morf, lerf))
-        covers = one.covers if other.repeated else other.covers
+        covers = one.covers if other.has_intervals else other.covers
         levels = tuple(t for t in one.levels if t in other.levels)
         if not levels:
             return replace(one, scores=_NOTHING, areas={}, covers=covers)

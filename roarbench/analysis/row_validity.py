@@ -82,6 +82,6 @@ def compare_orders(
 def _compare_orders_of_rows(main: SampledGains, other: SampledGains, rows: Sequence[str]) -> Agreement | None:
     one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
     agreement = compute_agreement(one, two, main.bootstrap.confidence)
-    if agreement is None or (main.repeated and other.repeated):
+    if agreement is None or (main.has_intervals and other.has_intervals):
         return agreement
     return agreement._replace(tau=Estimate(agreement.tau.value), settled=None, opposed=None)

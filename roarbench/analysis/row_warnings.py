@@ -155,7 +155,7 @@ def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
 
 def _make_mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
     """Return a mark; its share is unknown if there are no intervals or networks are at chance."""
-    known = evidence.roar.repeated and (kind != MASKS or evidence.mask_only.repeated)
+    known = evidence.roar.has_intervals and (kind != MASKS or evidence.mask_only.has_intervals)
     if not known or evidence.suite_results.at_chance_warning:
         return Mark(kind, Estimate(), None)
     share = estimate_share(part, whole, evidence.bootstrap.confidence)

@@ -327,7 +327,7 @@ class SuiteResults:
         scores = self.collect_correctness(protocol, unit)
         if scores is None:
             return None
-        judged = compute_board(scores, protocol, spread=self.estimate_variance(protocol))
+        judged = compute_board(scores, protocol, variances=self.estimate_variance(protocol))
         return drop_verdicts(judged) if self.at_chance_warning else judged
 
     def estimate_variance(self, protocol: Protocol, fill: str = "") -> VarianceComponents | None:

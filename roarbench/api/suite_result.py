@@ -20,7 +20,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite_options import find_unit
 from roarbench.report.combined_table import (
-    TwoQuestions,
+    CombinedTable,
     flatten_rows,
     format_html,
     format_text,
@@ -128,7 +128,7 @@ class SuiteResult:
 
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
-            console.print(format_text(self.table(), _WIDTH, command=False), crop=False)
+            console.print(format_text(self.table(), _WIDTH, on_command_line=False), crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:
@@ -137,7 +137,7 @@ class SuiteResult:
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
 
-    def table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable | TwoQuestions:
+    def table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable | CombinedTable:
         """Return one protocol's table, or by default, if the suite leads with both, that of ROAR and own-network gain.
 
         Args:
@@ -173,7 +173,7 @@ class SuiteResult:
         import pandas
 
         table = self.table(protocol, unit, fill)
-        if isinstance(table, TwoQuestions):
+        if isinstance(table, CombinedTable):
             flat, shared = flatten_rows(table), list_shared_values_by_table(table)
         else:
             flat, shared = list_flat_rows(table), list_shared_values(table)
@@ -196,7 +196,7 @@ class SuiteResult:
         if rows[0] == rows[1]:
             raise CallerError(f"{first} cannot be compared with itself; name two different rows")
         table = whole.table(protocol, unit)
-        if isinstance(table, TwoQuestions):
+        if isinstance(table, CombinedTable):
             return TwoDifferences(_compare_within_table(table.roar, *rows), _compare_within_table(table.own, *rows))
         difference = _compare_within_table(table, *rows)
         return difference or self._raise_for_missing_rows(table.board, dict(zip(rows, (first, second), strict=True)))

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 import urllib.request
 from pathlib import Path
@@ -45,13 +44,11 @@ class Diagnosis(NamedTuple):
 
 def examine_machine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
-    machine = [*_compute(), _check_compiler(), _check_memory(), _check_disk(store)]
+    machine = [*_check_processor_and_gpu(), _check_compiler(), _check_memory(), _check_disk(store)]
     return [
         *machine,
         _check_libraries(),
-        _check_torchvision(),
         _check_data_hub(),
-        _check_hub_token(),
         _check_sandbox(),
         *map(_check_optional_package, _EXTRAS),
     ]
@@ -81,7 +78,7 @@ def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosi
     return Diagnosis("training", f"{format_training_speeds(speeds)}; {then}", True, "")
 
 
-def _compute() -> list[Diagnosis]:
+def _check_processor_and_gpu() -> list[Diagnosis]:
     count, where = count_cores(), choose_device()
     fast = can_use_bf16(Precision.BF16, where)
     return [
@@ -93,9 +90,10 @@ def _compute() -> list[Diagnosis]:
 
 
 def _check_device() -> Diagnosis:
-    """Check that CUDA can use the GPUs that the driver lists."""
     if choose_device().type == "cuda":
-        return Diagnosis("device", _describe_gpus(), True, "")
+        free, total = map(format_bytes, torch.cuda.mem_get_info())
+        gpus = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {free} of {total} free"
+        return Diagnosis("device", gpus, True, "")
     listed, newest = _read_driver()
     why = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
     if not why:
@@ -126,12 +124,6 @@ def _check_nvidia_mps() -> Diagnosis:
     runs = (pipe / "control").exists()
     advice = "for small images several workers share a GPU: run `nvidia-cuda-mps-control -d`"
     return Diagnosis("MPS", "runs" if runs else "does not run", runs, advice)
-
-
-def _describe_gpus() -> str:
-    free, total = torch.cuda.mem_get_info()
-    name = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
-    return f"{name}, {format_bytes(free)} of {format_bytes(total)} free"
 
 
 def _check_compiler() -> Diagnosis:
@@ -171,16 +163,6 @@ def _check_libraries() -> Diagnosis:
     return Diagnosis("libraries", ", ".join(versions), True, "")
 
 
-def _check_torchvision() -> Diagnosis:
-    """Check that a separate process can import torchvision; networks here do not need operators that may be missing."""
-    trial = subprocess.run([sys.executable, "-P", "-c", "import torchvision"], capture_output=True, text=True)
-    if trial.returncode == 0:
-        return Diagnosis("torchvision", "imports", True, "")
-    seen = (trial.stderr.strip().splitlines() or ["no reason given"])[-1]
-    advice = "roarbench's networks work without it; for your own code install torchvision and torch from one index"
-    return Diagnosis("torchvision", f"your own `import torchvision` fails: {seen}", False, advice)
-
-
 def _check_data_hub() -> Diagnosis:
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
     answers = _does_hub_answer()
@@ -195,15 +177,6 @@ def _does_hub_answer() -> bool:
             return True
     except (OSError, ValueError):  # ValueError: HF_ENDPOINT is malformed
         return False
-
-
-def _check_hub_token() -> Diagnosis:
-    from huggingface_hub import get_token
-
-    token = get_token() is not None
-    gated = ", ".join(record.name for record in DATASETS.values() if record.gated)
-    advice = f"only gated data sets need a token ({gated}): run hf auth login, set HF_TOKEN, or use --data DIR"
-    return Diagnosis("hub token", "set" if token else "none", token, advice)
 
 
 def _check_sandbox() -> Diagnosis:

@@ -13,11 +13,8 @@ from roarbench.api.suites import find_default_store
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.enums import Unit
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import ESTIMATORS, split_estimator_ids
-from roarbench.plan.protocols import PROTOCOLS, SHOWN
-from roarbench.plan.runs import list_fill_names
+from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suite import REFERENCE_SEED
-from roarbench.plan.suites import SUITES
 
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite
@@ -33,37 +30,27 @@ app = typer.Typer(  # `main` adds the commands
 _MOST_SEEDS = REFERENCE_SEED  # larger seeds belong to references and redrawn rankings
 
 
-def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the last id of a list: first the named suite's ids, then all; within parentheses, parameters."""
-    *before, last = split_estimator_ids(incomplete)
-    suite = SUITES.get(context.params.get("suite") or "")
-    known = tuple(dict.fromkeys((*(suite.estimators if suite else ()), *ESTIMATORS)))
-    if "(" in last:
-        known = tuple(f"{name}({key}=" for name in known if name in ESTIMATORS for key in ESTIMATORS[name].parameters)
-    return [",".join([*before, name]) for name in known if name.startswith(last) and name not in before]
-
-
-def declare_option(help: str, metavar: str = "", shown: str = "", flags: str = "", **more: Any) -> Any:
+def declare_option(help: str, metavar: str = "", displayed_default: str = "", flags: str = "", **more: Any) -> Any:
     """Declare an option: its help text, displayed placeholder and default, and flags that differ from its name."""
-    return typer.Option(*flags.split(), help=help, metavar=metavar or None, show_default=shown or True, **more)
+    return typer.Option(
+        *flags.split(), help=help, metavar=metavar or None, show_default=displayed_default or True, **more
+    )
 
 
-def declare_argument(help: str, metavar: str = "", shown: str = "") -> Any:
+def declare_argument(help: str, metavar: str = "", displayed_default: str = "") -> Any:
     """Declare a positional argument."""
-    return typer.Argument(help=help, metavar=metavar or None, show_default=shown or True)
+    return typer.Argument(help=help, metavar=metavar or None, show_default=displayed_default or True)
 
 
 STORE = find_default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # upper limit for all machines; `run` has a lower limit for this machine
-TableFormat = Literal["text", "json", "csv", "markdown", "latex"]
+TableFormat = Literal["text", "json", "csv", "markdown"]
 ReportFormat = Literal["text", "json"]
 Report = Annotated[ReportFormat, typer.Option()]
 SuiteName = Annotated[
     str,
-    declare_option(
-        "A suite (`roarbench suites` lists them), or your own TOML file.", "NAME|FILE", autocompletion=lambda: [*SUITES]
-    ),
+    declare_option("A suite (`roarbench suites` lists them), or your own TOML file.", "NAME|FILE"),
 ]
 StoreDir = Annotated[
     Path,
@@ -79,7 +66,7 @@ Limit = Annotated[
 Data = Annotated[Path | None, declare_option("Read images from this folder (Hugging Face hub layout).", "DIR")]
 Rows = Annotated[
     list[str] | None,
-    declare_option("Use only these estimators, separated by commas.", "A,B", "all", autocompletion=complete_estimators),
+    declare_option("Use only these estimators, separated by commas.", "A,B", "all"),
 ]
 Fill = Annotated[
     str,
@@ -87,11 +74,11 @@ Fill = Annotated[
         "Fill of removed features, such as linear (ROAD's) or black.",
         "NAME",
         "the suite's own",
-        autocompletion=list_fill_names,
     ),
 ]
 UnitName = Annotated[
-    Unit | None, declare_option("Unit of a feature: one number, or all channels of a pixel.", shown="the suite's own")
+    Unit | None,
+    declare_option("Unit of a feature: one number, or all channels of a pixel.", displayed_default="the suite's own"),
 ]
 Trust = Annotated[
     bool,
@@ -147,18 +134,15 @@ class SuiteOptions:
             "Use only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.",
             "A,B",
             "all",
-            autocompletion=complete_estimators,
         ),
     ] = None
-    protocol: Annotated[
-        str, declare_option("Run only this protocol.", "NAME", "all of the suite", autocompletion=lambda: [*PROTOCOLS])
-    ] = ""
+    protocol: Annotated[str, declare_option("Run only this protocol.", "NAME", "all of the suite")] = ""
     seeds: Annotated[
         int | None, declare_option("Trainings per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS)
     ] = None
 
 
-class _Source:
+class _SuiteSource:
     """Base class of options that specify a suite's images and explained networks."""
 
     def load(self, suite: str) -> "Suite":
@@ -170,7 +154,7 @@ class _Source:
 
 
 @dataclass(frozen=True)
-class WorkOptions(_Source):
+class WorkOptions(_SuiteSource):
     """Options on how to run: processes, store, images and explained weights."""
 
     workers: Workers = None
@@ -240,7 +224,7 @@ class SubmissionOptions:
 
 
 @dataclass(frozen=True)
-class ResultsOptions(_Source):
+class ResultsOptions(_SuiteSource):
     """Options that select stored results by images and explained networks."""
 
     store: StoreDir = STORE
@@ -273,7 +257,5 @@ class BoardOptions:
     estimators: Rows = None
     protocol: Annotated[
         str,
-        declare_option(
-            f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results", autocompletion=lambda: [*SHOWN]
-        ),
+        declare_option(f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results"),
     ] = ""

@@ -138,8 +138,8 @@ def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, Re
         yield loaded.prepare_images(loaded.runnable_plan, store, err), store
 
 
-def _git(folder: Path, *words: str) -> None:
-    done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True)
+def _git(folder: Path, *arguments: str) -> None:
+    done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True)
     if done.returncode:
         seen = (done.stderr or done.stdout).strip().splitlines()
-        raise CallerError(f"git {words[0]} in {folder}: {seen[-1] if seen else 'failed'}")
+        raise CallerError(f"git {arguments[0]} in {folder}: {seen[-1] if seen else 'failed'}")

@@ -23,7 +23,7 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
 from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
-from roarbench.errors import CallerError, EmptyStore, Hint, RunError
+from roarbench.errors import Hint, RunError
 from roarbench.files import convert_write_errors
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec as Plan
@@ -77,7 +77,7 @@ def run(
     submissions = _read_submissions(submitted)
     with suite.open_results(console) as results:
         part, pace = _add_submissions(suite, options, submitted, submissions, results, workspace, console)
-        tell = None if logged else partial(_show_roar, suite, options, part, console)
+        tell = None if logged else partial(_print_roar_table, suite, options, part, console)
         request = replace(
             suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=engine.check_files
         )
@@ -93,14 +93,12 @@ def run(
 
 
 def _select_part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
-    """Return the requested part of a suite, with submissions."""
     return apply_selection_options(
         suite.runnable_plan, options.estimators or None, entries, options.seeds, options.protocol
     )
 
 
 def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
-    """Read the submissions' files, before a store is opened: a refused file leaves no store."""
     if not submitted.submission:
         return []
     from roarbench.execution.submission_intake import read_submissions
@@ -149,7 +147,7 @@ def _make_submission_mode(submitted: SubmissionOptions, suite: "Suite") -> "Subm
     return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
 
 
-def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
+def _print_roar_table(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
     from roarbench.report.combined_table import has_combined_table
     from roarbench.report.table_formats import format_text
@@ -175,7 +173,6 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
 
 
 def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
-    """Return the results with the rows of `--estimators`; verdicts are adjusted for all rows."""
     return replace(suite.read_result(options.estimators), rows=part.estimators if options.estimators else None)
 
 
@@ -199,18 +196,20 @@ def _choose_compiling(engine: EngineOptions, workspace: "Workspace", part: Plan,
         os.environ[COMPILING] = "default"  # workers inherit the environment
 
 
-def _choose_workers(engine: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
-    """Return the number of workers for this image side, and the function that starts them."""
+def _choose_workers(
+    engine: EngineOptions, work: WorkOptions, image_side: int, logs: Path | None
+) -> "tuple[int, Start]":
+    """Return the number of workers for images of this side length, and the function that starts them."""
     from roarbench.execution.local_worker_setup import count_workers, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)
     if engine.engine == "local":
-        return count_workers(work.workers, side), partial(start_local_workers, logs=logs)
+        return count_workers(work.workers, image_side), partial(start_local_workers, logs=logs)
     from roarbench.ray_workers import RayEngine, connect_to_ray
 
-    count = connect_to_ray(engine.address, work.workers if engine.address else count_workers(work.workers, side))
+    count = connect_to_ray(engine.address, work.workers if engine.address else count_workers(work.workers, image_side))
     return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
 
 
@@ -220,9 +219,6 @@ def replicate(
     work: WorkOptions,
     submitted: SubmissionOptions,
     replication: Annotated[int, declare_option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
-    against: Annotated[
-        Path | None, declare_option("Compare with the results in this store; run nothing.", "DIR")
-    ] = None,
     format: Report = "text",
 ) -> None:
     """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
@@ -230,11 +226,8 @@ def replicate(
     First completes the suite itself if it is unfinished. Exits with code 1 if a verdict is contradicted: better in one
     of the two, worse in the other.
     """
-    if against and submitted.submission:
-        raise CallerError("--against compares stored results and runs nothing; leave --submission out")
     suite = work.load(options.suite)
-    part = _select_part(suite, options)
-    from roarbench.analysis.load_results import load_suite_results, open_results
+    from roarbench.analysis.load_results import load_suite_results
     from roarbench.report.seed_replication_table import (
         compare_replication,
         format_replication,
@@ -242,17 +235,10 @@ def replicate(
         make_replication_record,
     )
 
-    if against:
-        try:
-            open_results(against, "").close()
-        except EmptyStore as error:
-            raise CallerError(f"{error}; --against names a store of results of {suite.plan.title}") from None
-    whole, here = add_submissions_and_estimators(suite.runnable_plan, options.estimators), suite.query
-    again_suite, again_query = whole, here._replace(store=against or here.store, db="" if against else here.db)
-    if not against:
-        part = _run_suite_and_replication(suite, options, work, submitted, replication)
-        again_suite = replace(whole, replication=replication)
-    first, again = load_suite_results(whole, here), load_suite_results(again_suite, again_query)
+    whole, query = add_submissions_and_estimators(suite.runnable_plan, options.estimators), suite.query
+    part = _run_suite_and_replication(suite, options, work, submitted, replication)
+    first = load_suite_results(whole, query)
+    again = load_suite_results(replace(whole, replication=replication), query)
     replications = compare_replication(first, again, part)
     print_report(
         format,
@@ -260,8 +246,7 @@ def replicate(
         lambda _: format_replication(replications, first, again),
     )
     if uncompared := list_uncompared_protocols(replications, part):
-        stored = ("--against", against) if against else ()
-        alone = propose_command("replicate", "--protocol", uncompared[0], *stored)
+        alone = propose_command("replicate", "--protocol", uncompared[0])
         err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{alone}`", soft_wrap=True)
     if any(one.opposed for one in replications.values() if one):
         raise typer.Exit(1)
@@ -270,7 +255,6 @@ def replicate(
 def _run_suite_and_replication(
     suite: "Suite", options: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
 ) -> Plan:
-    """Run the missing parts of a suite and of a replication; return the requested part."""
     from roarbench.execution.run_suite import run_suite
     from roarbench.store.workspace import Workspace
 

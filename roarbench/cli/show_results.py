@@ -26,8 +26,7 @@ from roarbench.cli.options import (
 from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
 from roarbench.cli.terminal import err, out, print_report, print_table
 from roarbench.errors import CallerError, Hint
-from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
-from roarbench.plan.suites import SUITES
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.text import format_decimals, format_interval, wrap_lines
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def status(
     if format == "text":
         for line in format_status_lines(counts, suite_results.unranked_rows):
             out.print(append_proposed_command(line), soft_wrap=True)
-    _tell_what_else(suite_results, "status")
+    _print_other_results(suite_results, "status")
 
 
 def table(
@@ -85,12 +84,12 @@ def table(
 
     shown = result.table(board.protocol)
     if format not in ("json", "csv") and not (result.stored.has_rows or result.failures):
-        _refuse_nothing(result.stored, "table")
+        _raise_no_results(result.stored, "table")
     print_table(shown, format, notes)
     names = set(shown.names)
     for line in format_failures(failure for failure in result.failures if failure["estimator"] in names):
         (out if format == "text" else err).print(append_proposed_command(line), soft_wrap=True)
-    _tell_what_else(result.stored, "table")
+    _print_other_results(result.stored, "table")
 
 
 def compare(
@@ -100,9 +99,7 @@ def compare(
     suite: SuiteName,
     protocol: Annotated[
         str,
-        declare_option(
-            "Compare under this protocol.", "NAME", "the table's protocols", autocompletion=lambda: [*SHOWN]
-        ),
+        declare_option("Compare under this protocol.", "NAME", "the table's protocols"),
     ] = "",
     source: ResultsOptions,
     format: Report = "text",
@@ -110,7 +107,7 @@ def compare(
     """Compare two rows of a suite by the paired test that its tables use."""
     result = source.load(suite).read_result(None)
     if not result.stored.has_rows:
-        _refuse_nothing(result.stored, "compare", first, second)
+        _raise_no_results(result.stored, "compare", first, second)
     from roarbench.api.suite_result import TwoDifferences
 
     compared, names = result.compare(first, second, protocol), (first, second)
@@ -143,36 +140,17 @@ def _format_difference(title: str, names: tuple[str, str], difference: "Differen
         f"{name}: gain {format_interval(gain)}{f', {beside_zero}' if beside_zero else ''}"
         for name, gain, beside_zero in rows
     ]
-    judged = "" if difference.p_adjusted is None else f", adjusted p {_format_probability(difference.p_adjusted)}"
+    p = difference.p_adjusted
+    judged = "" if p is None else f", adjusted p {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
     verdict = f"{judged}: {difference.verdict or _explain_missing_verdict(names, difference)}"
     lines.append(f"{names[0]} - {names[1]}: {format_interval(difference[:3])} points{verdict}")
     return "\n  ".join([f"{title}, {difference.protocol}", *lines])
 
 
 def _explain_missing_verdict(names: tuple[str, str], difference: "Difference") -> str:
-    """Name the row without a gain, or explain own-network verdicts, which compare each row with 0 only."""
     if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
         return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
-    from roarbench.stats.own_network_gain import OwnNetworkVerdict
-
-    fixed = [
-        name
-        for name, verdict in zip(names, difference.beside_zero, strict=True)
-        if verdict is OwnNetworkVerdict.BY_CONSTRUCTION
-    ]
-    if len(fixed) == 2:
-        return "both maps are the same for every network, so neither explains a particular network"
-    if fixed:
-        other = names[fixed[0] == names[0]]
-        text = difference.beside_zero[names.index(other)] or "no verdict"
-        return (
-            f"the map of {fixed[0]} is the same for every network, so the verdict is that of {other} against 0: {text}"
-        )
     return "no verdict: own-network gains are tested only against 0" if any(difference.beside_zero) else "no verdict"
-
-
-def _format_probability(p: float) -> str:
-    return format_decimals(p, 4) if p >= 5e-5 else "< 0.0001"
 
 
 def diagnose(
@@ -181,9 +159,7 @@ def diagnose(
     source: ResultsOptions,
     against: Annotated[
         list[str] | None,
-        declare_option(
-            "Compare the order of estimators with this suite's. Repeatable.", "NAME", autocompletion=lambda: [*SUITES]
-        ),
+        declare_option("Compare the order of estimators with this suite's. Repeatable.", "NAME"),
     ] = None,
     format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
 ) -> None:
@@ -199,14 +175,14 @@ def diagnose(
     ]
     suite_results = load_suite_results(loaded.plan, loaded.query)
     if not suite_results.has_rows and format != "json":
-        _refuse_nothing(suite_results, "diagnose")
+        _raise_no_results(suite_results, "diagnose")
     made = compute_validity_panel(suite_results, other_results=compared)
     if format == "text":
         out.print(validity_panel.format_text(made, out.width), crop=False)
     else:
         text = validity_panel.format_json(made) if format == "json" else validity_panel.format_markdown(made)
         print(text, file=out.file)
-    _tell_what_else(suite_results, "diagnose")
+    _print_other_results(suite_results, "diagnose")
 
 
 def plot(
@@ -227,15 +203,13 @@ def plot(
     check_picture_path(output)
     result = loaded.read_result(board.estimators)
     if not result.stored.has_rows:
-        _refuse_nothing(result.stored, "plot")
+        _raise_no_results(result.stored, "plot")
     result.plot(output, board.protocol, published=published)
     err.print(f"drawn: {output}", soft_wrap=True)
-    _tell_what_else(result.stored, "plot")
+    _print_other_results(result.stored, "plot")
 
 
-_Tested = Annotated[
-    str, declare_option("Also test the claims on the results of this suite.", "NAME", autocompletion=lambda: [*SUITES])
-]
+_Tested = Annotated[str, declare_option("Also test the claims on the results of this suite.", "NAME")]
 
 
 def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "text") -> None:
@@ -252,14 +226,13 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
         raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
     evidence = Evidence(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
-    records, gains = claim_table.list_claims(evidence), claim_table.list_paper_gains()
+    records = claim_table.list_claims(evidence)
     described = claim_table.describe_measured_suite(evidence) if evidence else None
     ours = claim_table.make_results_title(evidence) if evidence else ""
-    text = f"{claim_table.format_claims(records, ours)}\n{claim_table.format_paper_gains(gains)}"
-    record = {"ours": described, "claims": records, "published_gains": gains}
-    print_report(format, record, lambda _: wrap_lines(text, out.width))
+    text = claim_table.format_claims(records, ours)
+    print_report(format, {"ours": described, "claims": records}, lambda _: wrap_lines(text, out.width))
     if suite_results:
-        _tell_what_else(suite_results, "claims")
+        _print_other_results(suite_results, "claims")
 
 
 def report(
@@ -276,7 +249,7 @@ def report(
     loaded = source.load(suite)
     suite_results = load_suite_results(loaded.plan, loaded.query)
     if not suite_results.has_rows:
-        _refuse_nothing(suite_results, "report")
+        _raise_no_results(suite_results, "report")
     write_report(SuiteView(suite_results, source.store, dict), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)
 
@@ -311,15 +284,14 @@ def leaderboard(
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
 
-def _refuse_nothing(suite_results: "SuiteResults", command: str, *words: str) -> NoReturn:
+def _raise_no_results(suite_results: "SuiteResults", command: str, *words: str) -> NoReturn:
     """Report in one line that a store has no results of a suite; name its other results or the command to run."""
     if other_results := describe_other_results(suite_results, command, *words):
         raise CallerError(other_results)
     raise CallerError(f"this store has no results of {suite_results.title}", Hint("; `{}` computes them", "run"))
 
 
-def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
-    """Report the store's other results after the requested output, so that a failing command prints only its error."""
+def _print_other_results(suite_results: "SuiteResults", command: str) -> None:
     if other_results := describe_other_results(suite_results, command):
         err.print(other_results, soft_wrap=True)
 
@@ -328,11 +300,11 @@ def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuer
     """Show a suite's state until it is complete or Ctrl-C; redrawn on a terminal, otherwise a line per change."""
     results.wait_for_unreachable_server(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
-        show = _draw if out.is_terminal else _tell
+        show = _redraw_progress if out.is_terminal else _print_progress_changes
         show(_watch_states(results, suite, query))
 
 
-def _draw(glances: Iterator["Glance"]) -> None:
+def _redraw_progress(glances: Iterator["Glance"]) -> None:
     from roarbench.report.status import format_status_lines, render_progress
 
     with Live(console=out, auto_refresh=False) as live:
@@ -341,7 +313,7 @@ def _draw(glances: Iterator["Glance"]) -> None:
             live.update(render_progress(status, below), refresh=True)
 
 
-def _tell(glances: Iterator["Glance"]) -> None:
+def _print_progress_changes(glances: Iterator["Glance"]) -> None:
     from roarbench.report.status import format_progress
 
     before = ""

@@ -16,7 +16,6 @@ from roarbench.analysis.paper_claims import (
     ClaimFinding,
     ClaimOutcome,
     ComparedPair,
-    compute_curve_gain,
     read_hooker2019,
 )
 from roarbench.analysis.suite_results import SuiteResults
@@ -64,7 +63,7 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
     roar = evidence.roar
 
     def get_draws(name: str, t: float) -> Sample | None:
-        if not roar.repeated:
+        if not roar.has_intervals:
             return None
         if name == RANDOM_UNRETRAINED.estimator:
             return evidence.get_draws(MORF, evidence.unit).draws.get_accuracy((RANDOM, t))
@@ -76,7 +75,7 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
     return Measure(compute_accuracy_tables(evidence.suite_results, evidence.unit), get_draws)
 
 
-def collect_negated_gains(evidence: Evidence) -> Measure:
+def negate_own_network_gains(evidence: Evidence) -> Measure:
     """Return negated own-network gains of complete rows, because claims treat lower as better; empty at chance."""
     results, unit = evidence.suite_results, evidence.unit
     levels = results.list_levels(OWN_NETWORK, unit)
@@ -105,18 +104,18 @@ def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
         return records
     measures = {"ours": collect_roar_accuracies(evidence)}
     if evidence.suite_results.list_levels(OWN_NETWORK, evidence.unit):
-        measures["own_network"] = collect_negated_gains(evidence)
+        measures["own_network"] = negate_own_network_gains(evidence)
     for name, measure in measures.items():
         clear = find_significant_claim_pairs(measure)
         for claim, record in zip(CLAIMS, records, strict=True):
             record[name] = _make_verdict_record(
-                claim, measure, clear, tested=name == "ours" or claim.own_network_testable
+                claim, measure, clear, testable=name == "ours" or claim.own_network_testable
             )
     return records
 
 
-def _make_verdict_record(claim: Claim, measure: Measure, clear: set[ComparedPair], tested: bool) -> dict[str, Any]:
-    if not tested:
+def _make_verdict_record(claim: Claim, measure: Measure, clear: set[ComparedPair], testable: bool) -> dict[str, Any]:
+    if not testable:
         return ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ())._asdict() | {"significant": None}
     return claim.test(measure.tables, clear)._asdict() | {"significant": count_significant_cells(claim, measure, clear)}
 
@@ -160,22 +159,9 @@ def _subtract_draws(measure: Measure, pair: ComparedPair) -> Sample | None:
     return one.subtract(other) if one and other else None
 
 
-def list_paper_gains() -> list[dict[str, Any]]:
-    """Return the gains of all published rankings in accuracy points, best first on each data set."""
-    rows = []
-    for dataset, curves in read_hooker2019(Order.MORF).items():
-        gains = {name: compute_curve_gain(curve, curves["random"]) for name, curve in curves.items()}
-        known = {name: value for name, value in gains.items() if value is not None}
-        rows += [
-            {"dataset": dataset, "estimator": name, "gain": round(known[name], 2)}
-            for name in sorted(known, key=lambda name: -known[name])
-        ]
-    return rows
-
-
-def format_claims(records: list[dict[str, Any]], ours: str = "") -> str:
+def format_claims(records: list[dict[str, Any]], results_title: str = "") -> str:
     """Format the claims of `list_claims` for a terminal, each with one line for every kind of results."""
-    lines = [f"ours: {ours}"] if ours else []
+    lines = [f"ours: {results_title}"] if results_title else []
     texts = {"published": "published", "ours": "ours", "own_network": "own-network"}
     width = max((len(words) for name, words in texts.items() if any(name in row for row in records)), default=0)
     for row in records:
@@ -193,12 +179,3 @@ def _describe_verdict(record: dict[str, Any]) -> str:
         return words
     agree, differ = settled["agree"], settled["differ"]
     return f"{words}; significant cells (adjusted for all cells): {agree} agree with the claim, {differ} contradict it"
-
-
-def format_paper_gains(records: list[dict[str, Any]]) -> str:
-    """Format the published gains for a terminal, one line per data set."""
-    by_dataset: dict[str, list[str]] = {}
-    for row in records:
-        by_dataset.setdefault(row["dataset"], []).append(f"{row['estimator']} {row['gain']:+.2f}")
-    lines = [f"  {dataset:9}  {', '.join(gains)}" for dataset, gains in by_dataset.items()]
-    return "\n".join(["Gains over Random from the published table, in accuracy points:", *lines])

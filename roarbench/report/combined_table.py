@@ -18,7 +18,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
-from roarbench.report.table_notes import PAGE, describe_shared_origin, list_table_doubts, write_remarks
+from roarbench.report.table_notes import PAGE, describe_shared_origin, list_table_doubts, write_all_notes
 from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
@@ -40,7 +40,7 @@ _SHORT = {  # short answers to "does the map explain its network?"
 
 
 @dataclass(frozen=True)
-class TwoQuestions:
+class CombinedTable:
     """The tables of ROAR and of own-network gain of one suite, side by side."""
 
     roar: SuiteTable
@@ -54,7 +54,7 @@ class TwoQuestions:
     @property
     def names(self) -> list[str]:
         """Return the estimators by own-network gain, then the controls by ROAR gain."""
-        roar, own = self._by_name
+        roar, own = self._rows_by_name
 
         def make_sort_key(name: str) -> tuple[bool, float]:
             control = find_estimator(name).control
@@ -72,7 +72,7 @@ class TwoQuestions:
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of each row, in the order of the names."""
-        roar, own = self._by_name
+        roar, own = self._rows_by_name
         titles = {name: " ".join((self.display_names[name], *self.list_signs(name))) for name in self.names}
         return [
             (title, *_format_roar_cells(roar.get(name)), *_format_own_network_cells(own.get(name)))
@@ -80,7 +80,7 @@ class TwoQuestions:
         ]
 
     @property
-    def _by_name(self) -> tuple[dict[str, Row], dict[str, Row]]:
+    def _rows_by_name(self) -> tuple[dict[str, Row], dict[str, Row]]:
         roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own))
         return roar, own
 
@@ -92,7 +92,7 @@ class TwoQuestions:
     @property
     def gains_by_axis_label(self) -> dict[str, dict[str, Estimate | None]]:
         """Return the gains by axis label and row; None for a row that was not run."""
-        panels = zip(("ROAR gain, points", "own-network gain, points"), self._by_name, strict=True)
+        panels = zip(("ROAR gain, points", "own-network gain, points"), self._rows_by_name, strict=True)
         return {
             label: {self.display_names[name]: rows[name].gain if name in rows else None for name in self.names}
             for label, rows in panels
@@ -102,20 +102,20 @@ class TwoQuestions:
         """Return the definition of each gain, doubts, and the intervals' scope with the `source` of the rest."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.list_signs(name))
         return (
-            *self._gains,
-            *self._origin,
+            *self._gain_definitions,
+            *self._origin_notes,
             *self._table_doubts,
-            f"{self._certainty}; {' '.join(signs) or 'more'}: {source}.",
+            f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}.",
         )
 
     @property
     def all_notes(self) -> tuple[str, ...]:
         """Return all notes of both tables."""
-        remarked = (f"{table.caption}. {write_remarks(table)}" for table in (self.roar, self.own))
-        return (*self._gains, "Rows: estimators by own-network gain, then controls by ROAR gain.", *remarked)
+        remarked = (f"{table.caption}. {write_all_notes(table)}" for table in (self.roar, self.own))
+        return (*self._gain_definitions, "Rows: estimators by own-network gain, then controls by ROAR gain.", *remarked)
 
     @property
-    def _gains(self) -> tuple[str, str]:
+    def _gain_definitions(self) -> tuple[str, str]:
         retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own))
         return (
             f"ROAR gain: area between Random's accuracy curve and the row's, t = {retrained}.",
@@ -123,7 +123,7 @@ class TwoQuestions:
         )
 
     @property
-    def _origin(self) -> list[str]:
+    def _origin_notes(self) -> list[str]:
         """Return one line if all rows of both tables were imported, a line for each such table otherwise."""
         origins = {table.board.protocol.title: describe_shared_origin(table) for table in (self.roar, self.own)}
         if len({*origins.values()}) == 1:
@@ -139,7 +139,7 @@ class TwoQuestions:
         ]
 
     @property
-    def _certainty(self) -> str:
+    def _interval_note(self) -> str:
         if self.roar.suite_results.at_chance_warning:
             return "At chance: these numbers test the installation only"
         if self.roar.board.covers is IntervalScope.NOTHING:
@@ -152,7 +152,7 @@ def _format_roar_cells(row: Row | None) -> tuple[str, str]:
         return NOT_RUN, ""
     if row.estimator == RANDOM:
         return format_interval((row.gain.value, None, None)), "control"
-    verdict = MISSING if row.random is None else row.random.verdict.replace(Verdict.SAME, SAME)
+    verdict = MISSING if row.vs_random is None else row.vs_random.verdict.replace(Verdict.SAME, SAME)
     return format_interval(row.gain), verdict
 
 
@@ -171,7 +171,7 @@ def has_combined_table(suite: SuiteSpec) -> bool:
     return suite.blocks[0].protocol == ROAR and any(block.protocol == OWN_NETWORK for block in suite.blocks)
 
 
-def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
+def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> CombinedTable:
     """Build the joint table; CallerError if neither table has any of these rows."""
     names = results.suite.estimators if rows is None else rows
     tables = [_make_single_table(results, protocol, names) for protocol in (ROAR, OWN_NETWORK)]
@@ -179,25 +179,24 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
         raise CallerError(
             f"suite '{results.suite.name}' has no roar or own-network rows of {', '.join(names)}; leave these rows out"
         )
-    return TwoQuestions(*tables)
+    return CombinedTable(*tables)
 
 
 def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
-    """Build one of the two tables; it may have none of these rows."""
     table = make_table(Evidence(results, find_default_unit(results.suite, protocol)), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
 
 
-def make_leading_table(results: SuiteResults) -> SuiteTable | TwoQuestions:
+def make_leading_table(results: SuiteResults) -> SuiteTable | CombinedTable:
     """Return the default table of a suite."""
     if has_combined_table(results.suite):
         return make_combined_table(results)
     return make_suite_table(results, "", None, None)
 
 
-def render(table: SuiteTable | TwoQuestions, style: str, advice: str = "", notes: bool = False) -> str:
-    """Format a table as `json`, `csv`, `markdown` or `latex`; the last two end with the short notes or all notes.
+def render(table: SuiteTable | CombinedTable, style: str, advice: str = "", notes: bool = False) -> str:
+    """Format a table as `json`, `csv` or `markdown`; Markdown ends with the short notes or all notes.
 
     `advice` is added to all notes of the table of one protocol.
     """
@@ -208,25 +207,22 @@ def render(table: SuiteTable | TwoQuestions, style: str, advice: str = "", notes
     if style == "csv":
         return format_records_as_csv(flatten_rows(table)).rstrip("\n")
     note_lines = table.all_notes if notes else table.summarize_notes()
-    if style == "latex":
-        sides = {heading: side[0] for heading, side in _SIDES.items()}
-        return table_formats.format_latex_table(sides, table.rows, " ".join((f"{table.title}.", *note_lines)))
     return "\n\n".join((f"**{table.title}**", format_markdown_rows(table), *note_lines))
 
 
-def _name_tables(table: TwoQuestions) -> dict[str, SuiteTable]:
+def _name_tables(table: CombinedTable) -> dict[str, SuiteTable]:
     """Return both tables by the names of their groups in JSON, which are also prefixes of column names in CSV."""
     return {"roar": table.roar, "own_network": table.own}
 
 
-def list_shared_values_by_table(table: TwoQuestions) -> dict[str, Any]:
+def list_shared_values_by_table(table: CombinedTable) -> dict[str, Any]:
     """Return the shared values of both tables, each in its group."""
     suite = table.roar.suite_results.suite
     of_each = {name: list_shared_values(part) for name, part in _name_tables(table).items()}
     return {"suite": suite.name, "version": suite.version, **of_each}
 
 
-def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
+def nest_rows(table: CombinedTable) -> list[dict[str, Any]]:
     """Return the rows as nested values, each table in its group; the group is None if the row was not run."""
     rows_by_part = {
         part: {row.estimator: make_plain_row(part_table, row) for row in part_table.rows}
@@ -239,7 +235,7 @@ def nest_rows(table: TwoQuestions) -> list[dict[str, Any]]:
     ]
 
 
-def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
+def flatten_rows(table: CombinedTable) -> list[dict[str, Any]]:
     """Return the rows as flat values: columns `roar_…` and `own_network_…`, and whether each was run."""
     parts = {part: {row["estimator"]: row for row in list_flat_rows(one)} for part, one in _name_tables(table).items()}
     lines = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
@@ -253,14 +249,14 @@ def flatten_rows(table: TwoQuestions) -> list[dict[str, Any]]:
 
 
 def format_text(
-    table: SuiteTable | TwoQuestions, width: int, notes: bool = False, command: bool = True
+    table: SuiteTable | CombinedTable, width: int, notes: bool = False, on_command_line: bool = True
 ) -> Table | Group:
     """Format a table for a terminal of this width, in characters, with the short notes or all; no number is cut.
 
-    Short notes name the command line's option `--notes` if `command`.
+    Short notes name the command line's option `--notes` if `on_command_line`.
     """
     if isinstance(table, SuiteTable):
-        return table_formats.format_text(table, width, notes, command)
+        return table_formats.format_text(table, width, notes, on_command_line)
     texts = [i for i, side in enumerate(_SIDES.values()) if i and side == "left"]
     wrapped = wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
     shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_table_width(wrapped))
@@ -268,19 +264,19 @@ def format_text(
         shown.add_column(heading, justify=side, no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading
         shown.add_row(*(column[i] for column in wrapped), style="dim" if find_estimator(name).control else "")
-    short = table.summarize_notes() if command else table.summarize_notes(PAGE)
+    short = table.summarize_notes() if on_command_line else table.summarize_notes(PAGE)
     note_lines = table.all_notes if notes else short
     return Group(shown, *(Text(line, style="table.caption") for line in note_lines))
 
 
-def format_html(table: SuiteTable | TwoQuestions) -> str:
+def format_html(table: SuiteTable | CombinedTable) -> str:
     """Format a table as HTML with its title and short notes."""
     if isinstance(table, SuiteTable):
         return table_formats.format_html(table)
     return table_formats.format_html_table(table.title, [*_SIDES.items()], table.rows, table.summarize_notes(PAGE))
 
 
-def format_markdown_rows(table: TwoQuestions) -> str:
+def format_markdown_rows(table: CombinedTable) -> str:
     """Format the rows as a Markdown table; names are set as code, with their signs behind."""
     titles = [" ".join((f"`{table.display_names[name]}`", *table.list_signs(name))) for name in table.names]
     lines = zip(titles, table.rows, strict=True)

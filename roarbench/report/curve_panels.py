@@ -4,23 +4,25 @@ The module takes plain numbers, so curves from any source can be drawn (Hooker e
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter
 from scipy.optimize import isotonic_regression
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import format_estimator_name
+from roarbench.files import convert_write_errors, write_atomically
 from roarbench.plan.protocols import ACCURACY
 
 FONT_POINTS = 8.5
@@ -181,6 +183,11 @@ class Chart:
         """Return the measured and published curves that have a point."""
         return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
 
+    @property
+    def families(self) -> list[str]:
+        """Return the families with a panel, in the curves' order."""
+        return list(dict.fromkeys(curve.family for curve in self.all_curves if not curve.control)) or [""]
+
 
 def check_picture_path(path: Path) -> None:
     """Raise CallerError unless a picture's name ends in .png, .svg or .pdf and its folder exists."""
@@ -195,23 +202,18 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PNG, SVG or PDF, reproducibly; CallerError for another ending or a missing folder."""
     check_picture_path(path)
     ending = path.suffix.lower()
-    part = path.with_name(path.name + ".part")
-    try:
-        with mpl.rc_context({"svg.hashsalt": "roarbench"}):
-            figure.savefig(part, format=ending[1:], dpi=160, metadata=FORMATS[ending])
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        advice = "name a file in a folder that can be written"
-        raise CallerError(f"cannot write {path}: {error.strerror}; {advice}") from None
+    write = partial(figure.savefig, format=ending[1:], dpi=160, metadata=FORMATS[ending])
+    with mpl.rc_context({"svg.hashsalt": "roarbench"}), convert_write_errors(path):
+        write_atomically(path, write, path.with_name(f"{path.name}.part"))
 
 
 def make_figure(chart: Chart) -> Figure:
     """Draw the chart, one axes per family in the curves' order; CallerError without points."""
     if not chart.all_curves:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
-    blocks = [_Block(chart.height, chart.curves, chart.published)]
-    blocks += [_Block("accuracy above masks alone", chart.above_masks)] if chart.above_masks else []
+    blocks = [chart]
+    if chart.above_masks:
+        blocks += [replace(chart, height="accuracy above masks alone", curves=chart.above_masks, published=())]
     figure, panels = _lay_out(chart, blocks)
     styles = choose_styles(chart.all_curves)
     places = ((block, family) for block in blocks for family in block.families)
@@ -226,35 +228,17 @@ def make_figure(chart: Chart) -> Figure:
     return figure
 
 
-class _Block(NamedTuple):
-    """Panels of one quantity, one per family."""
-
-    label: str
-    curves: tuple[Curve, ...]
-    published: tuple[Curve, ...] = ()
-
-    @property
-    def nonempty_curves(self) -> tuple[Curve, ...]:
-        """Return the curves that have a point."""
-        return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
-
-    @property
-    def families(self) -> list[str]:
-        """Return the families with a panel, in the curves' order."""
-        return list(dict.fromkeys(curve.family for curve in self.nonempty_curves if not curve.control)) or [""]
-
-
 def _select_family(curves: Sequence[Curve], family: str) -> list[Curve]:
     return [curve for curve in curves if curve.end and (curve.control or curve.family == family)]
 
 
-def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]]:
+def _lay_out(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]:
     """Place title, panels and notes in inches, with room for all labels."""
     panels_of = max(len(block.families) for block in blocks)
     columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # for example four panels in two rows of two
     cells = _arrange_panels(blocks, columns)
     rows = cells[-1][0] + 1
-    members = (_select_family(block.nonempty_curves, family) for block in blocks for family in block.families)
+    members = (_select_family(block.all_curves, family) for block in blocks for family in block.families)
     most = max(len({curve.estimator for curve in curves}) for curves in members)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
     labels = 0.45 + max(
@@ -265,7 +249,7 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
     width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)
     titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
     heading = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
-    notes = _write_notes(chart, width - 2 * margin)
+    notes = _wrap(_write_notes(chart), width - 2 * margin, FONT_POINTS)
     below = 0.65 + len(notes) * LINE_INCHES
     height = heading + rows * panel_height + (rows - 1) * between + below
 
@@ -282,7 +266,7 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
     return figure, panels
 
 
-def _arrange_panels(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:
+def _arrange_panels(blocks: Sequence[Chart], columns: int) -> list[tuple[int, int]]:
     cells: list[tuple[int, int]] = []
     for block in blocks:
         row = cells[-1][0] + 1 if cells else 0
@@ -290,18 +274,18 @@ def _arrange_panels(blocks: Sequence[_Block], columns: int) -> list[tuple[int, i
     return cells
 
 
-def _set_up_axes(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
+def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
     """Set title, axes, ticks and limits of a panel; limits are shared within a block."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
     axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
     if family == block.families[0]:
-        axes.set_ylabel(block.label, fontsize=FONT_POINTS, color=INK)
+        axes.set_ylabel(block.height, fontsize=FONT_POINTS, color=INK)
     levels = sorted({t for curve in chart.all_curves for t in curve.levels})
     ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
     axes.set_xticks(ticks, [f"{1 - t if chart.axis is Axis.KEPT else t:.3g}" for t in ticks])
     room = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - room, levels[-1] + room)
-    axes.set_ylim(*_compute_limits(block.nonempty_curves))
+    axes.set_ylim(*_compute_limits(block.all_curves))
     form = "{:.4g} %" if chart.height == ACCURACY else "{:+.4g}"
     axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: form.format(100 * fraction).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
@@ -317,32 +301,21 @@ def _compute_limits(curves: Sequence[Curve]) -> tuple[float, float]:
     return min(shown) - room, max(shown) + room
 
 
-def _write_notes(chart: Chart, width: float) -> list[str]:
-    """Return the caption and the names of curves without points, in lines of at most `width` inches."""
+def _write_notes(chart: Chart) -> str:
+    """Return the caption and the names of curves without points."""
     missing = [curve.estimator for curve in chart.curves if not curve.end]
     notes = [chart.caption]
     if chart.published:
         notes.append("Thin dashed lines: published.")
     if missing:
         notes.append(f"No finished point yet: {', '.join(missing)}.")
-    return _wrap(" ".join(notes), width)
+    return " ".join(notes)
 
 
-def _wrap(text: str, width: float, points: float = FONT_POINTS) -> list[str]:
-    """Wrap text at spaces; each word is measured alone, because measuring whole lines is slow."""
-    lines: list[str] = []
-    filled = width
-    for word in text.split():
-        needed = _measure_text(f"n{word}", points)  # the letter n stands for the space
-        if filled + needed > width:
-            lines.append(word)
-            filled = needed
-        else:
-            lines[-1] += f" {word}"
-            filled += needed
-    return lines
+def _wrap(text: str, inches: float, points: float) -> list[str]:
+    return wrap(text, int(inches / _measure_text("n", points)), break_long_words=False)
 
 
 def _measure_text(text: str, points: float) -> float:
-    plain = text.replace("$", "S")  # matplotlib would read two dollar signs as a formula
-    return float(TextPath((0, 0), plain, size=points).get_extents().width) / 72 if plain.strip() else 0.0
+    """Estimate a width in inches from above: a letter is on average .6 of the font size wide."""
+    return 0.65 * len(text) * points / 72

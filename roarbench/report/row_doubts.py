@@ -20,7 +20,7 @@ from roarbench.plan.protocols import Protocol
 from roarbench.report.table import is_control_off_zero
 from roarbench.stats.board import Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
-from roarbench.text import SAME, capitalize, fit_on_one_line, format_interval, typeset
+from roarbench.text import SAME, capitalize, fit_on_one_line, format_interval, use_typographic_signs
 
 RUN_ELSEWHERE = "run elsewhere"  # label of the doubt about a row's origin
 LONGEST = 500  # maximum characters of a sentence with text from outside
@@ -56,13 +56,15 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         doubts.append(Doubt("not 0", words, grave=True))
     doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(evidence, row.estimator)]
-    doubts += [*_find_tie_doubts(evidence, row.estimator), *_find_noise_doubts(evidence, row.estimator)]
-    doubts += _find_other_causes(evidence, protocol, row.estimator)
-    return tuple(Doubt(typeset(doubt.short), typeset(doubt.sentence), doubt.grave) for doubt in doubts)
+    doubts += [*_find_tie_doubts(evidence, row.estimator), *_find_stability_doubts(evidence, row.estimator)]
+    doubts += _find_mark_doubts(evidence, protocol, row.estimator)
+    return tuple(
+        Doubt(use_typographic_signs(doubt.short), use_typographic_signs(doubt.sentence), doubt.grave)
+        for doubt in doubts
+    )
 
 
 def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Doubt:
-    """Name the control that a row is not shown to beat."""
     rival = find_display_name(comparison.nearest)
     side = "Significantly worse than" if comparison.loses_to_a_control else "Not significantly different from"
     over = f"the row’s {protocol.gain} minus the control’s is {format_interval(comparison.margin_over_nearest)} points"
@@ -75,7 +77,6 @@ def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Do
 
 
 def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
-    """Yield the twins that a row does not beat; twins on another explained network may be as good."""
     for kind, over in row.delta_twins.items():
         comparison = row.get_twin_comparison(kind)
         if kind != OTHER_REFERENCE and comparison and comparison.verdict is not Verdict.BETTER:
@@ -105,14 +106,14 @@ def _find_tie_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
         yield Doubt(f"{evidence.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
 
 
-def _find_noise_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
+def _find_stability_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
     share = evidence.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
         sentence = f"{describe_prediction_under_noise(share)} So the row’s maps often explain another class."
         yield Doubt(f"prediction stability {share:.0%}", sentence)
 
 
-def _find_other_causes(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
+def _find_mark_doubts(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
     here = do_warnings_apply_to(protocol)
     aside = "" if here else f" This mark was computed from results of ROAR, not of {protocol.name}."

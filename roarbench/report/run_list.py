@@ -118,10 +118,10 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
         "provenance": _make_provenance_record(result) if result else None,
         "rankings": _make_rankings_record(result, folder) if result else None,
         "failures": [
-            _make_note_record(failure, reason=failure.reason, code=failure.code_version) for failure in failed
+            _make_dated_record(failure, reason=failure.reason, code=failure.code_version) for failure in failed
         ],
         "forgotten": [
-            _make_note_record(row, what=_describe_archived_row(row), reason=row.reason, who=row.who) for row in gone
+            _make_dated_record(row, what=_describe_archived_row(row), reason=row.reason, who=row.who) for row in gone
         ],
     }
 
@@ -153,7 +153,6 @@ def _make_provenance_record(result: RunResult) -> dict[str, Any]:
 
 
 def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
-    """Return the checksums of a run's rankings and explained weights, and the rankings' folders in this store."""
     paths = RankingsStore(Workspace(folder).rankings).find_folders(result.rankings) if result.rankings else []
     return {
         "checksum": result.rankings or None,
@@ -162,7 +161,7 @@ def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     }
 
 
-def _make_note_record(row: Failure | ArchivedRow, **texts: str) -> dict[str, str]:
+def _make_dated_record(row: Failure | ArchivedRow, **texts: str) -> dict[str, str]:
     return {"created": row.created.isoformat(), **texts}
 
 

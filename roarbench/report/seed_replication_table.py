@@ -29,16 +29,14 @@ _SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains"
 Replications = Mapping[Protocol, Replication | None]  # by protocol; None if no row has a gain in both results
 
 
-def compare_replication(first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replications:
+def compare_replication(first: SuiteResults, second: SuiteResults, part: SuiteSpec) -> Replications:
     """Compare two results of a suite under each protocol whose table `run` shows for this part of the suite.
 
     All rows are judged, and the rows of the part are compared. Each protocol uses its first unit. Raises CallerError if
     nothing can be compared.
     """
-    if first.data != again.data:
-        raise CallerError(f"the stores hold {first.title} on different images; a replication needs the same images")
     replications = {
-        protocol: compare_under_protocol(protocol, first, again, part) for protocol in find_headline_protocols(part)
+        protocol: compare_under_protocol(protocol, first, second, part) for protocol in find_headline_protocols(part)
     }
     if not any(replications.values()):
         raise CallerError(
@@ -54,32 +52,32 @@ def list_uncompared_protocols(replications: Replications, part: SuiteSpec) -> li
 
 
 def compare_under_protocol(
-    protocol: Protocol, first: SuiteResults, again: SuiteResults, part: SuiteSpec
+    protocol: Protocol, first: SuiteResults, second: SuiteResults, part: SuiteSpec
 ) -> Replication | None:
     """Compare the boards of a suite's part under one protocol; None if no row has a gain in both results."""
     unit = find_default_unit(part, protocol)
     boards = (
         Evidence(results, unit).make_board(protocol, unit, part.estimators) if results.results else None
-        for results in (first, again)
+        for results in (first, second)
     )
     one, other = boards
     replication = compare_boards(one, other) if one and other else None
     return replication if replication and replication.rows else None
 
 
-def make_replication_record(compared: Replications, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:
+def make_replication_record(compared: Replications, first: SuiteResults, second: SuiteResults) -> dict[str, Any]:
     """Return the comparison as plain values, grouped by protocol if there are several; missing is null."""
     parts = {protocol.name.replace("-", "_"): one and _make_protocol_record(one) for protocol, one in compared.items()}
     (one, *further_parts) = parts.values()
-    return {"suite": first.title, "replication": again.title, **(parts if further_parts else one or {})}
+    return {"suite": first.title, "replication": second.title, **(parts if further_parts else one or {})}
 
 
 def _make_protocol_record(replication: Replication) -> dict[str, Any]:
     return {
         "rows": [_make_row_record(row) for row in replication.rows],
         **{name: getattr(replication, name) for name in _SUMS},
-        "beats_asked": replication.beats[0],
-        "beats_equal": replication.beats[1],
+        "beats_asked": replication.beats_all_counts[0],
+        "beats_equal": replication.beats_all_counts[1],
     }
 
 
@@ -96,17 +94,17 @@ def _make_row_record(row: ReplicatedRow) -> dict[str, Any]:
     }
 
 
-def format_replication(replications: Replications, first: SuiteResults, again: SuiteResults) -> Group:
+def format_replication(replications: Replications, first: SuiteResults, second: SuiteResults) -> Group:
     """Format the comparison for a terminal: for each protocol one row per estimator, and the totals."""
     tables: list[RenderableType] = []
     for protocol, one in replications.items():
         if one:
-            tables += [_make_table(protocol, one, first, again), *_summarize_agreement(one), ""]
+            tables += [_make_table(protocol, one, first, second), *_summarize_agreement(one), ""]
     return Group(*tables, *_LEGEND)
 
 
-def _make_table(protocol: Protocol, replication: Replication, first: SuiteResults, again: SuiteResults) -> Table:
-    table = Table(title=f"{protocol.title}, {first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
+def _make_table(protocol: Protocol, replication: Replication, first: SuiteResults, second: SuiteResults) -> Table:
+    table = Table(title=f"{protocol.title}, {first.title} and {second.title}", box=SIMPLE_HEAD, padding=0)
     leads, own = any(row.beats for row in replication.rows), protocol.scores_siblings
     for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "vs 0" if own else "vs Random"):
         number, name = "[" in heading, heading == "estimator"
@@ -114,35 +112,36 @@ def _make_table(protocol: Protocol, replication: Replication, first: SuiteResult
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
     for row in replication.rows:
         outside = " (!)" if row.inside is False else ""
-        verdicts = _format_beats_all(row) if leads else _format_both_verdicts(row, own)
+        beats = " → ".join(dict.fromkeys("yes" if beats else "no" for beats in row.beats)) or MISSING
         table.add_row(
             called[row.estimator].replace("~", "\n~"),
             format_interval(row.gain),
             format_interval(row.again) + outside,
-            verdicts,
+            beats if leads else _format_both_verdicts(row, own),
         )
     return table
 
 
-def _format_beats_all(row: ReplicatedRow) -> str:
-    return " → ".join(dict.fromkeys("yes" if beats else "no" for beats in row.beats)) or MISSING
-
-
-def _format_both_verdicts(row: ReplicatedRow, own: bool) -> str:
+def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
     """Return both verdicts of the comparison with Random, or with 0 for own-network gain."""
     random = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
     words = (random.one, random.other) if random else ()
-    shown = (str(OwnNetworkTest.of(one, None).verdict) if own else one.replace(Verdict.SAME, SAME) for one in words)
+    shown = (
+        str(OwnNetworkTest.from_verdict(one, None).verdict) if own_network else one.replace(Verdict.SAME, SAME)
+        for one in words
+    )
     return " → ".join(dict.fromkeys(shown)) or MISSING
 
 
-def _summarize_agreement(again: Replication) -> list[str]:
-    """Count equal and opposed verdicts, and gains inside their prediction intervals, in sentences."""
-    compared, same = again.beats
+def _summarize_agreement(replication: Replication) -> list[str]:
+    compared, same = replication.beats_all_counts
     lines = [f"Beats every control: {same} of {compared} verdicts equal."] if compared else []
-    lines += [f"Verdicts against single controls: {again.equal} of {again.verdicts} equal, {again.opposed} opposed."]
-    if again.inside_share is not None:
-        inside = f"{again.inside} of {again.gains} ({again.inside_share:.0%})"
+    lines += [
+        f"Verdicts against single controls: {replication.equal} of {replication.verdicts} equal, "
+        f"{replication.opposed} opposed."
+    ]
+    if replication.inside_share is not None:
+        inside = f"{replication.inside} of {replication.gains} ({replication.inside_share:.0%})"
         lines += [f"Gains inside the 95% prediction interval of the other table: {inside}."]
-    lines += [] if again.tau is None else [f"Kendall's tau of the gains: {again.tau:.2f}."]
+    lines += [] if replication.tau is None else [f"Kendall's tau of the gains: {replication.tau:.2f}."]
     return lines

@@ -21,10 +21,10 @@ from roarbench.text import format_count
 
 def list_suite_records() -> list[dict[str, Any]]:
     """Return every suite with its content and counted cost."""
-    return [_make_list_record(suite) for suite in SUITES.values()]
+    return [_make_summary_record(suite) for suite in SUITES.values()]
 
 
-def _make_list_record(suite: SuiteSpec) -> dict[str, Any]:
+def _make_summary_record(suite: SuiteSpec) -> dict[str, Any]:
     points = expand_points(suite)
     trainings = sum(point.cell.retrain.trains_per_run for point in points)
     inputs = list_shared_inputs(suite, points)
@@ -45,7 +45,7 @@ def _make_list_record(suite: SuiteSpec) -> dict[str, Any]:
         "runs": len(points),
         "trainings": trainings + reference,
         "images_trained": round(epochs * suite.dataset_record.train_images),
-        "likeness": _make_likeness_record(FAST[suite.name]) if suite.name in FAST else None,
+        "likeness": _make_agreement_record(FAST[suite.name]) if suite.name in FAST else None,
     }
 
 
@@ -61,13 +61,13 @@ def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
             *_wrap_and_indent(row["about"], width),
             *_wrap_and_indent(cost, width),
         ]
-        lines += _wrap_and_indent(_describe_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
+        lines += _wrap_and_indent(_describe_agreement(FAST[row["suite"]]), width) if row["likeness"] else []
     return "\n".join(lines)
 
 
 def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a suite's full content as plain values."""
-    return _make_list_record(suite) | {
+    return _make_summary_record(suite) | {
         "data": make_record(suite.dataset_record.without_location),
         "recipe": _make_recipe_record(suite.recipe_record),
         "reference_recipe": _make_recipe_record(find_recipe(suite.reference_recipe)),
@@ -80,7 +80,7 @@ def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
-    record, data = _make_list_record(suite), suite.dataset_record
+    record, data = _make_summary_record(suite), suite.dataset_record
     test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
     channels = "grey" if data.channels == 1 else "colour"
     pixels = f"{data.channels} columns" if data.tabular else f"{data.size} x {data.size}, {channels}"
@@ -100,7 +100,7 @@ def format_suite(suite: SuiteSpec) -> str:
         lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
     lines += [f"  cost         {record['trainings']:,} trainings, {record['images_trained'] / 1e6:,.2f} M images"]
-    lines += [f"  short form   {_describe_likeness(FAST[suite.name])}"] if record["likeness"] else []
+    lines += [f"  short form   {_describe_agreement(FAST[suite.name])}"] if record["likeness"] else []
     return "\n".join(lines)
 
 
@@ -114,17 +114,16 @@ def _describe_recipe(recipe: Recipe) -> str:
     return f"{recipe.title}: {numbers}, {recipe.augmentation}"
 
 
-def _wrap_and_indent(words: str, width: int) -> list[str]:
-    return wrap(words, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+def _wrap_and_indent(text: str, width: int) -> list[str]:
+    return wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _make_likeness_record(agreement: FastSuiteAgreement) -> dict[str, Any]:
+def _make_agreement_record(agreement: FastSuiteAgreement) -> dict[str, Any]:
     tau = agreement.tau and dict(zip(("value", "low", "high"), agreement.tau, strict=True))
     return {"of": agreement.of, "tau": tau, "source": agreement.source}
 
 
-def _describe_likeness(likeness: FastSuiteAgreement) -> str:
-    """Describe how well a fast suite's ranks agree with those of the full suite."""
+def _describe_agreement(likeness: FastSuiteAgreement) -> str:
     if likeness.tau is None:
         return f"agreement of its ranks with those of {likeness.of}: not measured"
     tau, low, high = likeness.tau

@@ -22,7 +22,6 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
-from roarbench.estimators.estimator import NOISY
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
 from roarbench.plan.runs import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.suite import SuiteSpec
@@ -78,9 +77,9 @@ class SuiteTable:
         """Return the kinds of twins that the rows have, in order of their first row."""
         return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.delta_twins))
 
-    def list_gains(self, row: Row) -> tuple[float | None, ...]:
+    def list_gains_by_level(self, row: Row) -> tuple[float | None, ...]:
         """Return a row's gain at each level in points; empty if gains are areas between accuracy curves."""
-        values = (gain.value for gain in self.board.list_gains(row))
+        values = (gain.value for gain in self.board.list_gains_by_level(row))
         return tuple(None if value is None else POINTS * value for value in values)
 
     @property
@@ -107,7 +106,7 @@ class SuiteTable:
         """Return, by control, the gains that should be 0 but differ significantly (`is_control_off_zero`)."""
         return {row.estimator: row.gain for row in self.board.rows if is_control_off_zero(self.board.protocol, row)}
 
-    def better_than(self, row: Row) -> tuple[str, ...]:
+    def list_better_than(self, row: Row) -> tuple[str, ...]:
         """Return which of `CONTROLS` and `UNTRAINED` a row beats.
 
         The result is empty for controls, and for protocols other than DiffROAR and those with two masks per image.
@@ -163,7 +162,7 @@ class SuiteTable:
         return {metric.id: scores.get(metric.id) for metric in self.metrics}
 
     @cached_property
-    def drops(self) -> dict[str, ProbabilityDrop]:
+    def probability_drops(self) -> dict[str, ProbabilityDrop]:
         """Return the drop of the predicted class's probability by estimator; empty if results lack probabilities."""
         return compute_probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
 
@@ -172,7 +171,9 @@ class SuiteTable:
         """Describe the columns on the predicted class's probability; empty if the table lacks them."""
         if not self.board.protocol.has_probabilities:
             return ""
-        before = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.drops.values()), "")
+        before = next(
+            (f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), ""
+        )
         return (
             f"p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched "
             f"images{before}; AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of "
@@ -187,7 +188,7 @@ class SuiteTable:
         return {name: share for name, share in shares.items() if share < STABLE_ENOUGH}
 
     @cached_property
-    def inconsistent(self) -> dict[str, str]:
+    def inconsistency_reasons(self) -> dict[str, str]:
         """Return, by estimator, why the row's results cannot be combined."""
         return self.suite_results.explain_inconsistent_rows(self.board.protocol, self.unit)
 
@@ -195,8 +196,10 @@ class SuiteTable:
     def doubts(self) -> dict[str, str]:
         """Return, by estimator, sentences on why the row has no rank or should be doubted."""
         reasons = {name: flag.reason for name, flag in self.flags.items()}
-        names = [row.estimator for row in self.board.rows if row.estimator in {**self.inconsistent, **reasons}]
-        return {name: ". ".join(filter(None, (self.inconsistent.get(name), reasons.get(name)))) for name in names}
+        names = [row.estimator for row in self.board.rows if row.estimator in {**self.inconsistency_reasons, **reasons}]
+        return {
+            name: ". ".join(filter(None, (self.inconsistency_reasons.get(name), reasons.get(name)))) for name in names
+        }
 
     @cached_property
     def self_reported(self) -> bool:
@@ -213,18 +216,8 @@ class SuiteTable:
 
     def make_signs(self, estimator: str) -> str:
         """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
-        doubt = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistent)
+        doubt = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistency_reasons)
         return " ".join(filter(None, (CONFUSED * (estimator in self.unstable_predictions), doubt)))
-
-    @property
-    def rows_of_unknown_stability(self) -> list[str]:
-        """Return the imported rows that average over noisy copies and whose prediction stability is unknown."""
-        rows = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.doubts and row.seeds]
-        return [
-            name
-            for name in rows
-            if find_estimator(name).form in NOISY and name not in self.suite_results.prediction_stability
-        ]
 
     @property
     def level_words(self) -> str:
@@ -232,7 +225,7 @@ class SuiteTable:
         return self.suite_results.describe_levels(self.board.protocol, self.unit, self.board.levels)
 
     @cached_property
-    def started(self) -> frozenset[str]:
+    def estimators_with_results(self) -> frozenset[str]:
         """Return the estimators with at least one result under the protocol."""
         parts = self.board.protocol.made_of or (self.board.protocol,)
         stored = (self.suite_results.find_results(part, self.unit, self.fill) for part in parts)
@@ -245,7 +238,6 @@ class SuiteTable:
 
     @property
     def _seeds(self) -> str:
-        """Describe the number of seeds of the rows, and how many seeds the suite has if rows lack some."""
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
         planned = self._planned_seeds
@@ -372,7 +364,6 @@ def make_table(
 
 
 def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
-    """Return, by estimator and level, the accuracy minus that of masks alone, for rows with any such difference."""
     curves = {
         name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.mask_only.levels}
         for name in evidence.suite_results.suite.ranked_estimators

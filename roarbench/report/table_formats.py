@@ -1,7 +1,6 @@
-"""Format the table of a suite in six formats. A missing value is a dash in text, null in JSON, and empty in CSV."""
+"""Format the table of a suite in five formats. A missing value is a dash in text, null in JSON, and empty in CSV."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Literal, NamedTuple
 
@@ -10,7 +9,7 @@ from rich.table import Table
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
-from roarbench.report.table_notes import PAGE, summarize_notes, write_remarks
+from roarbench.report.table_notes import PAGE, summarize_notes, write_all_notes
 from roarbench.report.table_values import format_csv, format_json
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import Row
@@ -35,51 +34,33 @@ _AGAINST = ("vs Random", "vs Sobel", "vs blurred random", "Δ other image", "vs 
 _JUDGED = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_AGAINST)  # columns of tables with verdicts
 _BESIDE_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
 _NARROW = 80  # maximum width of a caption, columns
-_LETTERS = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "–": "--",
-    "≈": r"$\approx$",
-    "Δ": r"$\Delta$",
-    "†": r"\textdagger{}",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-}
-_SIGNED = re.compile(r"(?<![\w.-])[+-]\d+(\.\d+)?")  # a signed number, but not the end of a name or of a range like 2-4
-_COMMAND = re.compile(r"`([^`]*)`")
 
 
 def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
-    """Format the table as `json`, `csv`, `markdown` or `latex`.
-
-    LaTeX has all notes below the table, Markdown only if `notes`; all notes end with `advice`.
-    """
+    """Format the table as `json`, `csv` or `markdown`; Markdown has all notes with `advice` below, if `notes`."""
     if style == "csv":
         return format_csv(table)
     if style == "json":
         return format_json(table)
-    return _format_latex(table, advice) if style == "latex" else _format_markdown(table, advice, notes)
+    return _format_markdown(table, advice, notes)
 
 
-def format_text(table: SuiteTable, width: int, notes: bool = False, command: bool = True) -> Table:
+def format_text(table: SuiteTable, width: int, notes: bool = False, on_command_line: bool = True) -> Table:
     """Format the table for a terminal of this width, in characters; columns that do not fit are left out.
 
     If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow,
-    which name the command line's option `--notes` if `command`.
+    which name the command line's option `--notes` if `on_command_line`.
     """
     columns = list_columns(table)
     shown_columns = _choose_fitting(columns, width)
-    short = summarize_notes(table) if command else summarize_notes(table, PAGE)
+    short = summarize_notes(table) if on_command_line else summarize_notes(table, PAGE)
     caption = "\n".join(_list_notes(table, columns, shown_columns) if notes else short)
     shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     headings = [column.heading for column in shown_columns]
     texts = [i for i, column in enumerate(shown_columns) if column.justify == "left" and column.heading != "estimator"]
-    wrapped = wrap_columns([_shorten(column) for column in shown_columns], headings.index("estimator"), texts, width)
+    wrapped = wrap_columns(
+        [_shorten_verdicts(column) for column in shown_columns], headings.index("estimator"), texts, width
+    )
     shown.width = max(min(width, _NARROW), measure_table_width(wrapped))
     for column, (heading, *_) in zip(shown_columns, wrapped, strict=True):
         shown.add_column(heading, justify=column.justify, no_wrap=True)
@@ -106,9 +87,8 @@ def _make_title(table: SuiteTable) -> str:
 
 
 def _list_notes(table: SuiteTable, columns: list[Column], shown_columns: list[Column]) -> list[str]:
-    """Return all notes below a table on a terminal that shows the columns `shown_columns`."""
     left = [column.heading for column in columns if column not in shown_columns]
-    notes = [table.caption, write_remarks(table)]
+    notes = [table.caption, write_all_notes(table)]
     has_legend = table.has_gains_and_ranks and not table.board.protocol.scores_siblings
     notes += [_write_legend(table, shown_columns)] if has_legend else []
     notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in shown_columns) else []
@@ -152,29 +132,30 @@ def list_columns(table: SuiteTable) -> list[Column]:
             add("permutation p", ps, 4, "perm. p")
     else:
         if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
-            add(_BEATS, map(_format_beaten, rows), short=f"beats all {controls}", left=True)
+            add(_BEATS, map(_format_beats_every_control, rows), short=f"beats all {controls}", left=True)
         if board.protocol.random_is_zero:
-            add(_BETTER_THAN, (_name_beaten(table, row) for row in rows), left=True)
+            add(_BETTER_THAN, (_format_better_than(table, row) for row in rows), left=True)
         else:
-            add("vs Random", (_format_verdict(row.random) for row in rows), short="vs\nRandom", left=True)
+            add("vs Random", (_format_verdict(row.vs_random) for row in rows), short="vs\nRandom", left=True)
         if "sobel" in table.suite_results.suite.controls:  # tabular suites have neither Sobel nor blurred Random
-            add("vs Sobel", (_format_verdict(row.sobel) for row in rows), 4, "vs\nSobel", left=True)
+            add("vs Sobel", (_format_verdict(row.vs_sobel) for row in rows), 4, "vs\nSobel", left=True)
             add(
                 "vs blurred random",
-                (_format_verdict(row.random_blurred) for row in rows),
+                (_format_verdict(row.vs_random_blurred) for row in rows),
                 5,
                 "vs blurred\nrandom",
                 left=True,
             )
-    if any(row.other_image if own else row.delta_other_image.value is not None for row in rows):
+    if any(row.vs_other_image if own else row.delta_other_image.value is not None for row in rows):
         add("Δ other image", (format_interval(row.delta_other_image) for row in rows), 3.1)
         if not own:
-            add("vs other image", (_format_verdict(row.other_image) for row in rows), 3.2, left=True)
+            add("vs other image", (_format_verdict(row.vs_other_image) for row in rows), 3.2, left=True)
     for kind in table.twin_kinds:
         add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.has_gain_at_each_level else ()):
         gains = (
-            MISSING if gain is None else format_signed(gain) for gain in (table.list_gains(row)[i] for row in rows)
+            MISSING if gain is None else format_signed(gain)
+            for gain in (table.list_gains_by_level(row)[i] for row in rows)
         )
         add(f"gain at {t:g}", gains, 3, f"gain\nat {t:g}")
     for i, t in enumerate(board.levels):  # a higher level is worth more
@@ -185,7 +166,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
         add(f"above masks at {t:g}", (format_interval(accuracy.in_points) for accuracy in above), 1.7 + t / 10)
     if board.protocol.has_probabilities:
-        drops = [table.drops.get(row.estimator) for row in rows]
+        drops = [table.probability_drops.get(row.estimator) for row in rows]
         add(_AOPC, (format_interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
         for i, t in enumerate(board.levels):
             falling = (format_decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
@@ -200,50 +181,38 @@ def list_columns(table: SuiteTable) -> list[Column]:
 
 def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
     fitting = columns
-    while _measure_width(fitting) > width and any(column.worth for column in fitting):
+    while measure_table_width(map(_shorten_verdicts, fitting)) > width and any(column.worth for column in fitting):
         least = min((column for column in fitting if column.worth), key=lambda column: column.worth)
         fitting = [column for column in fitting if column is not least]
     return fitting
 
 
-def _measure_width(columns: list[Column]) -> int:
-    return measure_table_width(map(_shorten, columns))
-
-
-def _shorten(column: Column) -> list[str]:
-    """Return a column's heading and cells as a terminal shows them."""
+def _shorten_verdicts(column: Column) -> list[str]:
     return [cell.replace(Verdict.SAME, SAME) for cell in (column.short, *column.cells)]
 
 
 def _format_name(table: SuiteTable, row: Row) -> str:
-    """Return the name of a row with its signs; rows that were added to the suite are marked."""
     name, added = table.display_names[row.estimator], row.estimator in table.suite_results.suite.added
     parts = (name, "(added)" * added, table.make_signs(row.estimator))
     return " ".join(filter(None, parts))
 
 
-def _format_beaten(row: Row) -> str:
+def _format_beats_every_control(row: Row) -> str:
     if row.beating:
         return row.beating.words
     return "control" if find_estimator(row.estimator).is_model_free else MISSING
 
 
-def _name_beaten(table: SuiteTable, row: Row) -> str:
+def _format_better_than(table: SuiteTable, row: Row) -> str:
     """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
-    if find_estimator(row.estimator).is_model_free or row.random is None:
+    if find_estimator(row.estimator).is_model_free or row.vs_random is None:
         return MISSING
-    *_, most = ("", *table.better_than(row))
-    return most or _BESIDE_RANDOM[row.random.verdict]
+    *_, most = ("", *table.list_better_than(row))
+    return most or _BESIDE_RANDOM[row.vs_random.verdict]
 
 
 def _format_verdict(comparison: Comparison | None) -> str:
     return comparison.verdict.value if comparison else MISSING
-
-
-def _write_text_below(table: SuiteTable, advice: str = "") -> str:
-    """Return the text below a table: caption, all notes and advice."""
-    notes = " ".join(filter(None, (write_remarks(table), advice)))
-    return f"{table.caption}. {notes} {table.probability_columns_note}".rstrip()
 
 
 def _list_rows(columns: list[Column]) -> Iterator[tuple[str, ...]]:
@@ -253,16 +222,12 @@ def _list_rows(columns: list[Column]) -> Iterator[tuple[str, ...]]:
 def _format_markdown(table: SuiteTable, advice: str, notes: bool) -> str:
     columns = list_columns(table)
     rows = format_markdown_table([column.heading for column in columns], _list_rows(columns))
-    below = _write_text_below(table, advice) if notes else " ".join(summarize_notes(table))
+    if notes:
+        all_notes = " ".join(filter(None, (write_all_notes(table), advice)))
+        below = f"{table.caption}. {all_notes} {table.probability_columns_note}".rstrip()
+    else:
+        below = " ".join(summarize_notes(table))
     return f"**{_make_title(table)}**\n\n{rows}\n\n{below}"
-
-
-def _format_latex(table: SuiteTable, advice: str) -> str:
-    columns = list_columns(table)
-    headings = {column.heading: column.justify[0] for column in columns}
-    return format_latex_table(
-        headings, _list_rows(columns), f"{table.suite_results.title}. {_write_text_below(table, advice)}"
-    )
 
 
 def format_html(table: SuiteTable) -> str:
@@ -287,42 +252,3 @@ def format_html_table(
 
 def _format_html_cell(text: str, side: str) -> str:
     return f'<td style="text-align:{side};white-space:nowrap">{escape(text)}</td>'
-
-
-def format_latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], caption: str) -> str:
-    """Format a `table` with top, middle and bottom rules; each heading comes with `l` or `r` alignment.
-
-    Text is escaped; text between backticks in the caption is set as code.
-    """
-    rows = [
-        " & ".join(_set_numbers_in_math_mode(escape_latex(cell)) for cell in line) + r" \\"
-        for line in (headings, *lines)
-    ]
-    words = _COMMAND.sub(r"\\texttt{\1}", escape_latex(caption))
-    return "\n".join(
-        [
-            r"% \usepackage{booktabs}",
-            r"\begin{table}",
-            r"\centering",
-            rf"\begin{{tabular}}{{{''.join(headings.values())}}}",
-            r"\toprule",
-            rows[0],
-            r"\midrule",
-            *rows[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\caption{{{words}}}",
-            r"\end{table}",
-        ]
-    )
-
-
-def escape_latex(text: str) -> str:
-    """Escape text for LaTeX."""
-    apart = text.replace("--", "-\0-")  # LaTeX would turn an option's two hyphens into a dash
-    return "".join(_LETTERS.get(letter, letter) for letter in apart).replace("\0", "{}")
-
-
-def _set_numbers_in_math_mode(cell: str) -> str:
-    """Put signed numbers into math mode, which gives them a real minus sign."""
-    return _SIGNED.sub(r"$\g<0>$", cell)

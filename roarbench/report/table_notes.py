@@ -61,7 +61,7 @@ def describe_shared_origin(table: SuiteTable) -> str:
     return "All rows are self-reported: imported, and not reproduced here." if table.self_reported else ""
 
 
-def write_remarks(table: SuiteTable, signs: bool = True) -> str:
+def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     """Describe the intervals' scope, the minimum detectable difference, and exceptions.
 
     The explanation of the sign † starts with this sign, unless rows are shown without signs.
@@ -70,7 +70,7 @@ def write_remarks(table: SuiteTable, signs: bool = True) -> str:
     floors = describe_rows_not_above_mask_only({name: levels for name, levels in table.floors.items() if name in rows})
     parts = (
         _note_nonzero_controls(table),
-        _describe_certainty(table),
+        _describe_intervals(table),
         _describe_missing_controls(table),
         floors,
         *_note_inconsistent_rows(table),
@@ -100,7 +100,6 @@ def _explain_no_images(table: SuiteTable) -> str:
 
 
 def _count_done_runs(table: SuiteTable) -> str:
-    """Describe how many of a table's runs are done while no row has a result."""
     results, protocol = table.suite_results, table.board.protocol
     protocols = (protocol, *protocol.made_of)
     blocks = (block for block in results.suite.blocks if block.protocol in protocols and block.unit == table.unit)
@@ -112,7 +111,6 @@ def _count_done_runs(table: SuiteTable) -> str:
 
 
 def _note_nonzero_controls(table: SuiteTable) -> str:
-    """Report that the whole table is doubtful because controls that should have a gain of 0 differ; else empty."""
     controls = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.nonzero_controls.items())
     words = (
         f"This table is doubtful, because gains that should be 0 differ significantly: {controls}. "
@@ -135,9 +133,11 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
 
 
 def _note_inconsistent_rows(table: SuiteTable) -> list[str]:
-    shown = [row.estimator for row in table.board.rows if row.estimator in table.inconsistent]
+    shown = [row.estimator for row in table.board.rows if row.estimator in table.inconsistency_reasons]
     alone = " and no row is compared with it"
-    return [f"{name} has no rank{alone if name == RANDOM else ''}: {table.inconsistent[name]}." for name in shown]
+    return [
+        f"{name} has no rank{alone if name == RANDOM else ''}: {table.inconsistency_reasons[name]}." for name in shown
+    ]
 
 
 def _note_several_machines(table: SuiteTable) -> str:
@@ -166,21 +166,14 @@ def _note_general_doubts(table: SuiteTable) -> str:
 
 
 def _note_unstable_predictions(table: SuiteTable, sign: str) -> str:
-    if table.rows_of_unknown_stability:
-        lacking = f"Imported rows whose prediction stability is unknown: {', '.join(table.rows_of_unknown_stability)}."
-    else:
-        lacking = ""
     if not table.unstable_predictions:
-        return lacking
+        return ""
     shares = ", ".join(f"{name} {share:.0%}" for name, share in table.unstable_predictions.items())
-    return (
-        f"{sign} The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy "
-        f"copies: {shares}. {lacking}"
-    ).strip()
+    sentence = f"{sign} The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy "
+    return f"{sentence}copies: {shares}.".strip()
 
 
 def _note_left_out_estimators(table: SuiteTable) -> str:
-    """List the estimators that the suite leaves out because they do not apply to its network."""
     names = defaultdict(list)
     for name, why in table.suite_results.suite.left_out.items():
         names[why].append(name)
@@ -201,7 +194,7 @@ def _note_quantus_columns(table: SuiteTable) -> str:
     return f"Scores from Quantus (first {IMAGES} test images at most), which do not affect gains and ranks: {columns}."
 
 
-def _describe_certainty(table: SuiteTable) -> str:
+def _describe_intervals(table: SuiteTable) -> str:
     board = table.board
     if not board.images:
         return _explain_no_images(table)
@@ -269,5 +262,5 @@ def describe_methods(table: SuiteTable) -> str:
         f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "
         f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
         f"Controls: {', '.join(controls)}; they {table.control_inputs_text}. {table.caption}. "
-        f"{write_remarks(table, signs=False)}"
+        f"{write_all_notes(table, signs=False)}"
     )

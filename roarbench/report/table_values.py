@@ -60,14 +60,14 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "place_high": position.high if position else None,
         "added": row.estimator in table.suite_results.suite.added,
         "verdict": _find_verdict(table, row),
-        "verdict_sobel": row.sobel.verdict if row.sobel else None,
-        "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
+        "verdict_sobel": row.vs_sobel.verdict if row.vs_sobel else None,
+        "verdict_random_blurred": row.vs_random_blurred.verdict if row.vs_random_blurred else None,
         **make_plain_comparison(row.beating),
-        "better_than": ", ".join(table.better_than(row)) or None,
+        "better_than": ", ".join(table.list_better_than(row)) or None,
         **_make_plain_twins(table, row),
         "flag": _explain_doubts(table, row),
         "grade": _find_highest_grade(table, row),
-        "verdict_other_image": row.other_image.verdict if row.other_image else None,
+        "verdict_other_image": row.vs_other_image.verdict if row.vs_other_image else None,
         **name_interval_ends("delta_other_image", row.delta_other_image),
         **name_interval_ends("gain", row.gain),
         "seeds": row.seeds,
@@ -83,7 +83,7 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 def _find_verdict(table: SuiteTable, row: Row) -> str | None:
     """Return the verdict of a row's comparison with Random, or of its own-network gain with 0."""
-    comparison = row.network if table.board.protocol.scores_siblings else row.random
+    comparison = row.network if table.board.protocol.scores_siblings else row.vs_random
     return comparison.verdict if comparison else None
 
 
@@ -93,7 +93,6 @@ def name_interval_ends(name: str, estimate: Estimate) -> dict[str, float | None]
 
 
 def _name_curve_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
-    """Return a curve's numbers and interval ends by level, with their names."""
     return {f"{name}{end}": {str(t): getattr(gain, part) for t, gain in curve.items()} for end, part in _ENDS.items()}
 
 
@@ -107,33 +106,28 @@ def make_plain_comparison(comparison: ControlComparison | None) -> dict[str, Any
 
 
 def _make_plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return a row's gain minus the gain of each of its twins, in points; empty if no row has twins."""
     twins = (name_interval_ends(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twin_kinds)
     return {"delta_twins": dict(chain(*twins))} if table.twin_kinds else {}
 
 
 def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
-    """Explain in sentences why a row has no rank or should be doubted, also because of unstable predictions."""
     noise = describe_prediction_under_noise(table.unstable_predictions.get(row.estimator))
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 
 def _find_highest_grade(table: SuiteTable, row: Row) -> str | None:
-    """Return the highest grade of a row's marks; None without a known mark."""
     if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
         return None
     return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
 
 
 def _make_plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    """Return gains by level, in points; empty if gains are areas between accuracy curves."""
     if not table.board.protocol.has_gain_at_each_level:
         return {}
-    return {"gains": dict(zip(map(str, table.board.levels), table.list_gains(row), strict=True))}
+    return {"gains": dict(zip(map(str, table.board.levels), table.list_gains_by_level(row), strict=True))}
 
 
 def _make_plain_accuracies_above_masks(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    """Return accuracies minus those of masks alone, by level and with intervals; empty if the table has none."""
     curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_levels}
     return _name_curve_ends("above_masks", curve) if curve else {}
 
@@ -141,7 +135,7 @@ def _make_plain_accuracies_above_masks(table: SuiteTable, row: Row) -> dict[str,
 def _make_plain_probability_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     nothing, levels = Estimate(), table.board.levels
     empty = (nothing,) * len(levels)
-    drop = table.drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
+    drop = table.probability_drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
     probabilities = dict(zip((0.0, *levels), (drop.untouched, *drop.probabilities), strict=True))
     changes = dict(zip(levels, drop.changes, strict=True))
     return {

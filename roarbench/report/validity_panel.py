@@ -27,7 +27,6 @@ from roarbench.analysis.row_warnings import (
 from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import ROAR
 from roarbench.report.status import describe_unranked_rows
-from roarbench.stats.board import RANDOM
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
@@ -153,7 +152,6 @@ def _list_mark_columns(panel: ValidityPanel) -> Columns:
 
 
 def _format_mark(mark: Mark) -> str:
-    """Format a mark's share in percent, with its interval and grade if they are known."""
     return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
@@ -183,7 +181,6 @@ def _list_twin_columns(panel: ValidityPanel) -> Columns:
 
 
 def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
-    """Return gains (for each unit and fill if there are several), and areas between the LeRF and MoRF curves."""
     evidence = panel.evidence
     shown = {"gain": evidence.main}
     for parts in (evidence.draws_by_unit, evidence.draws_by_fill):
@@ -235,7 +232,7 @@ def write_legend(panel: ValidityPanel) -> list[str]:
         if areas.levels:
             levels = ", ".join(f"{t:g}" for t in (0.0, *areas.levels))
             lines += [f"LeRF - MoRF, {network}: area between the two curves over t = {levels}"]
-    if evidence.main.repeated:
+    if evidence.main.has_intervals:
         draws = f"{bootstrap.resamples} paired resamples, seed {bootstrap.seed}"
         lines += [f"{bootstrap.confidence:.0%} intervals ({draws})"]
     if not results.complete:
@@ -258,24 +255,11 @@ def _format_agreement(pairs: Agreement | None) -> str:
     return f"{tau}; of {pairs.settled} pairs that differ significantly in both, {pairs.opposed} in opposite order."
 
 
-def _describe_smooth_random(panel: ValidityPanel) -> list[str]:
-    """Describe the gain of random-blurred if it beats Random, and list the rows with a larger gain."""
-    evidence = panel.evidence
-    twin = find_twins(evidence, RANDOM).get("blurred")
-    if twin is None or twin.gain.value is None or twin.gain.low is None or twin.gain.low <= 0:
-        return []
-    gains = {name: evidence.main.estimate_area(name).value for name in panel.names}
-    more = [name for name, gain in gains.items() if gain is not None and gain > twin.gain.value]
-    names = ", ".join(more) or "none"
-    size = format_interval(twin.gain)
-    return [f"Smoothness alone (random-blurred) has a gain of {size} points; rows with a larger gain: {names}."]
-
-
 def list_doubts(panel: ValidityPanel) -> list[str]:
     """Return the lines below the panel: table-wide warnings, then the warnings about each row.
 
-    Table-wide lines name rows without a rank, the gain of `random-blurred` and rows that are not significantly above
-    mask-only. If no row has a warning, a line says so.
+    Table-wide lines name rows without a rank and rows that are not significantly above mask-only. If no row has a
+    warning, a line says so.
     """
     evidence, results = panel.evidence, panel.evidence.suite_results
     dropped = describe_unranked_rows(row for row in results.unranked_rows if row.unit is evidence.unit)
@@ -287,10 +271,10 @@ def list_doubts(panel: ValidityPanel) -> list[str]:
         less = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining need ROAR, "
         less += f"which {results.suite.name} does not have."
         return [*dropped, *flagged, less]
-    if not evidence.main.repeated:
+    if not evidence.main.has_intervals:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
     floor = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(evidence))])
-    return [*dropped, *_describe_smooth_random(panel), *floor, *(flagged or ["No row is marked."])]
+    return [*dropped, *floor, *(flagged or ["No row is marked."])]
 
 
 def _split_section(section: Section, width: int) -> list[Section]:

@@ -10,7 +10,7 @@ _LEAST = 14  # minimum width of a name that is broken within words
 
 
 def wrap_columns(
-    columns: Sequence[Sequence[str]], names: int, texts: Iterable[int], width: int
+    columns: Sequence[Sequence[str]], name_column: int, text_columns: Iterable[int], width: int
 ) -> list[tuple[str, ...]]:
     """Break cells of a table between words until a line of the table fits a width; no number is broken.
 
@@ -19,13 +19,13 @@ def wrap_columns(
 
     Args:
         columns: The cells of each column, its heading among them; a cell may have several lines.
-        names: The index of the column of estimators' names.
-        texts: The indices of other columns that may break.
+        name_column: The index of the column of estimators' names.
+        text_columns: The indices of other columns that may break.
         width: Width of the terminal, in characters.
     """
     wrapped = [tuple(column) for column in columns]
-    steps = [(names, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(texts, reverse=True))]
-    steps += [(names, _PARTS, 0), (names, _LETTERS, _LEAST)]
+    steps = [(name_column, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(text_columns, reverse=True))]
+    steps += [(name_column, _PARTS, 0), (name_column, _LETTERS, _LEAST)]
     for i, boundary, least in steps:
         excess = measure_table_width(wrapped) - width
         if excess > 0:

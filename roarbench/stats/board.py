@@ -41,7 +41,6 @@ class Row:
     # images' masks; under DiffROAR, accuracy under KAR minus accuracy under ROAR
     differences: tuple[Estimate, ...]
     gain: Estimate  # in accuracy points; own-network gain is in points of unchanged predictions
-    delta_sobel: Estimate  # gain minus Sobel's gain, in accuracy points
     place: RankInterval | None  # None for a check, and without a gain
     check: bool = False  # whether the row is a twin or another check, which verdicts and ranks ignore
     # prediction interval for the gain of a replication, at the board's confidence: same test images and design, other
@@ -59,22 +58,22 @@ class Row:
     network: OwnNetworkTest | None = None  # for own-network gain; None for a check, and without a gain
 
     @property
-    def random(self) -> Comparison | None:
+    def vs_random(self) -> Comparison | None:
         """Return the comparison with Random."""
         return self.against.get(RANDOM)
 
     @property
-    def sobel(self) -> Comparison | None:
+    def vs_sobel(self) -> Comparison | None:
         """Return the comparison with Sobel."""
         return self.against.get(SOBEL)
 
     @property
-    def random_blurred(self) -> Comparison | None:
+    def vs_random_blurred(self) -> Comparison | None:
         """Return the comparison with the blurred random map."""
         return self.against.get(BLURRED)
 
     @property
-    def other_image(self) -> Comparison | None:
+    def vs_other_image(self) -> Comparison | None:
         """Return the comparison with the row's maps of other images."""
         return self.get_twin_comparison(OTHER_IMAGE)
 
@@ -106,7 +105,7 @@ class Board:
     reference_rows: int = 0  # number of rows behind the estimate, which has `reference_freedom` degrees of freedom
     reference_freedom: float | None = None
 
-    def list_gains(self, row: Row) -> tuple[Estimate, ...]:
+    def list_gains_by_level(self, row: Row) -> tuple[Estimate, ...]:
         """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""
         if not self.protocol.has_gain_at_each_level:
             return ()
@@ -115,7 +114,7 @@ class Board:
     def make_accuracy_or_gain_curve(self, row: Row) -> dict[float, Estimate]:
         """Return a row's curve from t = 0: accuracies, or gains if one scoring network is shared by all rows."""
         gains = self.protocol.has_gain_at_each_level
-        points = (Estimate(0.0, 0.0, 0.0), *self.list_gains(row)) if gains else (row.clean, *row.accuracies)
+        points = (Estimate(0.0, 0.0, 0.0), *self.list_gains_by_level(row)) if gains else (row.clean, *row.accuracies)
         return dict(zip((0.0, *self.levels), points, strict=True))
 
     @property

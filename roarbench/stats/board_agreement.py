@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.enums import OTHER_IMAGE
+from roarbench.estimators.estimator import CONTROLS
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import Floats
@@ -34,21 +35,21 @@ class Agreement(NamedTuple):
     opposed: int | None  # number of settled pairs in opposite order
 
 
-def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
+def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample], confidence: float) -> Agreement | None:
     """Compute Kendall's tau between the gains of two protocols, by estimator, over the rows that both have.
 
     The interval does not come from percentiles of the draws. Noise lowers tau, and each draw contains noise twice, so
     percentile intervals often exclude perfect agreement (docs/statistics.md). `confidence`, in (0, 1), is that of each
     pair's interval. Returns None for fewer than three common rows, or if all gains of one protocol are equal.
     """
-    rows = [name for name in one if name in other]
-    samples = [[gains[name] for name in rows] for gains in (one, other)]
+    rows = [name for name in first if name in second]
+    samples = [[gains[name] for name in rows] for gains in (first, second)]
     tau = _compute_tau(*([sample.value for sample in gains] for gains in samples))
     if tau is None:
         return None
-    (first, sure_one), (second, sure_other) = (_find_signs(gains, confidence) for gains in samples)
-    norm = np.sqrt(np.count_nonzero(first) * np.count_nonzero(second))
-    products, settled = first * second, sure_one & sure_other
+    (first_signs, sure_one), (second_signs, sure_other) = (_find_signs(gains, confidence) for gains in samples)
+    norm = np.sqrt(np.count_nonzero(first_signs) * np.count_nonzero(second_signs))
+    products, settled = first_signs * second_signs, sure_one & sure_other
     sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))
     interval = Estimate(tau, float(max(-1.0, (sure - free) / norm)), float(min(1.0, (sure + free) / norm)))
     both = settled & (products != 0)
@@ -57,19 +58,19 @@ def compute_agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], co
 
 def _find_signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Return for every pair the sign of its difference, and whether the difference is significant."""
-    pairs = Pairs.of(samples, confidence)
+    pairs = Pairs.from_samples(samples, confidence)
     values, halves = pairs.differences[pairs.upper_triangle], pairs.half_widths[pairs.upper_triangle]
     # pairs without any difference in any draw count as significant too
     return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
 
 
-def _compute_tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
+def _compute_tau(first: Sequence[float | None], second: Sequence[float | None]) -> float | None:
     """Compute Kendall's tau-b; None for fewer than three rows, or if all gains on one side are equal."""
-    if len(one) < FEWEST_ROWS:
+    if len(first) < FEWEST_ROWS:
         return None
     from scipy.stats import kendalltau  # importing scipy.stats takes as long as a table, and tables need no tau
 
-    tau = float(kendalltau(one, other).statistic)
+    tau = float(kendalltau(first, second).statistic)
     return None if tau != tau else tau  # NaN if all gains are equal
 
 
@@ -111,7 +112,7 @@ class Replication:
     tau: float | None  # Kendall's tau-b of the gains; None for fewer than three rows, and for equal gains
 
     @property
-    def beats(self) -> tuple[int, int]:
+    def beats_all_counts(self) -> tuple[int, int]:
         """Return the number of rows that both boards compare with every control, and for how many they agree."""
         pairs = [row.beats for row in self.rows if row.beats]
         return len(pairs), sum(one == other for one, other in pairs)
@@ -132,7 +133,7 @@ class Replication:
         return self.inside / self.gains if self.gains else None
 
 
-def compare_boards(one: Board, other: Board) -> Replication:
+def compare_boards(first: Board, second: Board) -> Replication:
     """Compare two boards of one protocol that have no explained network and no seed in common.
 
     Own-network gain uses the images for which all networks predict the same class, so each board has other images.
@@ -140,13 +141,15 @@ def compare_boards(one: Board, other: Board) -> Replication:
     Raises:
         ValueError: The boards differ in protocol, levels or (except for own-network gain) number of images.
     """
-    first, second = ((board.protocol.name, board.levels, board.images) for board in (one, other))
-    if first[:2] != second[:2] or (one.images != other.images and not one.protocol.scores_siblings):
-        raise ValueError(f"one board has (protocol, levels, images) {first}, the other {second}; they must be equal")
-    again = {row.estimator: row for row in other.rows if row.gain.value is not None}
+    first_design, second_design = ((board.protocol.name, board.levels, board.images) for board in (first, second))
+    if first_design[:2] != second_design[:2] or (first.images != second.images and not first.protocol.scores_siblings):
+        raise ValueError(
+            f"one board has (protocol, levels, images) {first_design}, the other {second_design}; they must be equal"
+        )
+    again = {row.estimator: row for row in second.rows if row.gain.value is not None}
     rows = tuple(
         _replicate_row(row, again[row.estimator])
-        for row in one.rows
+        for row in first.rows
         if row.gain.value is not None and row.estimator in again
     )
     words = [verdict for row in rows for verdict in row.verdicts]
@@ -162,17 +165,15 @@ def compare_boards(one: Board, other: Board) -> Replication:
     )
 
 
-def _replicate_row(row: Row, again: Row) -> ReplicatedRow:
-    pairs = (
-        ("random", row.random, again.random),
-        ("sobel", row.sobel, again.sobel),
-        ("random-blurred", row.random_blurred, again.random_blurred),
-        (OTHER_IMAGE, row.other_image, again.other_image),
-    )
+def _replicate_row(row: Row, second_row: Row) -> ReplicatedRow:
+    pairs = [(control, row.against.get(control), second_row.against.get(control)) for control in CONTROLS]
+    pairs += [(OTHER_IMAGE, row.vs_other_image, second_row.vs_other_image)]
     verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
-    inside = _is_inside(again.gain, row.predicted), _is_inside(row.gain, again.predicted)
-    beats = (row.beating.verdict, again.beating.verdict) if row.beating and again.beating else ()
-    return ReplicatedRow(row.estimator, row.gain, again.gain, row.predicted, again.predicted, *inside, verdicts, beats)
+    inside = _is_inside(second_row.gain, row.predicted), _is_inside(row.gain, second_row.predicted)
+    beats = (row.beating.verdict, second_row.beating.verdict) if row.beating and second_row.beating else ()
+    return ReplicatedRow(
+        row.estimator, row.gain, second_row.gain, row.predicted, second_row.predicted, *inside, verdicts, beats
+    )
 
 
 def _is_inside(gain: Estimate, predicted: Estimate) -> bool | None:

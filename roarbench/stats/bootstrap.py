@@ -69,26 +69,25 @@ def make_estimate(sample: Sample, confidence: float) -> Estimate:
     return Estimate(sample.value, sample.value - half, sample.value + half)
 
 
-def estimate_share(part: Sample, whole: Sample, confidence: float) -> Estimate:
-    """Estimate the ratio `part / whole` from paired draws; missing if `whole` is not significantly above 0.
+def estimate_share(numerator: Sample, denominator: Sample, confidence: float) -> Estimate:
+    """Estimate the ratio `part / whole` from paired draws; missing if `denominator` is not significantly above 0.
 
     The interval holds every c for which the interval of `part - c * whole` includes 0 (Fieller, Some problems in
-    interval estimation, 1954). Its lower end therefore exceeds c exactly if `part` is significantly above c times
-    `whole`. The interval is bounded because that of `whole` is above 0.
+    interval estimation, 1954). Its lower end therefore exceeds c exactly if `numerator` is significantly above c times
+    `denominator`. The interval is bounded because that of `denominator` is above 0.
     """
-    wide, own = compute_half_width(whole, confidence), compute_half_width(part, confidence)
-    if whole.value <= wide:
+    wide, own = compute_half_width(denominator, confidence), compute_half_width(numerator, confidence)
+    if denominator.value <= wide:
         return Estimate()
-    shared = wide * own * _compute_correlation(part, whole)
-    square = whole.value**2 - wide**2
-    middle = part.value * whole.value - shared
-    rest = part.value**2 - own**2
+    shared = wide * own * _compute_correlation(numerator, denominator)
+    square = denominator.value**2 - wide**2
+    middle = numerator.value * denominator.value - shared
+    rest = numerator.value**2 - own**2
     reach = float(np.sqrt(max(0.0, middle**2 - square * rest)))
-    return Estimate(part.value / whole.value, (middle - reach) / square, (middle + reach) / square)
+    return Estimate(numerator.value / denominator.value, (middle - reach) / square, (middle + reach) / square)
 
 
 def _compute_correlation(one: Sample, other: Sample) -> float:
-    """Return the correlation of the draws' deviations from their values; 0 if one of them is constant."""
     a, b = one.draws - one.value, other.draws - other.value
     norm = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / norm if norm else 0.0

@@ -12,7 +12,7 @@ from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE, Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.board import RANDOM, SOBEL, ZERO, Board, IntervalScope, Row
+from roarbench.stats.board import RANDOM, ZERO, Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.curves import POINTS, UNTOUCHED, Correctness
 from roarbench.stats.own_network_gain import (
@@ -35,19 +35,19 @@ def compute_board(
     scores: Correctness,
     protocol: Protocol,
     bootstrap: Bootstrap | None = None,
-    spread: VarianceComponents | None = None,
-    shown: Collection[str] | None = None,
+    variances: VarianceComponents | None = None,
+    shown_rows: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol, and return the board with the rows in `shown` (all by default).
+    """Judge all estimators of one protocol, and return the board with the rows in `shown_rows` (all by default).
 
-    If `spread`, the variance components, is None, it is estimated from `scores`.
+    If `variances`, the variance components, is None, it is estimated from `scores`.
     """
     bootstrap = bootstrap or Bootstrap()
-    spread = select_variance_components(
-        protocol, spread or estimate_variance_components([scores.differences or scores])
+    variances = select_variance_components(
+        protocol, variances or estimate_variance_components([scores.differences or scores])
     )
     return compute_board_from_draws(
-        scores, protocol, bootstrap, spread, draw_resamples(scores, bootstrap, spread), shown
+        scores, protocol, bootstrap, variances, draw_resamples(scores, bootstrap, variances), shown_rows
     )
 
 
@@ -55,18 +55,18 @@ def compute_board_from_draws(
     scores: Correctness,
     protocol: Protocol,
     bootstrap: Bootstrap,
-    spread: VarianceComponents | None,
+    variances: VarianceComponents | None,
     draws: Draws,
-    shown: Collection[str] | None = None,
+    shown_rows: Collection[str] | None = None,
 ) -> Board:
     """Judge all estimators of one protocol from existing draws of its cells.
 
-    Verdicts and ranks are computed from all rows, whichever are shown. If `spread` is None, the variance between
+    Verdicts and ranks are computed from all rows, whichever are shown. If `variances` is None, the variance between
     trainings is unknown.
     """
-    judge = Judge.of(scores, protocol, bootstrap, spread, draws)
-    rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
-    references = spread.references if spread else None
+    judge = Judge.from_draws(scores, protocol, bootstrap, variances, draws)
+    rows = scores.estimators if shown_rows is None else tuple(name for name in scores.estimators if name in shown_rows)
+    references = variances.references if variances else None
     return Board(
         protocol,
         scores.levels,
@@ -74,7 +74,7 @@ def compute_board_from_draws(
         scores.images,
         bootstrap,
         judge.covers,
-        compute_detectable_difference(judge.own_pairs) if judge.repeated else None,
+        compute_detectable_difference(judge.own_pairs) if judge.has_intervals else None,
         sum(scores.submitted.isdisjoint(pair) for pair in judge.comparisons),
         len(scores.explained_networks),
         POINTS * references.deviation if references else None,
@@ -90,7 +90,7 @@ class Judge(SampledGains):
     """The gains of one protocol, with methods that compare any two rows."""
 
     @cached_property
-    def replicated(self) -> dict[str, Sample]:
+    def replication_gains(self) -> dict[str, Sample]:
         """Return the gains with draws of a replication; empty if only images were resampled."""
         if self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES):
             return {}
@@ -109,17 +109,15 @@ class Judge(SampledGains):
     @cached_property
     def all_pairs(self) -> Pairs:
         """Return all pairs of the rows that have a rank."""
-        return self.make_pairs(self.ranked_gains)
+        return Pairs.from_samples(list(self.ranked_gains.values()), self.bootstrap.confidence)
 
     @property
     def own_pairs(self) -> Pairs:
         """Return the pairs of the suite's own rows."""
         own = self.select_own_gains(self.ranked_gains)
-        return self.make_pairs(own) if len(own) < len(self.ranked_gains) else self.all_pairs
-
-    def make_pairs(self, gains: Mapping[str, Sample]) -> Pairs:
-        """Return the pairs of these gains."""
-        return Pairs.of(list(gains.values()), self.bootstrap.confidence)
+        if len(own) == len(self.ranked_gains):
+            return self.all_pairs
+        return Pairs.from_samples(list(own.values()), self.bootstrap.confidence)
 
     def subtract_gain(self, first: str, second: str) -> Sample | None:
         """Return a row's gain minus another's; None if one is missing.
@@ -147,7 +145,7 @@ class Judge(SampledGains):
         return (RANDOM,) if self.protocol.scores_siblings else tuple(dict.fromkeys((*CONTROLS, *own)))
 
     @cached_property
-    def family(self) -> _Differences:
+    def family_differences(self) -> _Differences:
         """Return the differences that are adjusted together: every row minus each control and each of its twins."""
         pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.ranked_gains]
         pairs += [(name, other) for other in self.controls for name in self.ranked_gains if name != other]
@@ -159,7 +157,7 @@ class Judge(SampledGains):
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
-        return self._compare(*self._split_own_and_submitted(self.family)) if self.repeated else {}
+        return self._compare(*self._split_own_and_submitted(self.family_differences)) if self.has_intervals else {}
 
     def _compare(self, family: _Differences, of_added_rows: list[_Differences]) -> dict[tuple[str, str], Comparison]:
         samples = {pair: sample for part in (family, *of_added_rows) for pair, sample in part.items()}
@@ -176,13 +174,13 @@ class Judge(SampledGains):
                 comparison = self.comparisons[pair]
                 return comparison if pair[0] == first else comparison.reversed
         difference = self.subtract_gain(first, second)
-        if difference is None or not self.repeated or first == second:
+        if difference is None or not self.has_intervals or first == second:
             return None
-        own, _ = self._split_own_and_submitted(self.family)
+        own, _ = self._split_own_and_submitted(self.family_differences)
         return self._compare(own, [{(first, second): difference}])[first, second]
 
     @cached_property
-    def against(self) -> dict[str, dict[str, Comparison]]:
+    def comparisons_by_row(self) -> dict[str, dict[str, Comparison]]:
         """Return every row's comparisons with the controls and with its twins."""
         comparisons: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
         for (name, other), one in self.comparisons.items():
@@ -200,7 +198,7 @@ class Judge(SampledGains):
 
     def compare_with_controls(self, name: str) -> ControlComparison | None:
         """Compare a row that depends on the network with every model-free control; None if a gain is missing."""
-        silent, against = self.scores.model_free_controls - self.scores.submitted, self.against[name]
+        silent, against = self.scores.model_free_controls - self.scores.submitted, self.comparisons_by_row[name]
         if (
             name in self.scores.model_free_controls
             or not silent
@@ -210,7 +208,6 @@ class Judge(SampledGains):
         return ControlComparison({control: against[control] for control in self.controls if control in silent})
 
     def _split_own_and_submitted(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
-        """Split comparisons into those of the suite's own rows, and those of each submission."""
         rows: dict[str, _Differences] = {}
         for pair, difference in pairs.items():
             rows.setdefault(next((name for name in pair if name in self.scores.submitted), ""), {})[pair] = difference
@@ -223,7 +220,7 @@ class Judge(SampledGains):
         added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
         intervals = (
             compute_rank_intervals(self.all_pairs, added)
-            if self.repeated
+            if self.has_intervals
             else rank_by_gain(self.all_pairs.values, added)
         )
         return dict(zip(self.ranked_gains, intervals, strict=True))
@@ -240,12 +237,11 @@ def _make_row(judge: Judge, name: str) -> Row:
         accuracies=tuple(judge.estimate_accuracy(name, t) for t in scores.levels),
         differences=tuple(judge.estimate_difference(name, t) for t in scores.levels),
         gain=judge.estimate_area(name),
-        delta_sobel=judge.estimate(judge.subtract_gain(name, SOBEL)) if name in judge.ranked_gains else Estimate(),
         place=judge.places.get(name),
         check=name in scores.checks,
-        predicted=judge.estimate(judge.replicated.get(name)),
+        predicted=judge.estimate(judge.replication_gains.get(name)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
-        against=judge.against[name],
+        against=judge.comparisons_by_row[name],
         beating=judge.compare_with_controls(name),
         delta_twins=twins,
     )
@@ -256,7 +252,7 @@ class KeptPredictions(NamedTuple):
 
     # (maps, networks, levels, images), see `compute_own_network_gain`; only images on which all networks agree
     answers: NDArray[np.bool_]
-    same: bool  # all networks' maps remove the same features of each of these images
+    same_masks: bool  # all networks' maps remove the same features of each of these images
 
 
 def compute_own_network_board(
@@ -264,7 +260,7 @@ def compute_own_network_board(
     predictions: Mapping[str, KeptPredictions],
     protocol: Protocol,
     bootstrap: Bootstrap,
-    shown: Collection[str] | None,
+    shown_rows: Collection[str] | None,
 ) -> Board:
     """Judge the rows that have complete predictions; `scores` lists rows and levels, without correctness bits."""
     answers = {name: row.answers for name, row in predictions.items()}
@@ -273,12 +269,12 @@ def compute_own_network_board(
     judge = Judge(
         scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS
     )
-    # rows whose gain is 0 by construction are ranked but not tested
-    untested = {name for name, row in predictions.items() if row.same}
-    tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
-    names = [name for name in scores.estimators if shown is None or name in shown]
+    # rows whose gain is 0 by construction are ranked but not judge_of_tested
+    untested = {name for name, row in predictions.items() if row.same_masks}
+    judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
+    names = [name for name in scores.estimators if shown_rows is None or name in shown_rows]
     rows = [
-        _make_network_row(judge, tested, name, predictions[name], gains[name])
+        _make_network_row(judge, judge_of_tested, name, predictions[name], gains[name])
         if name in predictions
         else _make_empty_row(name, scores)
         for name in names
@@ -292,38 +288,38 @@ def compute_own_network_board(
         bootstrap,
         IntervalScope.NETWORKS,
         compute_detectable_difference(judge.own_pairs) if judge.ranked_gains else None,
-        sum(name not in scores.submitted for name, _ in tested.comparisons),
+        sum(name not in scores.submitted for name, _ in judge_of_tested.comparisons),
         networks,
     )
 
 
 def _make_network_row(
-    judge: Judge, tested: Judge, name: str, predictions: KeptPredictions, own_gain: OwnNetworkGain
+    judge: Judge, judge_of_tested: Judge, name: str, predictions: KeptPredictions, own_gain: OwnNetworkGain
 ) -> Row:
     """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
     answers = predictions.answers
     own = np.einsum("iilx->l", answers.astype(int)) / (len(answers) * answers.shape[3])
     sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * sample.value, sign * sample.draws) for sample in own_gain.levels)
-    beside_zero, twins = tested.comparisons.get((name, RANDOM)), judge.estimate_delta_twins(name)
-    network = beside_zero and OwnNetworkTest.of(beside_zero.verdict, own_gain.permutation)
+    beside_zero, twins = judge_of_tested.comparisons.get((name, RANDOM)), judge.estimate_delta_twins(name)
+    network = beside_zero and OwnNetworkTest.from_verdict(beside_zero.verdict, own_gain.permutation)
     return replace(
         _make_empty_row(name, judge.scores),
         seeds=len(answers),
         clean=Estimate(1.0),
         accuracies=tuple(Estimate(float(share)) for share in own),
-        differences=tuple(Estimate(0.0) if predictions.same else judge.estimate(sample) for sample in levels),
-        gain=Estimate(0.0) if predictions.same else judge.estimate_area(name),
+        differences=tuple(Estimate(0.0) if predictions.same_masks else judge.estimate(sample) for sample in levels),
+        gain=Estimate(0.0) if predictions.same_masks else judge.estimate_area(name),
         place=judge.places.get(name),
-        predicted=Estimate() if predictions.same else judge.estimate(predict_replication(own_gain.gain)),
+        predicted=Estimate() if predictions.same_masks else judge.estimate(predict_replication(own_gain.gain)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
-        against=tested.against[name],
+        against=judge_of_tested.comparisons_by_row[name],
         delta_twins=twins,
-        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if predictions.same else network,
+        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if predictions.same_masks else network,
     )
 
 
 def _make_empty_row(name: str, scores: Correctness) -> Row:
     nothing = (Estimate(),) * len(scores.levels)
     check = name in scores.checks
-    return Row(name, 0, Estimate(), nothing, nothing, Estimate(), Estimate(), None, check)
+    return Row(name, 0, Estimate(), nothing, nothing, Estimate(), None, check)

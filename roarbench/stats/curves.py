@@ -20,12 +20,7 @@ POINTS = 100.0  # accuracy points in an accuracy of 1
 
 @dataclass(frozen=True, eq=False)
 class Correctness:
-    """Correctness of the predictions on the test images, for all cells of one protocol.
-
-    Raises:
-        ValueError: The levels do not ascend in (0, 1], the arrays of bits have inconsistent shapes, or a cell has a
-            different number of references and rows of bits.
-    """
+    """Correctness of the predictions on the test images, for all cells of one protocol."""
 
     estimators: tuple[str, ...]
     levels: tuple[float, ...]  # levels above 0, ascending
@@ -47,21 +42,6 @@ class Correctness:
     # their numbers
     submitted: frozenset[str] = frozenset()
     model_free_controls: frozenset[str] = frozenset()  # controls that a row must beat to beat every control
-
-    def __post_init__(self) -> None:
-        steps = (0.0, *self.levels)
-        if any(low >= high for low, high in zip(steps, steps[1:], strict=False)) or steps[-1] > 1:
-            advice = "leave out 0, the untouched images"
-            raise ValueError(f"levels must ascend in (0, 1], got {self.levels}; {advice}")
-        # reads each cell once, because a cell may be unpacked for its shape
-        shape_of = {point: bits.shape for point, bits in self.correct.items()}
-        shapes = set(shape_of.values())
-        if any(len(shape) != 2 or 0 in shape for shape in shapes) or len({shape[-1] for shape in shapes}) > 1:
-            seen = f"got {sorted(shapes)}"
-            raise ValueError(f"arrays of bits must have shape (seeds, images), all with as many images; {seen}")
-        for point, names in self.references.items():
-            if len(names) != shape_of[point][0]:
-                raise ValueError(f"{point} has {shape_of[point][0]} rows of bits and {len(names)} references")
 
     @property
     def without_submissions(self) -> "Correctness":

@@ -7,7 +7,7 @@ fragile under all maps (docs/protocol.md).
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache
 from itertools import permutations
 from typing import NamedTuple, Self
 
@@ -47,7 +47,7 @@ class OwnNetworkTest(NamedTuple):
     permutation: float | None = None
 
     @classmethod
-    def of(cls, verdict: Verdict, permutation: float | None) -> Self:
+    def from_verdict(cls, verdict: Verdict, permutation: float | None) -> Self:
         """Build the test from the verdict of the comparison of a gain with 0."""
         return cls(_WORDS[verdict], permutation)
 
@@ -68,7 +68,6 @@ class OwnNetworkGain(NamedTuple):
 
     gain: Sample  # mean over levels, pairs of networks and images
     levels: tuple[Sample, ...]  # mean gain per level
-    pairs: Floats  # mean over levels and images per pair, shape (networks, networks), 0 on the diagonal
     # two-sided p value of "every assignment of maps to networks is equally likely"; None for fewer than four networks
     permutation: float | None
 
@@ -78,60 +77,6 @@ class SharedDraws(NamedTuple):
 
     counts: Floats  # how often a resample has each image, whole numbers of shape (resamples, images)
     student: Floats  # standardised deviations of the networks, shape (resamples, networks)
-
-
-def compute_own_network_gain_per_row(
-    stable: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
-) -> dict[str, OwnNetworkGain]:
-    """Compute the gain of each row as `compute_own_network_gain` does, drawing images and networks only once.
-
-    Raises:
-        ValueError: As in `compute_own_network_gain`.
-    """
-    draw = cache(partial(_draw_images_and_networks, bootstrap))
-    return {name: _compute_gain(row, order, bootstrap.seed, draw) for name, row in stable.items()}
-
-
-def compute_own_network_gain(stable: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
-    """Compute the own-network gain, with draws over networks and images.
-
-    Draws with the same bootstrap are paired, so gains of several estimators on the same networks and images can be
-    compared.
-
-    Args:
-        stable: bool (maps, networks, levels, images), with as many maps as networks. True if the network still predicts
-            the class that all networks predict for the untouched image, after the features that the map ranks first
-            (for LeRF: last) are removed.
-        order: MoRF or LeRF.
-        bootstrap: Number and seed of the draws.
-
-    Raises:
-        ValueError: There are fewer than three networks, the number of maps differs from that of networks, or there are
-            no images.
-    """
-    return _compute_gain(stable, order, bootstrap.seed, partial(_draw_images_and_networks, bootstrap))
-
-
-def _compute_gain(
-    stable: NDArray[np.bool_], order: Order, seed: int, draw: Callable[[int, int], SharedDraws]
-) -> OwnNetworkGain:
-    if stable.ndim != 4 or stable.shape[0] != stable.shape[1] or stable.shape[0] < FEWEST_NETWORKS or 0 in stable.shape:
-        raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {stable.shape}")
-    by_pair = compute_interactions(stable, order)
-    draws = _draw_means(by_pair, draw(stable.shape[3], len(stable)))
-    values = by_pair.mean((0, 2))
-    levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
-    whole = Sample(float(values.mean()), draws.mean(0))
-    pairs = np.zeros(stable.shape[:2])
-    pairs[np.triu_indices(len(stable), 1)] = by_pair.mean((1, 2))
-    return OwnNetworkGain(whole, levels, pairs + pairs.T, _test_by_permutation(stable.mean((2, 3)), seed))
-
-
-def compute_interactions(stable: NDArray[np.bool_], order: Order) -> Floats:
-    """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
-    answers = stable.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
-    one, two = np.triu_indices(len(stable), 1)
-    return np.asarray((answers[one, two] + answers[two, one] - answers[one, one] - answers[two, two]) / 2) + 0.0
 
 
 def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) -> SharedDraws:
@@ -144,6 +89,58 @@ def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) 
     normal = chance.standard_normal((bootstrap.resamples, networks))
     student = normal / np.sqrt(chance.chisquare(networks - 1, (bootstrap.resamples, 1)) / (networks - 1))
     return SharedDraws(counts.astype(np.float64), student)
+
+
+def compute_own_network_gain_per_row(
+    stable: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
+) -> dict[str, OwnNetworkGain]:
+    """Compute the gain of each row as `compute_own_network_gain` does, drawing images and networks only once.
+
+    Raises:
+        ValueError: As in `compute_own_network_gain`.
+    """
+    draw = cache(_draw_images_and_networks)
+    return {name: compute_own_network_gain(row, order, bootstrap, draw) for name, row in stable.items()}
+
+
+def compute_own_network_gain(
+    stable: NDArray[np.bool_],
+    order: Order,
+    bootstrap: Bootstrap,
+    draw: Callable[[Bootstrap, int, int], SharedDraws] = _draw_images_and_networks,
+) -> OwnNetworkGain:
+    """Compute the own-network gain, with draws over networks and images.
+
+    Draws with the same bootstrap are paired, so gains of several estimators on the same networks and images can be
+    compared.
+
+    Args:
+        stable: bool (maps, networks, levels, images), with as many maps as networks. True if the network still predicts
+            the class that all networks predict for the untouched image, after the features that the map ranks first
+            (for LeRF: last) are removed.
+        order: MoRF or LeRF.
+        bootstrap: Number and seed of the draws.
+        draw: Function that draws images and networks.
+
+    Raises:
+        ValueError: There are fewer than three networks, the number of maps differs from that of networks, or there are
+            no images.
+    """
+    if stable.ndim != 4 or stable.shape[0] != stable.shape[1] or stable.shape[0] < FEWEST_NETWORKS or 0 in stable.shape:
+        raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {stable.shape}")
+    by_pair = compute_interactions(stable, order)
+    draws = _draw_means(by_pair, draw(bootstrap, stable.shape[3], len(stable)))
+    values = by_pair.mean((0, 2))
+    levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
+    whole = Sample(float(values.mean()), draws.mean(0))
+    return OwnNetworkGain(whole, levels, _test_by_permutation(stable.mean((2, 3)), bootstrap.seed))
+
+
+def compute_interactions(stable: NDArray[np.bool_], order: Order) -> Floats:
+    """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
+    answers = stable.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
+    one, two = np.triu_indices(len(stable), 1)
+    return np.asarray((answers[one, two] + answers[two, one] - answers[one, one] - answers[two, two]) / 2) + 0.0
 
 
 def _draw_means(interactions: Floats, shared: SharedDraws) -> Floats:

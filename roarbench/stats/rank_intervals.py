@@ -24,7 +24,7 @@ class Pairs:
     confidence: float  # confidence level of differences' intervals, in (0, 1)
 
     @classmethod
-    def of(cls, samples: Sequence[Sample], confidence: float) -> Self:
+    def from_samples(cls, samples: Sequence[Sample], confidence: float) -> Self:
         """Build the pairs of these samples."""
         return cls(np.array([one.value for one in samples]), np.array([one.draws for one in samples]), confidence)
 
@@ -58,10 +58,10 @@ class Pairs:
                 np.maximum(largest, shares.max(0), out=largest)
         return largest
 
-    def _compute_deviations(self, one: int, paired: NDArray[np.bool_] | slice) -> Floats:
+    def _compute_deviations(self, index: int, paired: NDArray[np.bool_] | slice) -> Floats:
         """Return the absolute deviation of each difference from its value in each draw, (paired, resamples)."""
-        deviations: Floats = self.draws[one] - self.draws[paired]
-        deviations -= self.differences[one, paired, None]
+        deviations: Floats = self.draws[index] - self.draws[paired]
+        deviations -= self.differences[index, paired, None]
         return np.abs(deviations, out=deviations)
 
 
@@ -158,20 +158,24 @@ def find_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[i
     return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))
 
 
-def find_reversed(name: str, here: Mapping[str, RankInterval], there: Mapping[str, RankInterval]) -> tuple[str, ...]:
+def find_reversed(
+    name: str, first_board: Mapping[str, RankInterval], second_board: Mapping[str, RankInterval]
+) -> tuple[str, ...]:
     """Find the rows that are significantly above a row on one board and significantly below it on the other."""
-    if name not in here or name not in there:
+    if name not in first_board or name not in second_board:
         return ()
-    shared = [other for other in here if other in there and other != name]
-    return tuple(
-        other
-        for other in shared
-        if _compare_places(here[name], here[other]) * _compare_places(there[name], there[other]) < 0
-    )
+    reversed_rows = []
+    for other in first_board:
+        if other == name or other not in second_board:
+            continue
+        orders = (_compare_places(board[name], board[other]) for board in (first_board, second_board))
+        if set(orders) == {-1, 1}:
+            reversed_rows.append(other)
+    return tuple(reversed_rows)
 
 
-def _compare_places(one: RankInterval, other: RankInterval) -> int:
+def _compare_places(first: RankInterval, second: RankInterval) -> int:
     """Return 1 if a row is significantly above another, -1 if below, 0 if they share a tie group."""
-    if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
+    if not first.groups or not second.groups or not set(first.groups).isdisjoint(second.groups):
         return 0
-    return 1 if one.place < other.place else -1
+    return 1 if first.place < second.place else -1

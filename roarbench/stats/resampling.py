@@ -67,34 +67,33 @@ class Draws:
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
 
 
-def draw_resamples(scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents | None) -> Draws:
+def draw_resamples(scores: Correctness, bootstrap: Bootstrap, variances: VarianceComponents | None) -> Draws:
     """Draw images, explained networks and trainings for every cell.
 
     Boards with the same images and bootstrap seed share their draws of images, and equal cells share all draws. If
-    `scores` has differences, `spread` is the variance of these differences. Without `spread` only images are drawn.
+    `scores` has differences, `variances` is that of the differences. Without `variances` only images are drawn.
     """
     if not scores.differences:
-        return _combine_draws(scores, bootstrap, spread, *_resample_images([scores], bootstrap))
+        return _combine_draws(scores, bootstrap, variances, *_resample_images([scores], bootstrap))
     accuracies = replace(scores, differences=None)
     one, other = _resample_images([accuracies, scores.differences], bootstrap)
-    differences = _combine_draws(scores.differences, bootstrap, spread, other)
+    differences = _combine_draws(scores.differences, bootstrap, variances, other)
     return replace(
-        _combine_draws(accuracies, bootstrap, spread and estimate_variance_components([accuracies]), one),
+        _combine_draws(accuracies, bootstrap, variances and estimate_variance_components([accuracies]), one),
         differences=differences,
     )
 
 
 def _combine_draws(
-    scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents | None, resampled: Floats
+    scores: Correctness, bootstrap: Bootstrap, variances: VarianceComponents | None, resampled: Floats
 ) -> Draws:
-    """Combine existing draws of images with draws of explained networks and trainings."""
     if not scores.correct:
         return Draws({}, np.empty(0), resampled, resampled)
     values = np.array([int(bits.sum()) / bits.size for bits in scores.correct.values()])
     column = {point: index for index, point in enumerate(scores.correct)}
-    if spread is None:
+    if variances is None:
         return Draws(column, values, resampled, np.repeat(values[None], bootstrap.resamples, 0))
-    true, whole = draw_repetition_noise(scores, bootstrap, spread)
+    true, whole = draw_repetition_noise(scores, bootstrap, variances)
     # both experiments on the same images have training noise: twice the variance
     true += resampled
     whole *= np.sqrt(2)
@@ -141,7 +140,7 @@ def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
 
 
 def draw_repetition_noise(
-    scores: Correctness, bootstrap: Bootstrap, spread: VarianceComponents
+    scores: Correctness, bootstrap: Bootstrap, variances: VarianceComponents
 ) -> tuple[Floats, Floats]:
     """Draw the deviations of all cells' accuracies that have other causes than the choice of test images.
 
@@ -153,8 +152,8 @@ def draw_repetition_noise(
             the same random numbers; shape (resamples, cells) each.
     """
     true, whole = np.zeros((2, len(scores.correct), bootstrap.resamples))
-    trainings = _TrainingDraws(spread.trainings, bootstrap) if spread.trainings else None
-    references = _ReferenceDraws(spread.references, scores, bootstrap) if spread.references else None
+    trainings = _TrainingDraws(variances.trainings, bootstrap) if variances.trainings else None
+    references = _ReferenceDraws(variances.references, scores, bootstrap) if variances.references else None
     for column, (point, bits) in enumerate(scores.correct.items()):
         if not is_not_constant_zero(bits):
             continue
@@ -166,7 +165,6 @@ def draw_repetition_noise(
 
 
 def _make_generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.random.Generator:
-    """Return the random generator of a stream for the object with these digests."""
     numbers = np.frombuffer(b"".join(digests), dtype=np.uint32).tolist()
     return np.random.default_rng([bootstrap.seed, stream, *numbers])
 
@@ -179,11 +177,11 @@ class _TrainingDraws:
     the same variance in every draw.
     """
 
-    def __init__(self, spread: TrainingVariance, bootstrap: Bootstrap) -> None:
-        share = _draw_mean_square(spread.freedom, _make_generator(bootstrap, _SPREAD), bootstrap)
-        variance = np.maximum(0.0, spread.variance / share - spread.noise)
-        self.true, self.whole = np.sqrt(variance), np.sqrt(variance + spread.noise)
-        self.deviations, self.bootstrap = spread.deviations, bootstrap
+    def __init__(self, estimate: TrainingVariance, bootstrap: Bootstrap) -> None:
+        share = _draw_mean_square(estimate.freedom, _make_generator(bootstrap, _SPREAD), bootstrap)
+        variance = np.maximum(0.0, estimate.variance / share - estimate.noise)
+        self.true, self.whole = np.sqrt(variance), np.sqrt(variance + estimate.noise)
+        self.deviations, self.bootstrap = estimate.deviations, bootstrap
 
     def draw_cell(self, bits: Bits) -> tuple[Floats, Floats]:
         """Return the mean deviation of a cell's trainings in every draw, true and with noise, (resamples,) each.
@@ -201,9 +199,9 @@ def _draw_mean_square(freedom: float, generator: np.random.Generator, bootstrap:
     return generator.chisquare(freedom, bootstrap.resamples) / freedom
 
 
-def _split_deviations(whole: Floats, own: Floats) -> tuple[Floats, Floats]:
+def _split_variance(total_variance: Floats, own_variance: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations of the shared part and of a row's own part, from the total and own variance."""
-    return np.sqrt(np.maximum(0.0, whole - own)), np.sqrt(own)
+    return np.sqrt(np.maximum(0.0, total_variance - own_variance)), np.sqrt(own_variance)
 
 
 class _ReferenceDraws:
@@ -216,53 +214,53 @@ class _ReferenceDraws:
     (Smyth 2004).
     """
 
-    def __init__(self, spread: ReferenceVariance, scores: Correctness, bootstrap: Bootstrap) -> None:
-        self.spread, self.scores, self.bootstrap = spread, scores, bootstrap
+    def __init__(self, estimate: ReferenceVariance, scores: Correctness, bootstrap: Bootstrap) -> None:
+        self.estimate, self.scores, self.bootstrap = estimate, scores, bootstrap
         generator = _make_generator(bootstrap, _SIZES)
-        self.whole = 1 / _draw_mean_square(spread.freedom, generator, bootstrap)
+        self.whole = 1 / _draw_mean_square(estimate.freedom, generator, bootstrap)
         self.own = np.zeros(bootstrap.resamples)
-        if spread.own_freedom:
-            self.own = (1 - spread.shared) / _draw_mean_square(spread.own_freedom, generator, bootstrap)
-        self.prior = generator.choice(PRIORS, bootstrap.resamples, p=spread.prior)
+        if estimate.own_freedom:
+            self.own = (1 - estimate.shared) / _draw_mean_square(estimate.own_freedom, generator, bootstrap)
+        self.prior = generator.choice(PRIORS, bootstrap.resamples, p=estimate.prior)
         self.rows = compute_reference_curves(scores)
-        self._sizes = lru_cache(1)(self._draw_sizes)  # all levels of a row use the same sizes
-        self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw)
+        self._sizes = lru_cache(1)(self._draw_part_deviations)  # all levels of a row use the same sizes
+        self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw_network_normals)
         # rows share the common part of their deviations
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean_network_effect)
 
     def draw_cell(self, point: Point) -> tuple[Floats, Floats]:
         """Return a cell's mean deviation over its networks in every draw, true and with noise, (resamples,) each."""
         names, curve = self.scores.references[point], self.rows[point[0]]
-        common = self._mean(_COMMON, self.spread.digest, names, point[1])
+        common = self._mean(_COMMON, self.estimate.digest, names, point[1])
         own = self._mean(_OWN, curve.digest, names, point[1])
         true, whole = self._sizes(curve)
         return true[0] * common + true[1] * own, whole[0] * common + whole[1] * own
 
-    def _draw_sizes(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    def _draw_part_deviations(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Draw the sizes of the shared part and the row's own part, (resamples,): true, and with image noise."""
         ratio = self._draw_variance_ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
-        noise = self.spread.noise / self.spread.variance if self.spread.variance else 0.0
-        least = noise if self.spread.own_freedom else 0.0  # image noise is known and is a part of each row's own part
-        true = _split_deviations(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
-        return true, _split_deviations(whole, np.maximum(own, least))
+        noise = self.estimate.noise / self.estimate.variance if self.estimate.variance else 0.0
+        least = noise if self.estimate.own_freedom else 0.0  # image noise is known and is a part of each row's own part
+        true = _split_variance(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
+        return true, _split_variance(whole, np.maximum(own, least))
 
     def _draw_variance_ratio(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled variance."""
         square, freedom = curve.mean_square
-        pooled = self.spread.variance * np.maximum(self.whole, self.own)
-        own = square / pooled if self.spread.variance else 0.0
+        pooled = self.estimate.variance * np.maximum(self.whole, self.own)
+        own = square / pooled if self.estimate.variance else 0.0
         chi_squared = _make_generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)
         return (self.prior + freedom * own) / chi_squared
 
     def _draw_mean_network_effect(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
         """Draw a cell's mean over its networks, weighted by the number of trainings on each, shape (resamples,)."""
-        column, mean = self.spread.get_factor_column(t), np.zeros(self.bootstrap.resamples)
+        column, mean = self.estimate.get_factor_column(t), np.zeros(self.bootstrap.resamples)
         for name in sorted(set(names)):
             mean += names.count(name) / len(names) * (self._normal(stream, digest, name) @ column)
         return mean
 
-    def _draw(self, stream: int, digest: bytes, name: str) -> Floats:
+    def _draw_network_normals(self, stream: int, digest: bytes, name: str) -> Floats:
         """Draw standard normal numbers for the deviation of one network, shape (resamples, rank)."""
         generator = _make_generator(self.bootstrap, stream, digest, hashlib.sha256(name.encode()).digest()[:16])
-        return generator.standard_normal((self.bootstrap.resamples, len(self.spread.factor)))
+        return generator.standard_normal((self.bootstrap.resamples, len(self.estimate.factor)))

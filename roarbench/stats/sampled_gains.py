@@ -15,19 +15,19 @@ from roarbench.stats.resampling import Draws
 from roarbench.stats.training_and_network_variance import VarianceComponents
 
 
-def select_variance_components(protocol: Protocol, spread: VarianceComponents | None) -> VarianceComponents | None:
+def select_variance_components(protocol: Protocol, variances: VarianceComponents | None) -> VarianceComponents | None:
     """Return the variance components that apply to a protocol; without training, those of trainings are left out."""
-    if spread is None or protocol.trains:
-        return spread
-    return replace(spread, trainings=None) if spread.references else None
+    if variances is None or protocol.trains:
+        return variances
+    return replace(variances, trainings=None) if variances.references else None
 
 
-def find_interval_scope(protocol: Protocol, spread: VarianceComponents | None) -> IntervalScope:
+def find_interval_scope(protocol: Protocol, variances: VarianceComponents | None) -> IntervalScope:
     """Return the scope of intervals under a protocol with these variance components."""
-    references = spread is not None and spread.references is not None
+    references = variances is not None and variances.references is not None
     if not protocol.trains:
         return IntervalScope.NETWORKS if references else IntervalScope.IMAGES
-    if spread is None or spread.trainings is None:
+    if variances is None or variances.trainings is None:
         return IntervalScope.NOTHING
     return IntervalScope.REFERENCES if references else IntervalScope.BOTH
 
@@ -64,23 +64,23 @@ class SampledGains:
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
     bootstrap: Bootstrap
-    spread: VarianceComponents | None  # variance between references and between trainings; None if unknown
+    variances: VarianceComponents | None  # variance between references and between trainings; None if unknown
     draws: Draws
     areas: dict[str, Sample]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
     covers: IntervalScope
 
     @classmethod
-    def of(
+    def from_draws(
         cls,
         scores: Correctness,
         protocol: Protocol,
         bootstrap: Bootstrap,
-        spread: VarianceComponents | None,
+        variances: VarianceComponents | None,
         draws: Draws,
     ) -> Self:
         """Compute the gains from the draws, and determine the scope of their intervals."""
         areas = sample_gains(scores, protocol, draws)
-        return cls(scores, protocol, bootstrap, spread, draws, areas, find_interval_scope(protocol, spread))
+        return cls(scores, protocol, bootstrap, variances, draws, areas, find_interval_scope(protocol, variances))
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -88,7 +88,7 @@ class SampledGains:
         return self.scores.levels
 
     @property
-    def repeated(self) -> bool:
+    def has_intervals(self) -> bool:
         """Return whether there are intervals; there are none if the variance between trainings is unknown."""
         return self.covers is not IntervalScope.NOTHING
 
@@ -96,7 +96,7 @@ class SampledGains:
         """Return a number with its interval, or without one if there are no intervals."""
         if sample is None:
             return Estimate()
-        return make_estimate(sample, self.bootstrap.confidence) if self.repeated else Estimate(sample.value)
+        return make_estimate(sample, self.bootstrap.confidence) if self.has_intervals else Estimate(sample.value)
 
     def estimate_area(self, estimator: str) -> Estimate:
         """Return an estimator's gain or area in accuracy points."""

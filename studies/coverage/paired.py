@@ -116,8 +116,10 @@ def simulate_board(world: PairedWorld, generator: np.random.Generator, bootstrap
     """Simulate an experiment and compare what its board says with the truth."""
     scores = draw_correctness(world, generator)
     assert scores.differences
-    spread = estimate_variance_components([scores.differences])
-    judged = compute_board_from_draws(scores, MATCHED, bootstrap, spread, draw_resamples(scores, bootstrap, spread))
+    variances = estimate_variance_components([scores.differences])
+    judged = compute_board_from_draws(
+        scores, MATCHED, bootstrap, variances, draw_resamples(scores, bootstrap, variances)
+    )
     rows = {row.estimator: row for row in judged.rows}
     share = float(compute_area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
     true, inside, halves = {**world.controls, **world.explained}, {}, {}
@@ -125,7 +127,7 @@ def simulate_board(world: PairedWorld, generator: np.random.Generator, bootstrap
         _, low, high = rows[name].gain
         assert low is not None and high is not None
         inside[name], halves[name] = low <= share * gain <= high, (high - low) / 2
-    words = {name: row.random.verdict if row.random else Verdict.SAME for name, row in rows.items()}
+    words = {name: row.vs_random.verdict if row.vs_random else Verdict.SAME for name, row in rows.items()}
     beats = {name: one.verdict for name in world.explained if (one := rows[name].beating)}
     best = max(world.controls.values())
     idle = [words[name] for name, gain in true.items() if gain == 0 and name != "random"]

@@ -65,15 +65,15 @@ class Judged(NamedTuple):
     """Material of a board: its draws, and the gains and those of a replication in them."""
 
     draws: Draws
-    spread: VarianceComponents | None
+    variances: VarianceComponents | None
     gains: dict[str, Sample]
     replicated: dict[str, Sample]
 
 
 def draw_for_board(scores: Correctness, bootstrap: Bootstrap) -> Judged:
-    spread = estimate_variance_components([scores])
-    draws = draw_resamples(scores, bootstrap, spread)
-    return Judged(draws, spread, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication))
+    variances = estimate_variance_components([scores])
+    draws = draw_resamples(scores, bootstrap, variances)
+    return Judged(draws, variances, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication))
 
 
 def compute_coverage(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Shares:
@@ -118,7 +118,7 @@ def simulate_two_boards(
     told = draw_for_board(replace(done.scores, references={}), bootstrap)
     gains = compute_gains(world, compute_true_accuracies(world))
     one, two = (
-        compute_board_from_draws(run.scores, ROAR, bootstrap, seen.spread, seen.draws)
+        compute_board_from_draws(run.scores, ROAR, bootstrap, seen.variances, seen.draws)
         for run, seen in ((done, found), (other, again))
     )
     alike, detectable = compare_boards(one, two), one.detectable or 0.0
@@ -142,7 +142,7 @@ def _compute_false_discovery_rate(judged: Board, gains: dict[str, float]) -> flo
     """Return the share of wrong verdicts among all "better" and "worse"; a wrong direction is wrong, too."""
     wrong = found = 0
     for row in judged.rows:
-        for comparison, control in zip((row.random, row.sobel, row.random_blurred), CONTROLS, strict=True):
+        for comparison, control in zip((row.vs_random, row.vs_sobel, row.vs_random_blurred), CONTROLS, strict=True):
             if comparison is None or comparison.verdict is Verdict.SAME:
                 continue
             difference = gains[row.estimator] - gains[control]

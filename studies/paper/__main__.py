@@ -110,7 +110,7 @@ def _gain(row: Row | None) -> str:
 
 
 def _judged(row: Row | None) -> str:
-    return MISSING if row is None else f"{format_interval(row.gain)} {format_verdict(row.random)}"
+    return MISSING if row is None else f"{format_interval(row.gain)} {format_verdict(row.vs_random)}"
 
 
 def fronts(sets: list[DataSet]) -> str:

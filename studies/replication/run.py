@@ -31,13 +31,13 @@ def collect_runs_with_submissions(suite: SuiteSpec, store: ResultsStore) -> list
 def make_boards(made: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
     """Return the boards of these runs under a protocol, of those that have verdicts under it."""
     found = [judged for each in made if (judged := each.make_board(protocol, Unit.SCALAR))]
-    return [judged for judged in found if any(row.random for row in judged.rows)]
+    return [judged for judged in found if any(row.vs_random for row in judged.rows)]
 
 
 def collect_common_rows(made: Sequence[Board]) -> dict[str, list[Row]]:
     """Return the rows that have a verdict against Random in every run, best of the first run first."""
     rows = [sort_rows_by_gain(judged) for judged in made]
-    return {name: [run[name] for run in rows] for name in rows[0] if all(run[name].random for run in rows)}
+    return {name: [run[name] for run in rows] for name in rows[0] if all(run[name].vs_random for run in rows)}
 
 
 def make_gains_table(made: Sequence[Board], names: Sequence[str] = ()) -> str:
@@ -48,7 +48,7 @@ def make_gains_table(made: Sequence[Board], names: Sequence[str] = ()) -> str:
 
 
 def _format_cell(row: Row) -> str:
-    return f"{format_interval(Estimate(row.gain.value))} {format_verdict(row.random)}"
+    return f"{format_interval(Estimate(row.gain.value))} {format_verdict(row.vs_random)}"
 
 
 def describe_all_pairs(made: Sequence[Board]) -> str:

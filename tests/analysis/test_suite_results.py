@@ -79,9 +79,9 @@ def test_what_has_a_place_what_is_a_control_and_what_the_intervals_cover(whole):
     assert placed == {*MAIN, "random-blurred"}
     assert {name for name, row in rows.items() if row.check} == {*TWINS} - {"random-blurred"}
     assert sorted(rows[name].place.place for name in placed) == [1, 2, 3, 4, 5]
-    assert all(rows[name].random_blurred for name in MAIN)
+    assert all(rows[name].vs_random_blurred for name in MAIN)
     pixels = whole.make_board(ROAR, Unit.PIXEL).rows  # where there is no blurred random map
-    assert all(row.place and row.random_blurred is None for row in pixels)
+    assert all(row.place and row.vs_random_blurred is None for row in pixels)
     assert board.covers is IntervalScope.BOTH
     # nothing says that KAR's single seeds vary like ROAR's three
     assert kar.covers is IntervalScope.NOTHING and all(row.gain.low is None for row in kar.rows)
@@ -150,7 +150,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     for row in board.rows:
         assert row.accuracies[0].value is not None  # what was measured is still shown
         if row.estimator in placeless:
-            assert (row.gain.value, row.random) == (None, None)
+            assert (row.gain.value, row.vs_random) == (None, None)
 
 
 MINE = tuple(f"mine{number}@0123abcd" for number in range(4))
@@ -205,7 +205,7 @@ def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_s
     for protocol in (ROAR, KAR, MORF):
         plain = void.make_board(protocol, Unit.SCALAR)
         judged = Evidence.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR, MAIN)
-        assert {(row.place, row.random, row.sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
+        assert {(row.place, row.vs_random, row.vs_sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
         assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
         assert judged.detectable is None
     assert all(row.place for row in Evidence(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)

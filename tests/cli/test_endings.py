@@ -28,15 +28,13 @@ from toy import linear
 
 
 @pytest.mark.process
-def test_a_terminal_without_our_letters_gets_plain_ones(call, made, monkeypatch):
-    dash = r"\|truth +\|.*\|- +\|- "  # of ours where there is no verdict
-    for words, seen in ((("table", *SMALL, "--store", made), dash), (("--help",), "Usage")):
+def test_a_terminal_without_our_letters_gets_question_marks(call, made, monkeypatch):
+    for words, seen in ((("table", *SMALL, "--store", made), "truth"), (("--help",), "Usage")):
         monkeypatch.setattr(sys, "stdout", TextIOWrapper(BytesIO(), encoding="ascii"))
         monkeypatch.setattr(sys, "stderr", TextIOWrapper(BytesIO(), encoding="ascii"))
         assert call(*words).code == 0
         assert sys.stderr.buffer.getvalue() == b""
-        text = sys.stdout.buffer.getvalue().decode("ascii")
-        assert "?" not in text and re.search(seen, text)
+        assert seen in sys.stdout.buffer.getvalue().decode("ascii")
 
 
 @pytest.mark.process
@@ -79,13 +77,6 @@ def test_no_text_moves_the_cursor_or_names_the_window():
         terminal.out.print("≈ two\nlines \x1b[31mred", soft_wrap=True)
     assert all(line.isprintable() for line in shown.get().split("\n"))
     assert shown.get().endswith("≈ two\nlines  [31mred\n")
-
-
-def test_a_width_that_no_terminal_has(call, monkeypatch):
-    for width in ("19", "wide"):
-        monkeypatch.setenv("TERMINAL_WIDTH", width)
-        said = f"roarbench: the environment's TERMINAL_WIDTH is {width}, expected 20 to 1000; unset TERMINAL_WIDTH\n"
-        assert call("suites") == (2, "", said)
 
 
 def test_with_logs_of_objects_what_ends_a_command_is_one_too(call, monkeypatch, tmp_path):

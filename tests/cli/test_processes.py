@@ -1,4 +1,4 @@
-"""The command line as a process of its own: signals, kills, a database that goes away, logs, completion, imports."""
+"""The command line as a process of its own: signals, kills, a database that goes away, logs, imports."""
 
 import json
 import os
@@ -11,9 +11,6 @@ import pytest
 from sqlalchemy import select
 
 from roarbench.errors import StoreError
-from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.plan.protocols import PROTOCOLS, SHOWN
-from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.schema import leases
 from tests.helpers import command_line, forked
@@ -154,27 +151,6 @@ def calls(asked):
     program, asked = [sys.executable, "-c", CALLS], json.dumps(asked, default=str)
     done = subprocess.run(program, input=asked, capture_output=True, text=True, timeout=120, check=True)
     return json.loads(done.stdout)
-
-
-OFFERED = {
-    "roarbench table --suite ": [*SUITES],
-    "roarbench diagnose --against planted-": ["planted-corners"],
-    "roarbench table --protocol ": [*SHOWN],
-    "roarbench run --protocol ": [*PROTOCOLS],
-    "roarbench table --estimators var-": [name for name in ESTIMATORS if name.startswith("var-")],
-    "roarbench table --suite quick-matched --estimators grad,sgs": ["grad,sgsq-grad", "grad,sgsq-gb", "grad,sgsq-ig"],
-    "roarbench plan --suite quick --estimators ": [*dict.fromkeys((*find_suite("quick").estimators, *ESTIMATORS))],
-    "roarbench table --suite quick --estimators var-grad(": ["var-grad(noise=", "var-grad(samples="],
-    "roarbench table --suite quick --estimators var-grad(noise=0.05),sobel-": ["var-grad(noise=0.05),sobel-released"],
-}
-
-
-def test_bash_completes_names_and_nothing_heavy_is_imported_for_it():
-    bash = {"_ROARBENCH_COMPLETE": "complete_bash"}
-    asked = [((), bash | {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}) for line in OFFERED]
-    found = calls(asked)
-    assert {line: said.split() for line, (_, said, _) in zip(OFFERED, found, strict=True)} == OFFERED
-    assert not {"torch", "numpy", "sqlalchemy"} & {*found[-1][2]}
 
 
 def test_reading_commands_do_not_wait_for_torch(whole):

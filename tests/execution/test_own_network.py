@@ -28,7 +28,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.seed_replication_table import format_replication, make_replication_record
 from roarbench.report.table import make_suite_table
-from roarbench.report.table_notes import summarize_notes, write_remarks
+from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.report.table_values import list_flat_rows
 from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap
@@ -94,7 +94,7 @@ def test_gains_are_those_of_a_slow_derivation(done, protocol, name):
     (row,) = (row for row in table.board.rows if row.estimator == name)
     expected = list(slow_gains(work, name, protocol.order))
     assert any(expected) == (name == "grad")
-    assert table.list_gains(row) == pytest.approx(expected, abs=1e-9)
+    assert table.list_gains_by_level(row) == pytest.approx(expected, abs=1e-9)
     assert row.gain.value == pytest.approx(np.mean(expected), abs=1e-9)
 
 
@@ -132,11 +132,11 @@ def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
         table = make_suite_table(apart, protocol.name, None, None)
         assert {row.gain.value for row in table.rows} == {None}
-        assert why in write_remarks(table) and "Nothing has been run" not in write_remarks(table)
+        assert why in write_all_notes(table) and "Nothing has been run" not in write_all_notes(table)
         assert why in summarize_notes(table)
         assert describe_lack_of_agreed_images(results, protocol, Unit.SCALAR) == ""
     nothing = make_suite_table(replace(results, results={}), OWN_NETWORK.name, None, None)
-    assert write_remarks(nothing).startswith("Nothing has been run yet.")
+    assert write_all_notes(nothing).startswith("Nothing has been run yet.")
 
 
 def test_runs_that_are_done_are_counted_while_no_row_is_complete(done):
@@ -146,7 +146,7 @@ def test_runs_that_are_done_are_counted_while_no_row_is_complete(done):
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
         table = make_suite_table(replace(results, results=part), protocol.name, None, None)
         said = "51 of 93 runs are done; no row has a result yet."
-        assert said in write_remarks(table) and said in summarize_notes(table)
+        assert said in write_all_notes(table) and said in summarize_notes(table)
         assert not any(words in line for line in summarize_notes(table) for words in ("intervals over", "One training"))
 
 

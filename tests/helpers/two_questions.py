@@ -23,7 +23,7 @@ def table(protocol, levels, *rows):
 
 
 def row(name, gain, **found):
-    return Row(name, 3, Estimate(), (), (), Estimate(*gain), Estimate(), None, **found)
+    return Row(name, 3, Estimate(), (), (), Estimate(*gain), None, **found)
 
 
 def roar(name, gain=(), verdict=None):

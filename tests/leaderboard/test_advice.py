@@ -5,7 +5,7 @@ from dataclasses import replace
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, OPEN
 from leaderboard.combined_board import Answer, NamedRow, make_paired_board
-from roarbench.report.combined_table import TwoQuestions
+from roarbench.report.combined_table import CombinedTable
 from roarbench.stats.bootstrap import Estimate
 from tests.helpers.two_questions import by_hand
 
@@ -23,7 +23,7 @@ ROWS = {  # passes, own-network gain with its interval
 
 
 def board(*names):
-    made = make_paired_board(TwoQuestions(*by_hand()))
+    made = make_paired_board(CombinedTable(*by_hand()))
     answers = {name: Answer(Estimate(*ROWS[name][1]), ROWS[name][2], "") for name in names}
     rows = tuple(NamedRow(name, name, "", "", False, ROWS[name][0]) for name in names)
     return replace(made, rows=rows, questions=(made.questions[0], replace(made.questions[1], answers=answers)))
@@ -47,7 +47,7 @@ def test_what_is_not_shown_to_explain_its_network_or_has_no_known_cost_is_not_pr
 
 
 def test_the_cost_of_a_row_is_in_passes_of_one_image():
-    rows = {row.id: row.passes for row in make_paired_board(TwoQuestions(*by_hand())).rows}
+    rows = {row.id: row.passes for row in make_paired_board(CombinedTable(*by_hand())).rows}
     assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
-    found = recommend_rows(make_paired_board(TwoQuestions(*by_hand())))
+    found = recommend_rows(make_paired_board(CombinedTable(*by_hand())))
     assert [(each.row.id, each.gain.value) for each in found.front] == [("ig", 1.0)]

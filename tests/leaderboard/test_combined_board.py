@@ -19,7 +19,7 @@ from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.report.combined_table import TwoQuestions
+from roarbench.report.combined_table import CombinedTable
 from roarbench.report.estimator_papers_and_settings import make_repeat_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.results import ResultsStore
@@ -96,7 +96,7 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
     for page in ("board", "suites"):
         monkeypatch.setattr(
             f"leaderboard.page.{page}.recommend_rows",
-            lambda _: recommend_rows(make_paired_board(TwoQuestions(*by_hand()))),
+            lambda _: recommend_rows(make_paired_board(CombinedTable(*by_hand()))),
         )
     site = Site(views, list_addresses(views))
     first = (
@@ -124,7 +124,7 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
 
 
 def test_answers_by_hand():
-    paired = make_paired_board(TwoQuestions(*by_hand()))
+    paired = make_paired_board(CombinedTable(*by_hand()))
     roar, own = paired.questions
     assert {name: (answer.colour_class, answer.verdict_text) for name, answer in roar.answers.items()} == {
         "random": (CONTROL, "control"),
@@ -151,7 +151,7 @@ def test_answers_by_hand():
 def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
     """Rows of another suite, on the same images, are a tab of their own and no column."""
     board = views["quick-matched-v3"].board
-    paired = make_paired_board(TwoQuestions(*by_hand()), board)
+    paired = make_paired_board(CombinedTable(*by_hand()), board)
     third = paired.questions[2]
     assert (third.protocol, third.title) == (MATCHED, "Matched gain")
     assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
@@ -201,7 +201,7 @@ def test_a_partly_run_third_column_names_its_levels_and_rows_that_were_not_run(t
 
 def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     """Dots are where their gains are, and no name covers another."""
-    board = make_paired_board(TwoQuestions(*by_hand()))
+    board = make_paired_board(CombinedTable(*by_hand()))
     found = make_scatter(board)
     assert found.missing == "2 rows with only one of the two gains are not drawn."
     assert found.x_label == "ROAR gain at 90 %"
@@ -294,7 +294,7 @@ def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monke
 
 
 def test_an_estimators_page_says_what_both_questions_answer(views):
-    board = make_paired_board(TwoQuestions(*by_hand()))
+    board = make_paired_board(CombinedTable(*by_hand()))
     assert describe_both_verdicts(board, "grad") == (
         "ROAR gain at 90 %: worse than Random, -4.5 [-5.7, -3.2] points. "
         "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."

@@ -94,7 +94,7 @@ def test_the_headline_says_no_more_than_the_verdicts(words):
 def two_rows(explains, better):
     """Rows by name: under own-network gain those that explain, or not, their network; under ROAR those above Random."""
     nothing = Estimate()
-    bare = {name: Row(name, 3, nothing, (), (), nothing, nothing, None) for name in {**explains, **better}}
+    bare = {name: Row(name, 3, nothing, (), (), nothing, None) for name in {**explains, **better}}
     verdicts = {
         True: OwnNetworkVerdict.EXPLAINS,
         False: OwnNetworkVerdict.OPEN,
@@ -198,7 +198,7 @@ def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
 
 
 NONE = Estimate()
-BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None)
+BARE = Row("var-grad", 3, NONE, (), (), NONE, None)
 
 
 def texts(results, protocol=MATCHED, **row):

@@ -12,7 +12,7 @@ from roarbench.errors import CallerError
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.plan.suites import SUITES
 from roarbench.report.combined_table import (
-    TwoQuestions,
+    CombinedTable,
     format_html,
     format_text,
     has_combined_table,
@@ -52,7 +52,7 @@ MARKDOWN = """\
 
 @pytest.fixture
 def both():
-    return TwoQuestions(*by_hand())
+    return CombinedTable(*by_hand())
 
 
 def test_rows_by_hand(both):
@@ -80,7 +80,9 @@ def test_what_is_not_run_is_told_from_what_is_missing(both):
     assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
     assert lines["ig"]["own_network_gain_high"] == "1.5"
     page = format_html(both)
-    assert "(!!): docs/how-it-works.md." in page and "--notes" not in printed(format_text(both, 80, command=False), 80)
+    assert "(!!): docs/how-it-works.md." in page and "--notes" not in printed(
+        format_text(both, 80, on_command_line=False), 80
+    )
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
     words = [text.get_text().strip() for axes in draw_gains(both.gains_by_axis_label).axes for text in axes.texts]
     with pytest.raises(CallerError, match="nothing to draw"):

@@ -16,7 +16,7 @@ from roarbench.plan.suite import Block
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
-from roarbench.report.table_notes import write_remarks
+from roarbench.report.table_notes import write_all_notes
 from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.provenance import Provenance
@@ -79,7 +79,7 @@ def test_masks_alone_give_accuracies_without_gains_and_places(whole):
     assert {row[key] for row in rows for key in unknown} == {None}
     assert [row["curve"]["0.9"] is not None for row in rows] == [True] * len(MAIN)
     assert render(table, "markdown").splitlines()[2] == "| estimator | accuracy at 0.3 | accuracy at 0.9 |"
-    assert "untouched" not in table.caption and "gain against" not in write_remarks(table)
+    assert "untouched" not in table.caption and "gain against" not in write_all_notes(table)
 
 
 def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from(whole):
@@ -97,7 +97,7 @@ def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from(whole):
     assert not set(before) & set(hashes(flipped(ScoredNetwork.IMAGES)))
     assert before == hashes(flipped(ScoredNetwork.NONE))
     table = table_of(whole, "roar")
-    assert all(before[0] in text for text in (render(table, "csv"), render(table, "latex"), words_of(table)))
+    assert all(before[0] in text for text in (render(table, "csv"), words_of(table)))
 
 
 def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks(whole):
@@ -112,10 +112,10 @@ def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks(whole):
         return table_of(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
 
     said = "Different machines computed the runs of one curve (grad): device H200 or cpu; precision bf16 or float32."
-    assert said in write_remarks(made_but("grad", 1))
+    assert said in write_all_notes(made_but("grad", 1))
     every = made_but("none", 0)  # the untouched images are part of all curves
-    assert "(random, grad, var-grad): device" in write_remarks(every)
-    assert "machines" not in write_remarks(made_but("sobel", 0))  # not shown
+    assert "(random, grad, var-grad): device" in write_all_notes(every)
+    assert "machines" not in write_all_notes(made_but("sobel", 0))  # not shown
 
 
 ENTRY = check_source(
@@ -148,7 +148,7 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
         assert table_of(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}
         shown = seen(there)
     table = table_of(shown, protocol.name)
-    for style, dagger in (("markdown", "†"), ("latex", "dagger"), ("csv", NOISE), ("json", NOISE)):
+    for style, dagger in (("markdown", "†"), ("csv", NOISE), ("json", NOISE)):
         text = " ".join(render(table, style, notes=True).split())
         assert dagger in text and IMPORTED in text and "ignores the network" in text, style
     flags = {name: row["flag"] for name, row in rows_of(table).items()}
@@ -157,5 +157,5 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
     (last,) = (line for line in list_doubts(compute_validity_panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))
     assert "(!)" in last and NETWORK in last
     assert (
-        "var-grad 50%" in (said := write_remarks(table, signs=False)) and "†" not in said
+        "var-grad 50%" in (said := write_all_notes(table, signs=False)) and "†" not in said
     )  # no row of a board has one

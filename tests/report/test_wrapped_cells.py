@@ -8,7 +8,7 @@ import pytest
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.api.published_results import load_published_results
 from roarbench.plan.suites import RESULTS
-from roarbench.report.combined_table import TwoQuestions, format_text, has_combined_table, make_combined_table
+from roarbench.report.combined_table import CombinedTable, format_text, has_combined_table, make_combined_table
 from roarbench.report.table import find_default_unit, make_table
 from roarbench.report.table_formats import list_columns
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
@@ -50,7 +50,7 @@ def test_long_names_break_at_hyphens_before_they_break_in_a_word():
 
 def list_shown_cells(table):
     """The cells that every terminal shows, in one line each."""
-    if isinstance(table, TwoQuestions):
+    if isinstance(table, CombinedTable):
         return [cell for row in table.rows for cell in row]
     cells = (cell for column in list_columns(table) if not column.worth for cell in column.cells)
     return [cell.replace(Verdict.SAME, SAME) for cell in cells]

@@ -19,15 +19,14 @@ from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthet
 
 def test_verdicts_places_and_gains_come_out_as_built():
     judged = compute_board(synthetic(3), ROAR, BOOTSTRAP)
-    words = {one.estimator: one.random.verdict for one in judged.rows if one.random}
+    words = {one.estimator: one.vs_random.verdict for one in judged.rows if one.vs_random}
     assert words == {"sobel": Verdict.BETTER, "good": Verdict.BETTER, "bad": Verdict.WORSE, "same": Verdict.SAME}
     places = {one.estimator: one.place[:3] for one in judged.rows}
     assert (places["good"], places["sobel"], places["bad"]) == ((1, 1, 1), (2, 2, 2), (5, 5, 5))
     assert {places["random"], places["same"]} == {(3, 3, 4), (4, 3, 4)}
     assert row(judged, "random").place.groups == row(judged, "same").place.groups
     assert row(judged, "random").gain == (0.0, 0.0, 0.0)
-    assert row(judged, "sobel").sobel is None and row(judged, "random").sobel is not None
-    assert row(judged, "sobel").delta_sobel == (0.0, 0.0, 0.0)  # paired, draw by draw
+    assert row(judged, "sobel").vs_sobel is None and row(judged, "random").vs_sobel is not None
     assert (judged.covers, judged.images, judged.bootstrap) == (IntervalScope.BOTH, IMAGES, BOOTSTRAP)
     assert 0.5 < judged.detectable < 10
 
@@ -56,8 +55,8 @@ def test_a_missing_cell_is_missing():
     del scores.correct["good", 0.9]
     judged = compute_board(scores, ROAR, BOOTSTRAP)
     good = row(judged, "good")
-    assert good.gain == good.delta_sobel == good.accuracies[1] == good.differences[1] == (None, None, None)
-    assert (good.place, good.random, good.sobel, good.seeds) == (None, None, None, 0)
+    assert good.gain == good.accuracies[1] == good.differences[1] == (None, None, None)
+    assert (good.place, good.vs_random, good.vs_sobel, good.seeds) == (None, None, None, 0)
     assert good.accuracies[0].low is not None
     assert sorted(one.place.place for one in judged.rows if one.place) == [1, 2, 3, 4]
     for left in (exchanged.differences.correct, exchanged.differences.references):
@@ -73,7 +72,7 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     good = row(judged, "good")
     assert (judged.covers, judged.detectable) == (IntervalScope.NOTHING, None)
     assert good.gain.value is not None and good.gain.low is None and good.accuracies[0].high is None
-    assert good.random is None and good.place == RankInterval(1)
+    assert good.vs_random is None and good.place == RankInterval(1)
     judged, own = (
         compute_board(synthetic(1), ROAR, BOOTSTRAP, estimate_variance_components([synthetic(4)])),
         compute_board(synthetic(4), ROAR, BOOTSTRAP),
@@ -83,7 +82,7 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     assert one.high - one.low > four.high - four.low
     judged = compute_board(synthetic(1), MORF, BOOTSTRAP)
     assert judged.covers is IntervalScope.IMAGES
-    assert row(judged, "good").random.verdict is Verdict.BETTER
+    assert row(judged, "good").vs_random.verdict is Verdict.BETTER
     assert (
         compute_board(synthetic(1), MORF, BOOTSTRAP, estimate_variance_components([synthetic(3)])) == judged
     )  # trainings mean nothing here
@@ -96,7 +95,10 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
 
 def test_choosing_rows_changes_none_of_their_numbers():
     scores = synthetic(2)
-    whole, shown = compute_board(scores, ROAR, BOOTSTRAP), compute_board(scores, ROAR, BOOTSTRAP, shown=("bad", "good"))
+    whole, shown = (
+        compute_board(scores, ROAR, BOOTSTRAP),
+        compute_board(scores, ROAR, BOOTSTRAP, shown_rows=("bad", "good")),
+    )
     assert shown.rows == (row(whole, "good"), row(whole, "bad")) and row(whole, "bad").place.place == 5
     # 5 rows against Random and against Sobel, but no control against itself
     assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
@@ -110,7 +112,7 @@ def test_an_added_row_joins_the_others_alone_and_says_so_whichever_are_shown(see
     copies = {(name, t): scores.correct["good", t] for name in names[-2:] for t in scores.levels}
     scores = replace(scores, correct={**scores.correct, **copies}, submitted=frozenset(names[-2:]))
     for shown in (None, ("added-1", "bad", "added-2")):
-        found = {each.estimator: each.place for each in compute_board(scores, ROAR, BOOTSTRAP, shown=shown).rows}
+        found = {each.estimator: each.place for each in compute_board(scores, ROAR, BOOTSTRAP, shown_rows=shown).rows}
         assert {name for name, place in found.items() if place.added} == {"added-1", "added-2"}
         assert (found["added-1"].place, found["added-2"].place, found["bad"].place) == (1, 1, len(MAIN))
 
@@ -124,7 +126,7 @@ def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared():
     assert judged.detectable == alone.detectable
     for check in judged.rows[len(MAIN) :]:
         assert check.check and check.gain.low is not None
-        assert (check.place, check.random, check.sobel, check.random_blurred) == (None, None, None, None)
+        assert (check.place, check.vs_random, check.vs_sobel, check.vs_random_blurred) == (None, None, None, None)
     together = compute_board(scores, ROAR, BOOTSTRAP, spread)
     assert row(together, "same").place != row(alone, "same").place  # as rows they would have changed it
 
@@ -135,17 +137,17 @@ def test_a_row_is_held_against_its_maps_of_other_images():
     judged = compute_board(scores, ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert good.delta_other_image.value == pytest.approx(good.gain.value - row(judged, twin).gain.value)
-    assert good.delta_other_image.low > 0 and good.other_image.verdict is Verdict.BETTER
+    assert good.delta_other_image.low > 0 and good.vs_other_image.verdict is Verdict.BETTER
     for name in ("random", "sobel", "bad", twin):
-        assert (row(judged, name).delta_other_image, row(judged, name).other_image) == ((None, None, None), None)
+        assert (row(judged, name).delta_other_image, row(judged, name).vs_other_image) == ((None, None, None), None)
     alone = compute_board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, estimate_variance_components([scores]))
-    assert judged.family == alone.family + 1 and row(alone, "good").other_image is None
-    assert {one.other_image for one in drop_verdicts(judged).rows} == {None}
+    assert judged.family == alone.family + 1 and row(alone, "good").vs_other_image is None
+    assert {one.vs_other_image for one in drop_verdicts(judged).rows} == {None}
 
 
 def judge(scores, protocol=ROAR):
     spread = estimate_variance_components([scores.differences or scores])
-    return Judge.of(scores, protocol, BOOTSTRAP, spread, draw_resamples(scores, BOOTSTRAP, spread))
+    return Judge.from_draws(scores, protocol, BOOTSTRAP, spread, draw_resamples(scores, BOOTSTRAP, spread))
 
 
 @pytest.mark.parametrize(("scores", "protocol"), [(synthetic(3, (*MAIN, "good~untrained")), ROAR), (None, MATCHED)])
@@ -166,7 +168,7 @@ def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(
     assert known >= {"random", "sobel", "bad"} and ("good~untrained" in known) is (protocol is ROAR)
     other = "same" if protocol is ROAR else "idle"
     pair = {("good", other): judging.subtract_gain("good", other)}
-    expected = judge_comparisons(judging.family, [pair])["good", other]
+    expected = judge_comparisons(judging.family_differences, [pair])["good", other]
     assert judging.compare("good", other)._replace(difference=Estimate()) == expected
     assert judging.compare(other, "good") == judging.compare("good", other).reversed
     assert judging.compare("good", "good") is None and judging.compare("good", "nobody") is None
@@ -198,7 +200,7 @@ def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_ano
     alone, one, every = judged(), judged(names[1]), judged(*names)
     assert alone.rows == one.rows[: len(MAIN)] == every.rows[: len(MAIN)]
     before, after = (row(found, names[1]) for found in (one, every))
-    assert (before.random, before.gain, before.place) == (after.random, after.gain, after.place)
+    assert (before.vs_random, before.gain, before.place) == (after.vs_random, after.gain, after.place)
     assert (alone.family, alone.detectable) == (every.family, every.detectable)
     assert (alone.covers, alone.one_network) == (IntervalScope.REFERENCES, False)
     assert (alone.references, alone.reference_rows) == (3, 3) and every.reference_rows == 3
@@ -266,7 +268,7 @@ def test_the_luck_of_a_network_widens_no_gain_and_randoms_own_chance_decides_no_
     calm = compute_board(paired(), MATCHED, BOOTSTRAP)
     assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
     for one, other in ((row(calm, name), row(lucky, name)) for name in ("good", "bad", "idle")):
-        assert (one.random.verdict, one.gain.value) == (other.random.verdict, other.gain.value)
+        assert (one.vs_random.verdict, one.gain.value) == (other.vs_random.verdict, other.gain.value)
 
 
 def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread():

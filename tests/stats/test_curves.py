@@ -7,16 +7,8 @@ from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.probability_drop import compute_probability_drop
 
 
-def test_scores_say_what_is_wrong_with_them_and_which_curves_are_complete():
-    bits, more = np.ones((2, 5), dtype=bool), np.ones((2, 6), dtype=bool)
-    for levels in ((30.0,), (0.0, 0.5), (0.5, 0.5)):
-        with pytest.raises(ValueError, match="levels must ascend"):
-            Correctness(("random",), levels, {})
-    for cells in ({UNTOUCHED: bits, ("random", 0.5): more}, {UNTOUCHED: bits[0]}):
-        with pytest.raises(ValueError, match=r"must have shape \(seeds, images\), all with as many images; got"):
-            Correctness(("random",), (0.5,), cells)
-    with pytest.raises(ValueError, match="2 rows of bits and 1 references"):
-        Correctness(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})
+def test_a_curve_is_complete_with_a_cell_for_every_level():
+    bits = np.ones((2, 5), dtype=bool)
     cells = {UNTOUCHED: bits[:1], ("random", 0.5): bits[:1], ("random", 0.9): bits}
     assert Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
     assert not Correctness(("random",), (0.5, 0.7, 0.9), cells).is_complete("random")

@@ -38,7 +38,7 @@ def test_every_pair_is_the_difference_of_its_samples(size, seed):
     draws = generator.normal(size=(max(1, size - 1), 40))
     values = generator.integers(-3, 4, size) / 4
     made = [Sample(float(value), value + draws[generator.integers(len(draws))]) for value in values]
-    pairs = Pairs.of(made, 0.9)
+    pairs = Pairs.from_samples(made, 0.9)
     assert pairs.upper_triangle.sum() == size * (size - 1) // 2
     for one, other in combinations(range(size), 2):
         difference = made[one].subtract(made[other])

@@ -16,9 +16,9 @@ from roarbench.stats.training_and_network_variance import (
     ReferenceVariance,
     TrainingVariance,
     VarianceComponents,
+    compute_prior_probabilities,
     estimate_variance_components,
     split_shared_and_row_variance,
-    weigh_priors,
 )
 
 LEVELS = (0.5, 0.9)
@@ -239,8 +239,12 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
     squares, freedom = np.array([0.2, 0.5, 1.1, 2.2]), np.array([2, 2, 2, 1])
     mean = 5.8 / 7
     expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIORS]
-    np.testing.assert_allclose(weigh_priors(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9)
-    alike, apart = (weigh_priors(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0))
+    np.testing.assert_allclose(
+        compute_prior_probabilities(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9
+    )
+    alike, apart = (
+        compute_prior_probabilities(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0)
+    )
     assert alike < 0.1 < 0.3 < apart
 
 

@@ -59,9 +59,11 @@ def test_twelve_standard_errors_are_significant_among_two_hundred_rows_and_a_p_o
 def test_detectable_is_two_point_eight_standard_errors():
     """(1.96 + 0.84) times the error of a difference, which is sqrt(2) for two independent ones."""
     samples = [normal(float(index), resamples=50_000, seed=index) for index in range(5)]
-    assert compute_detectable_difference(Pairs.of(samples, 0.95)) == pytest.approx(2.8016 * np.sqrt(2), rel=0.02)
-    assert compute_detectable_difference(Pairs.of(samples[:1], 0.95)) is None
-    assert compute_detectable_difference(Pairs.of([Sample(0.0, np.zeros(500))] * 2, 0.95)) is None
+    assert compute_detectable_difference(Pairs.from_samples(samples, 0.95)) == pytest.approx(
+        2.8016 * np.sqrt(2), rel=0.02
+    )
+    assert compute_detectable_difference(Pairs.from_samples(samples[:1], 0.95)) is None
+    assert compute_detectable_difference(Pairs.from_samples([Sample(0.0, np.zeros(500))] * 2, 0.95)) is None
 
 
 def test_q_values_are_scipys_to_the_bit_and_one_of_five_percent_is_significant_but_not_more():
@@ -103,7 +105,7 @@ def row(name, gain, half, *words):
     predicted = Estimate() if gain is None or half is None else Estimate(gain, gain - half, gain + half)
     empty = Estimate()
     against = {rival: found for rival, found in (("random", random), ("sobel", sobel)) if found}
-    return Row(name, 3, empty, (), (), Estimate(gain), empty, None, predicted=predicted, against=against)
+    return Row(name, 3, empty, (), (), Estimate(gain), None, predicted=predicted, against=against)
 
 
 def board(*rows):

@@ -151,6 +151,4 @@ def test_what_cannot_be_is_said_before_anything_runs(call):
     run = ("run", *PART, "--store", "store", "--submission", "good.py")
     assert "finds no GPU" in refused(call(*run, "--submission-device", "cuda"))
     assert "--submission FILE" in refused(call(*run[:-2], "--trust-submission"))
-    replicate = ("replicate", *PART, "--against", "store", *run[-2:])
-    assert "leave --submission out" in refused(call(*replicate))
     assert "not a Parquet" in refused(call("import", "good.py", "--store", "store"))
