@@ -28,7 +28,17 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import format_verdict, make_parser, write_tables
 from studies.paper.figures import draw_fronts, draw_questions
-from studies.paper.published import HIGH, OTHER_LEVELS, DataSet, cost, front, read_sets, share_done, value_of
+from studies.paper.published import (
+    HIGH,
+    OTHER_LEVELS,
+    DataSet,
+    cost,
+    front,
+    keep_roar_level,
+    read_sets,
+    share_done,
+    value_of,
+)
 
 HERE = Path(__file__).parent
 CONFIDENCE, EXPLAINS = 0.95, OwnNetworkVerdict.EXPLAINS
@@ -72,16 +82,22 @@ def _ours(record: Mapping[str, Any]) -> str:
 
 def accuracies(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first 90 %: the paper's and ours."""
+    return _accuracies_at(HIGH, sets)
+
+
+def accuracies_at_50(sets: list[DataSet]) -> str:
+    """Return the accuracy after retraining without the first half: the paper's and ours."""
+    return _accuracies_at(0.5, [each for each in sets if each.roar_samples_at(0.5)])
+
+
+def _accuracies_at(level: float, sets: list[DataSet]) -> str:
     published = read_hooker2019(Order.MORF)
-    tables = [
-        compute_accuracy_tables(each.high, Unit.SCALAR).roar[each.high.suite.dataset] for each in sets if each.roar
-    ]
-    names = ("random", "sobel", "sobel-released", "random-blurred", *PAPER)
-    heads = [each.name for each in sets if each.roar]
+    by_set = {each.name: keep_roar_level(each.results, level) for each in sets if each.roar}
+    tables = [compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset] for results in by_set.values()]
     rows = [["nothing removed", *(_percent(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables))]]
-    for name in names:
-        rows.append([f"`{name}`", *(_percent(of.get(name, {}), HIGH) for of in (*published.values(), *tables))])
-    return format_markdown_table(("removed first", *(f"{name}, paper" for name in published), *heads), rows)
+    for name in ("random", "sobel", "sobel-released", "random-blurred", *PAPER):
+        rows.append([f"`{name}`", *(_percent(of.get(name, {}), level) for of in (*published.values(), *tables))])
+    return format_markdown_table(("removed first", *(f"{name}, paper" for name in published), *by_set), rows)
 
 
 def _percent(curve: Mapping[float, float], t: float) -> str:
@@ -223,9 +239,8 @@ def _again(found: Replication) -> list[str]:
     return [str(len(found.rows)), equal, str(found.opposed), inside, tau]
 
 
-TABLES: dict[str, Callable[[list[DataSet]], str]] = {
-    each.__name__: each for each in (counts, claims, accuracies, estimators, fronts, best, orders, levels, replication)
-}
+_TABLES = (counts, claims, accuracies, accuracies_at_50, estimators, fronts, best, orders, levels, replication)
+TABLES: dict[str, Callable[[list[DataSet]], str]] = {each.__name__: each for each in _TABLES}
 
 
 def main() -> None:
