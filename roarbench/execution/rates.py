@@ -17,7 +17,7 @@ from roarbench.plan.suite import SuiteSpec
 # side of a made-up photograph / decoded side; ImageNet's photographs are about 400 x 350 and are decoded to 224
 PHOTO = 2
 # seconds per job besides its images: 8 ms of the command for leases and commits, and with three runs 17 ms of a worker
-# (`git show 0431ef54:benchmarks/bench_jobs.py`)
+# (benchmarks/bench_jobs.py)
 JOB_OVERHEAD = 0.02
 
 

@@ -1,0 +1,53 @@
+"""What a job costs besides its images, for `rates.JOB_OVERHEAD`: processor time of the command and of its worker.
+
+    python benchmarks/bench_jobs.py FOLDER      # an empty folder
+
+MoRF first makes the networks and rankings of a small table; the jobs of LeRF then score 114 rows at three levels each.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from roarbench.execution.run_suite import Request, prepare_suite
+from roarbench.execution.scheduler import run_missing
+from roarbench.local_workers import LocalEngine
+from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.suite_options import select_part
+from roarbench.plan.suites import find_suite
+from roarbench.store.results import ResultsStore
+from roarbench.store.workspace import Workspace
+
+
+def read_worker_seconds(engine: LocalEngine) -> float:
+    """Read the processor time of an engine's workers, on Linux."""
+    stats = (Path(f"/proc/{worker.process.pid}/stat").read_text() for worker in engine._list_workers())
+    ticks = sum(int(text) for stat in stats for text in stat.rpartition(")")[2].split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Print the cost of a job."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    suite, workspace = find_suite("benchmark-breast-cancer"), Workspace(folder)
+    with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store, LocalEngine(1) as engine:
+        for protocol in ("morf", "lerf"):
+            part = select_part(suite, None, (), None, protocol)
+            work = prepare_suite(Request(part), workspace, store, Console())
+            runs = [build_run(part, point, work.images.fingerprint, None) for point in expand_points(part)]
+            begun, here, there = time.monotonic(), time.process_time(), read_worker_seconds(engine)
+            steps = list(run_missing(work, runs, store, engine))
+            wall, command = time.monotonic() - begun, time.process_time() - here
+            worker = read_worker_seconds(engine) - there
+            costs = {"command": command, "worker": worker, "wall time": wall}
+            texts = (f"{name} {1000 * seconds / len(steps):.0f} ms" for name, seconds in costs.items())
+            print(protocol, f"{len(steps)} jobs; each: {', '.join(texts)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Reading 224 x 224 images in no order from a file that is not in memory: by page faults, and asked for ahead.
+
+pytest benchmarks/test_reads.py --benchmark-only      # 300 MB in the temporary folder
+"""
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.compute import streamed_images
+from roarbench.compute.streamed_images import StreamedImages
+from roarbench.enums import Unit
+
+COUNT, SHAPE = 2000, (3, 224, 224)
+INDEX = torch.randperm(COUNT, generator=torch.Generator().manual_seed(0))[: COUNT // 2]
+
+
+@pytest.fixture(scope="module")
+def pixels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("reads") / "pixels.bin"
+    np.random.default_rng(0).integers(256, size=(COUNT, *SHAPE), dtype=np.uint8).tofile(path)
+    return path
+
+
+def forget(path: Path) -> None:
+    """Drop a file from the system's memory."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def bytes_read() -> int:
+    """Return what this process has had the disk read."""
+    return int(Path("/proc/self/io").read_text().split("read_bytes: ")[1].split()[0])
+
+
+@pytest.mark.benchmark(group="random reads")
+@pytest.mark.parametrize("way", ["page faults", "asked for ahead"])
+def test_random_reads(benchmark: Any, pixels: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds side by side; `extra_info` has the bytes read as times those of the images."""
+    if way == "page faults":
+        monkeypatch.setattr(streamed_images, "_find_mapping", lambda array: None)
+    read: list[int] = []
+
+    def opened() -> tuple[tuple[StreamedImages], dict[str, str]]:
+        forget(pixels)  # mapped pages stay in memory, so each round opens its own map
+        with pixels.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        images = np.frombuffer(mapped, np.uint8).reshape(COUNT, *SHAPE)
+        return (StreamedImages(images, None, torch.zeros(3), Unit.SCALAR, torch.device("cpu")),), {}
+
+    def read_all(images: StreamedImages) -> None:
+        before = bytes_read()
+        assert sum(map(len, images.read(torch.split(INDEX, 256)))) == len(INDEX)
+        read.append(bytes_read() - before)
+        del images._pixels
+
+    benchmark.pedantic(read_all, setup=opened, rounds=5)
+    benchmark.extra_info["times the bytes"] = round(float(np.median(read)) / (len(INDEX) * np.prod(SHAPE)), 2)

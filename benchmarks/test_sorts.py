@@ -1,0 +1,33 @@
+"""How long a process sorts the features of 64 images at 64 pixels, 100 times: `pytest benchmarks/test_sorts.py`.
+
+Each time is that of a process that NumPy started in: as it chooses, and as `roarbench.devices.avoid_avx512_sorts` lets
+workers start. On a processor other than Zen 4 both are the same.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+
+from roarbench.devices import avoid_avx512_sorts
+
+PROGRAM = """
+import numpy as np
+keys = np.random.default_rng(0).integers(-(2**31), 2**31, (64, 3 * 64 * 64), dtype=np.int32)
+for _ in range(100):
+    np.sort(keys, axis=1)
+"""
+
+
+def sort_in_process(start: Callable[[], AbstractContextManager[None]]) -> int:
+    """Return the exit code of a process that sorts the images a hundred times."""
+    with start():
+        return subprocess.run([sys.executable, "-c", PROGRAM], check=True).returncode
+
+
+@pytest.mark.parametrize("start", [nullcontext, avoid_avx512_sorts], ids=["as NumPy chooses", "as workers start"])
+def test_sort(start: Callable[[], AbstractContextManager[None]], benchmark: Any) -> None:
+    assert benchmark.pedantic(sort_in_process, args=(start,), rounds=3) == 0
