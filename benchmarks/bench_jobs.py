@@ -16,7 +16,7 @@ from roarbench.execution.run_suite import Request, prepare_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.local_workers import LocalEngine
 from roarbench.plan.planned_runs import build_run, expand_points
-from roarbench.plan.suite_options import select_part
+from roarbench.plan.suite_options import apply_selection_options
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
@@ -37,7 +37,7 @@ def main() -> None:
     suite, workspace = find_suite("benchmark-breast-cancer"), Workspace(folder)
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store, LocalEngine(1) as engine:
         for protocol in ("morf", "lerf"):
-            part = select_part(suite, None, (), None, protocol)
+            part = apply_selection_options(suite, protocol=protocol)
             work = prepare_suite(Request(part), workspace, store, Console())
             runs = [build_run(part, point, work.images.fingerprint, None) for point in expand_points(part)]
             begun, here, there = time.monotonic(), time.process_time(), read_worker_seconds(engine)
