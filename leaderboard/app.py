@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.first_page_cache import SELECTION_VARIABLE, Page, ShownStore, read_cached_page, seen
+from leaderboard.first_page_cache import SELECTION_VARIABLE, ShownStore, read_cached_page, seen
 
 TEMPLATES = Path(__file__).parent / "templates"
 LOOK = 3.0  # seconds between checks for new results
@@ -25,20 +25,17 @@ def main() -> None:
 def show_page() -> None:
     """Show the current state of the store; templates escape external text."""
     shown, query = ShownStore(*json.loads(os.environ[SELECTION_VARIABLE])), st.query_params.to_dict()
-    page = (None if query else read_cached_page(shown)) or render_fresh_page(shown, query)
+    page = None if query else read_cached_page(shown)
+    if page is None:
+        from leaderboard.render import render_live_page  # a cached page needs none of its imports
+
+        page = render_live_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")
     st.html(page.html)
     with st.container(horizontal=True):
         for name, content in page.files.items():
             st.download_button(name, content, file_name=name, on_click="ignore")
     seen.set()
-
-
-def render_fresh_page(shown: ShownStore, query: dict[str, str]) -> Page:
-    """Return the page of a query, computed from the store."""
-    from leaderboard.render import render_live_page  # cached pages need none of its imports
-
-    return render_live_page(shown, query)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,11 @@ def main() -> None:
         "a file": lambda: bool(Path(file).stat()),
         "a TCP socket": lambda: _can_connect(socket.AF_INET, ("127.0.0.1", int(port))),
         "a Unix socket": lambda: _can_connect(socket.AF_UNIX, path),
-        "another process": lambda: _can_see_process(int(process), value),
+        "another process": lambda: value in Path(f"/proc/{process}/cmdline").read_text(),
         "an environment variable": lambda: variable in os.environ or _find_in_environments(value),
-        "a namespace of this machine": lambda: _shares_namespace(json.loads(namespaces)),
+        "a namespace of this machine": lambda: any(
+            Path(f"/proc/self/ns/{name}").stat().st_ino == number for name, number in json.loads(namespaces).items()
+        ),
         # PR_GET_SECCOMP, SECCOMP_MODE_FILTER
         "every system call": lambda: ctypes.CDLL(None).prctl(21, 0, 0, 0, 0) != 2,
         "root's rights": lambda: os.geteuid() == 0,
@@ -40,15 +42,6 @@ def _can_connect(family: int, address: object) -> bool:
         connection.settimeout(1)
         connection.connect(address)  # type: ignore[arg-type]
     return True
-
-
-def _can_see_process(process: int, value: str) -> bool:
-    """Return whether the process with this number is the one outside, whose command line contains the value."""
-    return value in Path(f"/proc/{process}/cmdline").read_text()
-
-
-def _shares_namespace(outside: dict[str, int]) -> bool:
-    return any(Path(f"/proc/self/ns/{name}").stat().st_ino == number for name, number in outside.items())
 
 
 def _find_in_environments(value: str) -> bool:

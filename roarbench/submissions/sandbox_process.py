@@ -56,14 +56,6 @@ class ControlGroup(NamedTuple):
         return 0
 
 
-@contextmanager
-def make_control_group(memory: int) -> Iterator[ControlGroup | None]:
-    """Yield a new control group, which is removed after the block; None if control groups are unavailable."""
-    parent = find_parent_group()
-    with _create_group(parent, memory) if parent else nullcontext() as group:
-        yield group
-
-
 @cache
 def find_parent_group() -> Path | None:
     """Return the innermost group around this process in which a group can be created and joined; None without one."""
@@ -132,8 +124,8 @@ def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: i
 
     A byte arrives through the pipe `started` when the submission's code begins.
     """
-    begin = time.monotonic()
-    with make_control_group(limits.memory) as group:
+    begin, parent = time.monotonic(), find_parent_group()
+    with _create_group(parent, limits.memory) if parent else nullcontext() as group:
         process = subprocess.Popen(
             [*(group.make_join_command() if group else ()), *command],
             env={},

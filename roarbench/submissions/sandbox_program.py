@@ -70,8 +70,8 @@ def main(request: int, answer: int, started: int) -> None:
         estimate = _load_entry_point(source)
         header |= _explain_parts(estimate, parts, answer)
     except _SubmissionFailed as failure:
-        header = {"fault": failure.kind, "words": failure.words, "trace": failure.trace}
-    channel.finish_answer(answer, _shorten_header(header))
+        header = {"fault": failure.kind, "words": failure.words[:8000], "trace": failure.trace[:8000]}
+    channel.finish_answer(answer, header)
     os._exit(0)  # skips the submission's exit handlers
 
 
@@ -103,10 +103,6 @@ def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
         # one second after SIGXCPU, whose cause is known, comes SIGKILL, which could have others
         later = kind == resource.RLIMIT_CPU and least != most
         resource.setrlimit(kind, (least, least + later))
-
-
-def _shorten_header(header: dict[str, Any]) -> dict[str, Any]:
-    return {name: value[:8000] if isinstance(value, str) else value for name, value in header.items()}
 
 
 def _load_entry_point(source: bytes) -> EstimateFunction:

@@ -18,7 +18,7 @@ import roarbench as rb
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.enums import Order, Unit
-from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR
 from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain
@@ -170,15 +170,10 @@ def make_order_table() -> str:
         for shown, name in ELSEWHERE.items()
     ]
     own = compute_gains(asking)
-    rows += [
-        _make_agreement_row(f"{protocol.name}, published rows of {suite}", own, _read_published_areas(suite, protocol))
-        for suite, protocol in PUBLISHED
-    ]
+    for suite, protocol in PUBLISHED:
+        published = Evidence.of(rb.load_published_results(suite).stored).get_draws(protocol, Unit.SCALAR).areas
+        rows.append(_make_agreement_row(f"{protocol.name}, published rows of {suite}", own, published))
     return format_markdown_table(("variant", "rows", "Kendall's tau", "pairs settled in both", ".6 or more"), rows)
-
-
-def _read_published_areas(suite: str, protocol: Protocol) -> Mapping[str, Sample]:
-    return Evidence.of(rb.load_published_results(suite).stored).get_draws(protocol, Unit.SCALAR).areas
 
 
 def _compute_published_gains(name: str) -> Mapping[str, Sample]:
