@@ -15,7 +15,7 @@ class Figure(NamedTuple):
     detail: str = ""
 
     @property
-    def line(self) -> str:
+    def markdown_row(self) -> str:
         """Return it as a row in Markdown."""
         reached = "reached" if self.ratio >= self.bar else "falls short"
         return f"| {self.name} | {self.against} | {self.ratio:.2f} | {self.bar:g} | {reached} | {self.detail} |"
@@ -39,14 +39,16 @@ class Beside:
     def __init__(self, benchmark: Any, figures: list[Figure]) -> None:
         self._benchmark, self._figures = benchmark, figures
 
-    def seconds(self, ours: Callable[[], object], peer: Callable[[], object], rounds: int = 2) -> tuple[float, float]:
+    def time_in_turns(
+        self, ours: Callable[[], object], peer: Callable[[], object], rounds: int = 2
+    ) -> tuple[float, float]:
         """Return the fewest core-seconds of each, timed in turns; ours are pytest-benchmark's, too."""
         took: list[float] = []
         self._benchmark._timer = read_core_seconds
         self._benchmark.pedantic(ours, setup=lambda: took.append(measure_core_seconds(peer)), rounds=rounds)
         return self._benchmark.stats.stats.min, min(took)
 
-    def keep(self, figure: Figure) -> None:
+    def add_figure(self, figure: Figure) -> None:
         """Add a line to the table."""
         self._benchmark.extra_info[figure.name] = figure._asdict()
         self._figures.append(figure)

@@ -31,4 +31,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("against what a user would otherwise do")
         terminalreporter.write_line("| figure | against | times | must reach | | measured |\n|---|---|---|---|---|---|")
         for figure in figures:
-            terminalreporter.write_line(figure.line)
+            terminalreporter.write_line(figure.markdown_row)

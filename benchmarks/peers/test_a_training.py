@@ -52,26 +52,26 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
         """Return an image, degraded, moved by up to 1/16, mirrored or not, and normalised; and its class."""
         most = find_largest_shift(SIDE)
-        edged = pad(self.degraded(number)[None], (most,) * 4, mode="reflect")[0]
+        edged = pad(self.degrade(number)[None], (most,) * 4, mode="reflect")[0]
         y, x = torch.randint(2 * most + 1, (2,)).tolist()
         moved = edged[:, y : y + SIDE, x : x + SIDE]
         if torch.rand(()) < 0.5:
             moved = moved.flip(2)
-        return self.normalised(moved), self._labels[number]
+        return self.normalise(moved), self._labels[number]
 
-    def normalised(self, image: Tensor) -> Tensor:
+    def normalise(self, image: Tensor) -> Tensor:
         """Return an image as a network takes it."""
         return (image - self._mean) / self._std
 
-    def degraded(self, number: int) -> Tensor:
+    def degrade(self, number: int) -> Tensor:
         """Return an image without its most important features, float32 (c, h, w); untouched at t = 0."""
         image = self._pixels[number].astype(np.float32).ravel()
         if self._t:
-            removed = self.removed(number)
+            removed = self.find_removed(number)
             image[removed] = self._fill[removed]
         return torch.from_numpy(image).view(SHAPE)
 
-    def removed(self, number: int) -> NDArray[np.int64]:
+    def find_removed(self, number: int) -> NDArray[np.int64]:
         """Return the most important features of an image, int64 (t d,)."""
         flat = self._maps[number].ravel()
         return np.argsort(-flat)[: count_removed(self._t, flat.size)]
@@ -131,7 +131,7 @@ def write_images_and_maps(folder: Path) -> tuple[Tensor, Layout]:
 def test_a_training(beside: Beside, tmp_path: Path) -> None:
     labels, layout = write_images_and_maps(tmp_path)
     dataset = RoarDataset(tmp_path, labels)
-    degraded = torch.stack([dataset.degraded(number) for number in range(FEW)])
+    degraded = torch.stack([dataset.degrade(number) for number in range(FEW)])
     torch.testing.assert_close(
         degraded, read_degraded_images(tmp_path, layout).batch(torch.arange(FEW)), rtol=0, atol=0
     )
@@ -139,10 +139,10 @@ def test_a_training(beside: Beside, tmp_path: Path) -> None:
     assert np.isfinite(
         [train_by_roarbench(tmp_path, labels, layout, short), train_by_plain_loop(tmp_path, labels, short)]
     ).all()
-    mine, plain = beside.seconds(
+    mine, plain = beside.time_in_turns(
         lambda: train_by_roarbench(tmp_path, labels, layout, RECIPE),
         lambda: train_by_plain_loop(tmp_path, labels, RECIPE),
     )
     detail = f"{mine:.1f} against {plain:.1f} core-s, {IMAGES:,} images, {RECIPE.epochs:g} epochs"
     against = f"plain PyTorch loop, DataLoader with {WORKERS} workers, maps from disk"
-    beside.keep(Figure("a training of quick's network", against, plain / mine, 4, detail))
+    beside.add_figure(Figure("a training of quick's network", against, plain / mine, 4, detail))

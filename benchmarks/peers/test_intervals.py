@@ -167,8 +167,8 @@ def test_intervals(beside: Beside) -> None:
         np.testing.assert_allclose(half, wide, rtol=5 * 0.024 * 2**0.5, atol=1e-9, err_msg=name)
     assert (ours.verdicts == same.verdicts).mean() > 0.9, "those near the threshold may differ"
     assert np.abs(ours.places - same.places).max() <= 1, "so may pairs"
-    mine, theirs = beside.seconds(
+    mine, theirs = beside.time_in_turns(
         lambda: compute_board(given, ROAR, Bootstrap(DRAWS)), lambda: judge_by_scipy(given), rounds=3
     )
     detail = f"{mine:.2f} against {theirs:.2f} core-s, {len(ESTIMATORS)} rows, {IMAGES:,} images, {DRAWS:,} draws"
-    beside.keep(Figure("bootstrap and place intervals", "scipy.stats.bootstrap", theirs / mine, 20, detail))
+    beside.add_figure(Figure("bootstrap and place intervals", "scipy.stats.bootstrap", theirs / mine, 20, detail))

@@ -131,7 +131,9 @@ def test_the_18_maps(beside: Beside) -> None:
         for each in (model, short):
             assert find_largest_distance(model, each, make_batch(2)) <= 1e-5  # rounding of float32 sums over 25 points
         one_by_one = make_captum_call(ALL, model)
-        mine, theirs = beside.seconds(lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1)
+        mine, theirs = beside.time_in_turns(
+            lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1
+        )
     add_figure_of_maps(beside, "18 maps, float32, folded, stem once", mine, theirs, 6)
     add_figure_of_maps(
         beside, "18 maps, float32, the network as it is", time_all_maps(model, ours, Precision.FLOAT32), theirs, 1
@@ -155,7 +157,7 @@ def add_figure_of_maps(beside: Beside, name: str, mine: float, captum: float, ba
     """Add a line to the table: core-seconds of ours for `IMAGES_PER_PASS` images, of captum's for `BY_CAPTUM`."""
     each, other = mine / IMAGES_PER_PASS, captum / BY_CAPTUM
     detail = f"{1000 * each:.0f} against {1000 * other:.0f} core-ms an image"
-    beside.keep(Figure(name, "captum in float32, one by one at its best batch", other / each, bar, detail))
+    beside.add_figure(Figure(name, "captum in float32, one by one at its best batch", other / each, bar, detail))
 
 
 def test_the_floor_of_the_18_maps(beside: Beside) -> None:
@@ -164,7 +166,7 @@ def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     counting = CountingPasses(model).eval()
     compute_importance_maps(ALL, counting, make_batch(2), BLACK)
     assert (counting.forwards, counting.backwards) == (2 * count.forward, 2 * count.backward)
-    mine, passed = beside.seconds(
+    mine, passed = beside.time_in_turns(
         lambda: compute_importance_maps(ALL, model, given, BLACK),
         lambda: run_bare_passes(model, given.images, given.targets, *count),
         rounds=1,
@@ -173,7 +175,7 @@ def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {IMAGES_PER_PASS} images"
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"
-    beside.keep(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
+    beside.add_figure(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
 
 
 def build_large_network() -> nn.Module:
@@ -226,7 +228,7 @@ def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
     numbers = count_network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
     at_once = 2**30 // (4 * numbers)  # same rule as `choose_explanation_batch_size`
     found: list[tuple[float, float, Any]] = []
-    beside.seconds(
+    beside.time_in_turns(
         lambda: found.append(measure_in_own_process(compute_ig_by_roarbench, at_once, at_once)),
         lambda: found.append(
             min(
@@ -238,6 +240,6 @@ def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
     theirs, mine = found
     assert abs(mine[2] - theirs[2]).max() <= 0.01 * abs(theirs[2]).max()  # rounding, and ReLU6 near its kinks
     detail = f"{mine[0]:.2f} against {theirs[0]:.2f} core-s an image; {mine[1]:.2f} against {theirs[1]:.2f} GB"
-    beside.keep(
+    beside.add_figure(
         Figure("integrated gradients at 224 pixels", "captum at its best batch", theirs[0] / mine[0], 1, detail)
     )

@@ -52,7 +52,7 @@ class ScoredImages(training.RoarDataset):
     """The same images, neither moved nor mirrored."""
 
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
-        return self.normalised(self.degraded(number)), self._labels[number]
+        return self.normalise(self.degrade(number)), self._labels[number]
 
 
 def list_explaining_estimators() -> list[Estimator]:
@@ -151,8 +151,8 @@ def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
     answers, same = scoring.ours(), scoring.plain()
     assert isinstance(answers, Tensor) and isinstance(same, Tensor)
     assert (answers == same).float().mean() > 0.99, "the same network on the same images, rounded differently"
-    mine, theirs = beside.seconds(scoring.ours, scoring.plain, rounds=1)
+    mine, theirs = beside.time_in_turns(scoring.ours, scoring.plain, rounds=1)
     print(f"| {scoring.name} | {scoring.number:,} | {1000 * mine / IMAGES:.3f} | {1000 * theirs / IMAGES:.3f} |")
     totals += scoring.number * np.array([mine, theirs]) / IMAGES
     detail = f"{totals[0] / 60:.0f} against {totals[1] / 60:.0f} core-minutes, from the parts above"
-    beside.keep(Figure("all of `quick`", "plain pipeline with captum", totals[1] / totals[0], 10, detail))
+    beside.add_figure(Figure("all of `quick`", "plain pipeline with captum", totals[1] / totals[0], 10, detail))
