@@ -30,7 +30,7 @@ from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, rankings_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_sandbox")]
 
 GOOD = f'NAME = "good"\nDESCRIPTION = "gradient"\n{GRADIENT}'.encode()
 OTHER = """
