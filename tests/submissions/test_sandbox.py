@@ -24,7 +24,7 @@ from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
 
-def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_images_and_batches():
+def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_images_and_batches(one_sandbox):
     (part,) = make_task(GRADIENT).parts
     other = build_network(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
@@ -39,7 +39,7 @@ def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_
         torch.testing.assert_close(maps, torch.cat(found), rtol=1e-4, atol=1e-6)
 
 
-def test_a_network_of_a_users_file_is_built_inside():
+def test_a_network_of_a_users_file_is_built_inside(one_sandbox):
     source = """
 from torch import nn
 def net(classes, channels, size):
@@ -52,7 +52,7 @@ def net(classes, channels, size):
     assert (answer.fault, answer.maps[0].shape) == (None, task.parts[0].images.shape)
 
 
-def test_an_answer_may_be_larger_than_a_scratch_file():
+def test_an_answer_may_be_larger_than_a_scratch_file(one_sandbox):
     (part,) = make_task(GRADIENT).parts
     images = torch.zeros((SCRATCH // part.images[0].nbytes + 1, *part.images.shape[1:]))
     ids = torch.arange(len(images))
@@ -61,7 +61,7 @@ def test_an_answer_may_be_larger_than_a_scratch_file():
     assert answer.fault is None and bool((answer.maps[0] == 1).all())
 
 
-def test_images_whose_maps_are_not_finite_are_named():
+def test_images_whose_maps_are_not_finite_are_named(one_sandbox):
     first = "def estimate(m, x, t, g):\n    found = x.clone()\n    found[0] = float('nan')\n    return found"
     (part,) = make_task(first, batch=2).parts
     answer = run_submission(SandboxTask(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
@@ -69,7 +69,7 @@ def test_images_whose_maps_are_not_finite_are_named():
     assert answer.fault.words.startswith("the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite")
 
 
-def test_chance_belongs_to_an_image():
+def test_chance_belongs_to_an_image(one_sandbox):
     drawing = "import torch\ndef estimate(m, x, t, generator):\n    return torch.rand(x.shape, generator=generator)"
     for batch in (2, 5):
         task = make_task(drawing, batch=batch)
