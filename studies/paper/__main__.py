@@ -82,18 +82,18 @@ def _ours(record: Mapping[str, Any]) -> str:
 
 def accuracies(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first 90 %: the paper's and ours."""
-    return _accuracies_at(HIGH, sets)
+    return _accuracies_at(HIGH, {each.name: each.results for each in sets if each.roar})
 
 
 def accuracies_at_50(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first half: the paper's and ours."""
-    return _accuracies_at(0.5, [each for each in sets if each.roar_samples_at(0.5)])
+    return _accuracies_at(0.5, {each.name: each.other_levels for each in sets if each.roar_samples_at(0.5)})
 
 
-def _accuracies_at(level: float, sets: list[DataSet]) -> str:
+def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
     published = read_hooker2019(Order.MORF)
-    by_set = {each.name: keep_roar_level(each.results, level) for each in sets if each.roar}
-    tables = [compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset] for results in by_set.values()]
+    kept = [keep_roar_level(results, level) for results in by_set.values()]
+    tables = [compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset] for results in kept]
     rows = [["nothing removed", *(_percent(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables))]]
     for name in ("random", "sobel", "sobel-released", "random-blurred", *PAPER):
         rows.append([f"`{name}`", *(_percent(of.get(name, {}), level) for of in (*published.values(), *tables))])
