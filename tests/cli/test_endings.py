@@ -52,7 +52,7 @@ def test_an_output_that_is_full_is_one_line_and_where_nothing_can_be_said_an_exi
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, monkeypatch):
-    for module, name in ((linear, "experiment"), (run_suite, "run_suite")):
+    for module, name in ((linear, "run_experiment"), (run_suite, "run_suite")):
         monkeypatch.setattr(module, name, lambda *_: os.kill(os.getpid(), number))
     kept = "roarbench: interrupted; finished runs are stored, and the same command resumes the work\n"
     assert call("run", *SMALL, "--store", tmp_path) == (code, "", kept)
