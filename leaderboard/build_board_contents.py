@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_linear_axis
-from leaderboard.headline import write_headline, write_own_network_headline
+from leaderboard.headline import describe_winners, write_own_network_headline
 from leaderboard.page_text import format_day, make_plain, make_slug
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import VOID, SuiteResults
@@ -56,7 +56,7 @@ def make_board_contents(
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=_write_network_headline(table) or write_headline(rows, board.one_network),
+        headline=_write_network_headline(table) or describe_winners(rows, board.one_network),
         facts=list_facts(
             table,
             table.names,

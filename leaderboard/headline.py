@@ -11,7 +11,7 @@ from roarbench.stats.verdicts import Verdict
 BLURRED = "random-blurred"
 
 
-def write_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
+def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     """Describe how many estimators beat every control, and whether ROAR's best are among them.
 
     Empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the suite.

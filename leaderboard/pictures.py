@@ -235,7 +235,7 @@ def _open_rankings(
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return the rows' rankings for an explained network, and the rows with damaged rankings."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
-    for name in results.suite.ranked_estimators:
+    for name in results.suite.estimators_with_rank:
         spec = make_ranking_spec(
             results.suite, results.data, chosen.images.record.shape, find_estimator(name), chosen.unit, number
         )

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leaderboard.figure import make_figure
+from leaderboard.curves_and_preview_pictures import make_figure
 from leaderboard.page_text import make_plain
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.views import SuiteView

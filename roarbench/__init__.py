@@ -10,9 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roarbench.api.check_table import CheckTable
     from roarbench.api.evaluate import evaluate
-    from roarbench.api.faithfulness_evaluation import check
-    from roarbench.api.faithfulness_table import CheckTable
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.own_network_table import OwnNetworkTable, own_network_gain
     from roarbench.api.primitives import Curve, bootstrap, fill, match_masks, mix_maps, perturbation_curve, rank, remove
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite, load_suite
+    from roarbench.api.training_free_check import check
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
-    "api.faithfulness_evaluation": ("check",),
-    "api.faithfulness_table": ("CheckTable",),
+    "api.check_table": ("CheckTable",),
     "api.evaluate": ("evaluate",),
     "api.inputs": ("Preprocessing",),
     "api.own_network_table": ("OwnNetworkTable", "own_network_gain"),
@@ -33,6 +32,7 @@ _HOMES = {
     "api.submission_source": ("write_submission",),
     "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
     "api.suites": ("Suite", "load_suite"),
+    "api.training_free_check": ("check",),
     "errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [

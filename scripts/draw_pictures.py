@@ -42,7 +42,7 @@ def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
         assert chosen, f"{store} has no images of {results.title}"
         work = JobContext(Workspace(store), chosen.images, results.suite)
         measured = {name for name, _ in list_complete_points(results, chosen.protocol, chosen.unit)}
-        names = [name for name in results.suite.ranked_estimators if name in measured]
+        names = [name for name in results.suite.estimators_with_rank if name in measured]
         first, second = (rank_images(work, chosen, names, number) for number in (0, 1))
         save_pictures(make_pictures(results, chosen, first, second), find_pictures_file(results, folder))
         print(f"{results.title}: {len(names)} rows, images {chosen.numbers.tolist()}", flush=True)

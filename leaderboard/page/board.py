@@ -7,16 +7,16 @@ from typing import Any
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
 from leaderboard.combined_board import PairedBoard
-from leaderboard.figure import draw_preview_card
+from leaderboard.curves_and_preview_pictures import draw_preview_card
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.page_text import make_plain
-from leaderboard.scatter import make_scatter
+from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.views import SuiteView
 from roarbench.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_headline_protocols
+from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_values import format_csv, format_json
 from roarbench.text import format_rank
 
 BOTH = "Both questions"

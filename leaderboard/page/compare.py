@@ -18,7 +18,7 @@ _EACH = 2  # images in favour of each row
 
 def has_two_rows(view: SuiteView) -> bool:
     """Return whether there are results of two rows, without computing a board."""
-    run = view.results.by_estimator.keys() & set(view.results.suite.ranked_estimators)
+    run = view.results.by_estimator.keys() & set(view.results.suite.estimators_with_rank)
     return len(run) > 1 and view.headline_protocol != MASK_ONLY
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
 from leaderboard.combined_board import Answer, PairedBoard
-from leaderboard.figure import Figure, make_figure
+from leaderboard.curves_and_preview_pictures import Figure, make_figure
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address

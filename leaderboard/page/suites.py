@@ -10,7 +10,7 @@ from leaderboard.combined_board import Answer
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
 from leaderboard.page_text import make_plain
-from leaderboard.scatter import make_scatter
+from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.views import SuiteView, sort_by_size
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 
@@ -37,7 +37,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     shown = sort_by_size(_drop_repeated_suites(site.views.values()))
     for view in shown:
         if view.results.has_rows:
-            kinds[_describe_data(view)] += filter(_has_values, _make_columns(site, view))
+            kinds[_describe_data(view)] += filter(_has_values, _make_question_columns(site, view))
             counts[_describe_data(view)] += 1
     parts = []
     boards = [view.paired_board for view in shown if view.paired_board]
@@ -67,7 +67,7 @@ def _count_own_rows(view: SuiteView) -> int:
     return sum(row.id not in view.results.suite.added for row in view.paired_board.rows) if view.paired_board else 0
 
 
-def _make_columns(site: Site, view: SuiteView) -> Iterator[Column]:
+def _make_question_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     """Yield a suite's leading questions: both questions if the suite has them."""
     title = make_plain(view.title, 44)
     if view.paired_board:

@@ -13,7 +13,7 @@ from leaderboard.views import SuiteView, Views
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.report.claim_table import list_claims
+from roarbench.report.claim_table import list_claim_verdicts
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
@@ -49,7 +49,7 @@ def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
 def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of the claims page: each claim with its verdict per table."""
     records_by_view = {
-        view: view.get_or_compute("claims", partial(list_claims, view.evidence))
+        view: view.get_or_compute("claims", partial(list_claim_verdicts, view.evidence))
         for view in find_suites_with_paper_protocols(site.views)
     }
     ours = {
@@ -58,7 +58,7 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
         for name, title, protocol in (("ours", "ROAR", ROAR), ("own_network", "own-network gain", OWN_NETWORK))
         if any(row.get(name, {}).get("cells") for row in records)
     }
-    rows = zip(list_claims(None), *ours.values(), strict=True)
+    rows = zip(list_claim_verdicts(None), *ours.values(), strict=True)
     return {
         "tables": [("the paper’s Table 2", "ROAR"), *ours],
         "rows": [(row, [row["published"], *more]) for row, *more in rows],

@@ -48,7 +48,7 @@ def compute_validity_panel(
     suite_results: SuiteResults, bootstrap: Bootstrap | None = None, other_results: Iterable[SuiteResults] = ()
 ) -> ValidityPanel:
     """Build the validity panel of a suite, and compare its order of estimators with those of other suites."""
-    evidence, names = Evidence.of(suite_results, bootstrap), suite_results.suite.ranked_estimators
+    evidence, names = Evidence.of(suite_results, bootstrap), suite_results.suite.estimators_with_rank
     beside = [Evidence.of(other, evidence.bootstrap) for other in other_results]
     return ValidityPanel(evidence, names, compare_orders(evidence, names, beside))
 

@@ -79,7 +79,7 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
 def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
     """Return the warning of each estimator that has one under a protocol."""
     results, warnings = evidence.suite_results, dict[str, RowWarning]()
-    with_marks = results.suite.ranked_estimators if do_warnings_apply_to(protocol) else ()
+    with_marks = results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
     for name in results.suite.estimators:
         if name in with_marks:
             warning = describe_row_warnings(evidence, name)
@@ -109,7 +109,7 @@ def find_rows_not_above_mask_only(evidence: Evidence) -> dict[str, tuple[float, 
     levels_by_row: dict[str, tuple[float, ...]] = {}
     if evidence.suite_results.at_chance_warning:
         return levels_by_row
-    for name in evidence.suite_results.suite.ranked_estimators:
+    for name in evidence.suite_results.suite.estimators_with_rank:
         lows = {t: evidence.estimate_accuracy_above_masks(name, t).low for t in evidence.mask_only.levels}
         if levels := tuple(t for t, low in lows.items() if low is not None and low <= 0):
             levels_by_row[name] = levels

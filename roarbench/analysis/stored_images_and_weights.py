@@ -17,7 +17,7 @@ from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points, list_runs
+from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_runs, list_untouched_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
@@ -247,7 +247,7 @@ def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str])
 
 
 def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
-    keys = [build_run(suite, point, version.data, version.limit).key for point in list_reference_points(suite)]
+    keys = [build_run(suite, point, version.data, version.limit).key for point in list_untouched_points(suite)]
     stored = store.read_results(keys)
     return {number: stored[key] for number, key in enumerate(keys) if key in stored}
 

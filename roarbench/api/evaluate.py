@@ -39,8 +39,8 @@ from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, Ranki
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point
-from roarbench.submissions.checks import refuse_unrepeatable_maps
 from roarbench.submissions.file import Submission, check_source, read_submission
+from roarbench.submissions.submission_validation import refuse_unrepeatable_maps
 
 _TRIED = 4  # noise images for a function's trial
 Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
@@ -196,7 +196,7 @@ class _Evaluation(NamedTuple):
                 ids[name], part = self._evaluate_maps(name, maps)
                 rows += part.estimators
         result = SuiteResult.read(self.suite.runnable_plan, self.suite.query, ids)
-        rows += [name for name in self.suite.runnable_plan.ranked_estimators if name in result.stored.by_estimator]
+        rows += [name for name in self.suite.runnable_plan.estimators_with_rank if name in result.stored.by_estimator]
         return replace(result, rows=tuple(dict.fromkeys(rows)))
 
     def _store_submission(self, submission: Submission, trusted: bool) -> str:

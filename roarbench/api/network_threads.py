@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from roarbench.api.removal import compute_logits, split_into_batches
 from roarbench.compute.network_checks import are_logits_equal
-from roarbench.compute.network_copies_for_threads import copy_and_fold, copy_network
+from roarbench.compute.network_copies_for_threads import copy_and_fold, copy_sharing_weights
 from roarbench.devices import release_freed_cpu_memory
 
 _ITEMS_AHEAD = 8  # per thread, after which all threads wait for the slowest; bounds the memory of prepared batches
@@ -46,7 +46,7 @@ class NetworkThreads(NamedTuple):
 
     @classmethod
     def _copy(cls, networks: Sequence[nn.Module]) -> "NetworkThreads":
-        return cls([list(map(copy_network, networks)) for _ in range(min(torch.get_num_threads(), _MOST))])
+        return cls([list(map(copy_sharing_weights, networks)) for _ in range(min(torch.get_num_threads(), _MOST))])
 
     def compute_logits(self, pixels: Tensor) -> list[Tensor]:
         """Compute each network's logits for all images, (n, classes)."""

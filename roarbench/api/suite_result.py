@@ -28,9 +28,9 @@ from roarbench.report.combined_table import (
     list_shared_values_by_table,
     make_combined_table,
 )
+from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
-from roarbench.report.table_values import list_flat_rows, list_shared_values
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -228,7 +228,7 @@ class SuiteResult:
         from roarbench.report.curve_panels import make_figure, save_figure
         from roarbench.report.suite_charts import draw_gains, make_chart
 
-        drawn = replace(self, rows=self.rows or self.stored.suite.ranked_estimators)
+        drawn = replace(self, rows=self.rows or self.stored.suite.estimators_with_rank)
         if not (protocol or unit or published) and self._shows_both:
             figure = draw_gains(make_combined_table(self.stored, drawn.rows).gains_by_axis_label)
         else:

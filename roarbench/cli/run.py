@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from roarbench.execution.submission_intake import SubmissionMode
     from roarbench.store.results import ResultsStore
     from roarbench.store.workspace import Workspace
-    from roarbench.submissions.checks import SubmissionPace
     from roarbench.submissions.file import Submission
+    from roarbench.submissions.submission_validation import SubmissionPace
 
 _MOST_REPLICATIONS = 1000
 
@@ -200,7 +200,7 @@ def _choose_workers(
     engine: EngineOptions, work: WorkOptions, image_side: int, logs: Path | None
 ) -> "tuple[int, Start]":
     """Return the number of workers for images of this side length, and the function that starts them."""
-    from roarbench.execution.local_worker_setup import count_workers, start_local_workers
+    from roarbench.execution.local_worker_count_and_rates import count_workers, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
@@ -228,7 +228,7 @@ def replicate(
     """
     suite = work.load(options.suite)
     from roarbench.analysis.load_results import load_suite_results
-    from roarbench.report.seed_replication_table import (
+    from roarbench.report.replication_comparison import (
         compare_replication,
         format_replication,
         list_uncompared_protocols,
@@ -288,7 +288,7 @@ def plan(
     from roarbench.analysis.load_results import load_reusable_results
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import count_missing_work, make_plan
-    from roarbench.execution.local_worker_setup import count_default_workers, start_rate_measurement
+    from roarbench.execution.local_worker_count_and_rates import count_default_workers, start_rate_measurement
     from roarbench.store.workspace import Workspace
 
     workers = work.workers or count_default_workers(part.dataset_record.size)

@@ -226,7 +226,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
         raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
     evidence = Evidence(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
-    records = claim_table.list_claims(evidence)
+    records = claim_table.list_claim_verdicts(evidence)
     described = claim_table.describe_measured_suite(evidence) if evidence else None
     ours = claim_table.make_results_title(evidence) if evidence else ""
     text = claim_table.format_claims(records, ours)
@@ -272,7 +272,7 @@ def leaderboard(
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.cli import export_site, serve_app
-    from roarbench.plan.pretrained_weight_names import make_weights_title
+    from roarbench.plan.given_weights_titles import make_weights_title
     from roarbench.store.workspace import find_default_url
 
     url = db or find_default_url(store)

@@ -59,7 +59,7 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
         case Augmentation.NOISE_FLIP:
             return draw_augmentation_noise(shape, generator), draw_mirrored(n, generator)
         case Augmentation.CROP_FLIP:
-            return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
+            return draw_crop_transforms(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
             return (draw_classes_for_other_corners(n, generator),)
 
@@ -145,14 +145,14 @@ def _reflect_positions(positions: Tensor, side: int) -> Tensor:
 def crop_and_resize_images(images: Tensor, crops: Tensor) -> Tensor:
     """Stretch a part of each image (n, c, h, w) to the full size with bicubic interpolation.
 
-    The crops come from `draw_crops` and may start between pixels. Values may slightly exceed the pixel range and are
-    not clipped, as in the authors' code.
+    The crops come from `draw_crop_transforms` and may start between pixels. Values may slightly exceed the pixel range
+    and are not clipped, as in the authors' code.
     """
     grid = affine_grid(crops, list(images.shape), align_corners=False)
     return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
 
 
-def draw_crops(n: int, image_aspect: float, generator: torch.Generator) -> Tensor:
+def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator) -> Tensor:
     """Draw parts of n images as affine maps, float32 (n, 2, 3); `image_aspect` is width / height.
 
     The diagonal of a map holds the size of the part, in (0, 1]; its last column holds the centre, in [-1, 1], x before

@@ -33,7 +33,7 @@ def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
     if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks, model.modules())):
         return None
     try:
-        copied, seen = copy_network(model), _observe_layer_calls(model, images)
+        copied, seen = copy_sharing_weights(model), _observe_layer_calls(model, images)
         if _observe_layer_calls(copied, images) != seen:
             return None
         for norm, convolution in seen.pairs.items():
@@ -49,7 +49,7 @@ def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
     return copied
 
 
-def copy_network(model: nn.Module) -> nn.Module:
+def copy_sharing_weights(model: nn.Module) -> nn.Module:
     """Copy a network's modules; both have the same weights in memory.
 
     The copy's parameters need no gradient, so a pass keeps fewer activations for the gradient of its input.

@@ -42,7 +42,7 @@ class ShorteningStep(NamedTuple):
     seconds: float  # device seconds
 
 
-def _format_shortening_steps(steps: list[ShorteningStep], device: str) -> Iterator[str]:
+def _format_steps_from_full_suite(steps: list[ShorteningStep], device: str) -> Iterator[str]:
     rows = [["step, cumulative", "trainings", f"days of {device}"]]
     rows += [[step.change, f"{step.trainings:,}", f"{step.seconds / _DAY:,.1f}"] for step in steps]
     yield "  steps from the full suite to this shorter version:"
@@ -235,7 +235,7 @@ class Plan:
         if steps := self.shortening_steps:
             gpus = self.estimates[-1].gpus
             device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
-            yield from _format_shortening_steps(steps, device)
+            yield from _format_steps_from_full_suite(steps, device)
 
     def _describe_amount(self, part: str) -> str:
         work = self.work

@@ -252,7 +252,7 @@ def _make_run_step(
         *_, last = _make_common_network_steps(work, first, missing)
         needs += (last.job.name,)
     is_siblings = retrain is ScoredNetwork.SIBLINGS
-    score = network_jobs.score_sibling_networks if is_siblings else network_jobs.score_runs
+    score = network_jobs.score_networks_on_maps_of_one_network if is_siblings else network_jobs.score_runs
     keys = tuple(run.key for run in runs)
     name = keys[0] if len(keys) == 1 else _hash_key("runs", *keys)
     recipe = first.recipe if retrain.trains_per_run else ""

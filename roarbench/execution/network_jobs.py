@@ -263,7 +263,7 @@ def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64
     return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
 
 
-def score_sibling_networks(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
+def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     """Score explained networks on images degraded by one estimator's maps of one of the networks, at some levels.
 
     A prediction is correct if the scored network predicts the class that the maps explain, which is the explained

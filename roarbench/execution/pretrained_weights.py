@@ -24,7 +24,7 @@ from roarbench.compute.inputs import Normalisation
 from roarbench.datasets.preprocessing import read_moments
 from roarbench.errors import CallerError
 from roarbench.files import compute_sha256
-from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
+from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.text import describe_error, list_some
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"

@@ -15,12 +15,12 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.local_worker_setup import measure_rates
+from roarbench.execution.local_worker_count_and_rates import measure_rates
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.run_suite import start_work
 from roarbench.execution.workload import count_work
-from roarbench.plan.planned_runs import Point, find_shared_network_key, list_reference_points, make_reference
-from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
+from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
+from roarbench.plan.planned_runs import Point, find_shared_network_key, list_untouched_points, make_reference
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
@@ -150,7 +150,7 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         is_same_cell = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         # every suite with explained networks scores them on untouched images
-        scores_reference = run.cell == list_reference_points(suite)[0].cell
+        scores_reference = run.cell == list_untouched_points(suite)[0].cell
         has_protocol = scores_reference or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
         network = find_shared_network_key(repeated, Point(run.cell, run.seed), run.data)
         if is_same_cell and has_protocol and run.reference in ("", explained.key) and run.network == network:

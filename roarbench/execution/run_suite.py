@@ -32,7 +32,7 @@ from roarbench.execution.artifact_verification import (
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph, find_steps_needing_recipes
-from roarbench.execution.local_worker_setup import PER_CORE, measure_rates, start_local_workers
+from roarbench.execution.local_worker_count_and_rates import PER_CORE, measure_rates, start_local_workers
 from roarbench.execution.network_trials import find_peak_learning_rate
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay, estimate_step_seconds
@@ -40,7 +40,7 @@ from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.workload import Work, build_suite_network
 from roarbench.job_interface import Engine
-from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_reference_points
+from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_untouched_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run
@@ -50,7 +50,7 @@ from roarbench.store.image_set_sources import read_decoded_notes, read_image_not
 from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.checks import SubmissionPace
+from roarbench.submissions.submission_validation import SubmissionPace
 from roarbench.text import wrap_lines
 
 # starts an engine with this many workers; the engine has idle, submit and wait
@@ -202,7 +202,7 @@ def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
 
 def _list_reference_runs(results: SuiteResults) -> list[Run]:
     """Return the runs that score each explained network on untouched images."""
-    points = list_reference_points(results.suite)
+    points = list_untouched_points(results.suite)
     return [build_run(results.suite, point, results.data, results.limit) for point in points]
 
 

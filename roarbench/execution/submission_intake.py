@@ -17,8 +17,14 @@ from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import store_findings, store_submission
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.checks import STAGES, USUAL, AcceptedSubmission, SubmissionPace, validate_submission
 from roarbench.submissions.file import Refusal, Submission, read_submission
+from roarbench.submissions.submission_validation import (
+    STAGES,
+    USUAL,
+    AcceptedSubmission,
+    SubmissionPace,
+    validate_submission,
+)
 
 
 class SubmissionMode(NamedTuple):

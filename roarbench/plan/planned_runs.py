@@ -210,7 +210,7 @@ def depends_on_reference(cell: Cell) -> bool:
     return bool(estimator and estimator.depends_on_network) or not cell.retrain.trains
 
 
-def list_reference_points(suite: SuiteSpec) -> tuple[Point, ...]:
+def list_untouched_points(suite: SuiteSpec) -> tuple[Point, ...]:
     """Return the points that score each explained network on untouched images, even if the suite lacks them."""
     clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.0)
     first = REPLICATION * suite.replication

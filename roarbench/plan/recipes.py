@@ -136,7 +136,7 @@ def _read_flag(value: Any) -> bool:
     return str(value) in ("True", "true")
 
 
-def _read_starting_weights(value: Any) -> object:
+def _check_starting_weights(value: Any) -> object:
     if value != "" and not re.fullmatch(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})", str(value)):
         raise ValueError
     return value
@@ -165,7 +165,7 @@ SETTINGS = {  # in the order of titles
     "micro_batch": _make_range_setting(int, 0, 65_536),
     "optimiser": _make_choice_setting(Optimiser),
     # published weights at the start of training
-    "start": RecipeSetting("torchvision:NAME/WEIGHTS", _read_starting_weights),
+    "start": RecipeSetting("torchvision:NAME/WEIGHTS", _check_starting_weights),
     "compile": RecipeSetting("true or false", _read_flag),
 }
 

@@ -71,7 +71,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     given = [GivenNetwork(**network) for network in values.get("networks", ())]
-    networks = tuple(replace(network, weights=_find_published_name(network.given)) for network in given)
+    networks = tuple(replace(network, weights=_find_published_weights_name(network.given)) for network in given)
     own_dataset = _read_dataset(dataset) if isinstance(dataset, dict) else None
     if own_dataset is None:
         find_dataset(dataset)
@@ -100,7 +100,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     return suite
 
 
-def _find_published_name(given: str) -> str:
+def _find_published_weights_name(given: str) -> str:
     """Return the name of published weights in their library; empty for a file, which may have moved."""
     return given.replace("/", "@") if "/" in given or given.startswith("timm:") else ""
 

@@ -90,7 +90,7 @@ def negate_own_network_gains(evidence: Evidence) -> Measure:
     )
 
 
-def list_claims(evidence: Evidence | None) -> list[dict[str, Any]]:
+def list_claim_verdicts(evidence: Evidence | None) -> list[dict[str, Any]]:
     """Return every claim with its verdict on the paper's numbers and, if given, on a suite's results.
 
     The verdict on the suite's ROAR results is under `ours`; `own_network` is added if the suite has own-network gain.
@@ -160,7 +160,7 @@ def _subtract_draws(measure: Measure, pair: ComparedPair) -> Sample | None:
 
 
 def format_claims(records: list[dict[str, Any]], results_title: str = "") -> str:
-    """Format the claims of `list_claims` for a terminal, each with one line for every kind of results."""
+    """Format the claims of `list_claim_verdicts` for a terminal, each with one line for every kind of results."""
     lines = [f"ours: {results_title}"] if results_title else []
     texts = {"published": "published", "ours": "ours", "own_network": "own-network"}
     width = max((len(words) for name, words in texts.items() if any(name in row for row in records)), default=0)

@@ -17,9 +17,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
+from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values, make_plain_row
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_notes import PAGE, describe_shared_origin, list_table_doubts, write_all_notes
-from roarbench.report.table_values import list_flat_rows, list_shared_values, make_plain_row
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap import Estimate

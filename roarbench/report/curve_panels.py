@@ -219,7 +219,8 @@ def make_figure(chart: Chart) -> Figure:
     places = ((block, family) for block in blocks for family in block.families)
     for (block, family), axes in zip(places, panels, strict=True):
         _set_up_axes(axes, chart, block, family)
-        measured, published = _select_family(block.curves, family), _select_family(block.published, family)
+        measured = _select_family_and_controls(block.curves, family)
+        published = _select_family_and_controls(block.published, family)
         for curve in published:
             draw_published_curve(axes, curve, styles[curve.estimator])
         for curve in measured:
@@ -228,7 +229,7 @@ def make_figure(chart: Chart) -> Figure:
     return figure
 
 
-def _select_family(curves: Sequence[Curve], family: str) -> list[Curve]:
+def _select_family_and_controls(curves: Sequence[Curve], family: str) -> list[Curve]:
     return [curve for curve in curves if curve.end and (curve.control or curve.family == family)]
 
 
@@ -238,7 +239,7 @@ def _lay_out(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]
     columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # for example four panels in two rows of two
     cells = _arrange_panels(blocks, columns)
     rows = cells[-1][0] + 1
-    members = (_select_family(block.all_curves, family) for block in blocks for family in block.families)
+    members = (_select_family_and_controls(block.all_curves, family) for block in blocks for family in block.families)
     most = max(len({curve.estimator for curve in curves}) for curves in members)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
     labels = 0.45 + max(

@@ -41,7 +41,7 @@ def _make_summary_record(suite: SuiteSpec) -> dict[str, Any]:
         "model": suite.model,
         "recipe": suite.recipe,
         "estimators": len(suite.estimators),
-        "twins": len(suite.estimators) - len(suite.ranked_estimators),
+        "twins": len(suite.estimators) - len(suite.estimators_with_rank),
         "runs": len(points),
         "trainings": trainings + reference,
         "images_trained": round(epochs * suite.dataset_record.train_images),

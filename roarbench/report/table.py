@@ -358,7 +358,7 @@ def make_table(
         return None
     above = _compute_accuracies_above_masks(evidence) if protocol == ROAR else {}
     floors = find_rows_not_above_mask_only(evidence) if protocol == ROAR else {}
-    marked = evidence.suite_results.suite.ranked_estimators if do_warnings_apply_to(protocol) else ()
+    marked = evidence.suite_results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
     marks = {name: find_row_marks(evidence, name) for name in marked}
     return SuiteTable(evidence.suite_results, board, unit, describe_warnings(evidence, protocol), marks, above, floors)
 
@@ -366,7 +366,7 @@ def make_table(
 def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
     curves = {
         name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.mask_only.levels}
-        for name in evidence.suite_results.suite.ranked_estimators
+        for name in evidence.suite_results.suite.estimators_with_rank
     }
     return {name: curve for name, curve in curves.items() if any(at_t.value is not None for at_t in curve.values())}
 

@@ -8,9 +8,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import PAGE, summarize_notes, write_all_notes
-from roarbench.report.table_values import format_csv, format_json
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate

@@ -146,12 +146,15 @@ def list_sections(panel: ValidityPanel) -> list[Section]:
 
 
 def _list_mark_columns(panel: ValidityPanel) -> Columns:
-    marks = [{mark.kind: _format_mark(mark) for mark in find_row_marks(panel.evidence, name)} for name in panel.names]
+    marks = [
+        {mark.kind: _format_share_and_grade(mark) for mark in find_row_marks(panel.evidence, name)}
+        for name in panel.names
+    ]
     kinds = [kind for kind in MARKS if any(kind in row_marks for row_marks in marks)]
     return {_HEADINGS.get(kind, kind): [row_marks.get(kind, MISSING) for row_marks in marks] for kind in kinds}
 
 
-def _format_mark(mark: Mark) -> str:
+def _format_share_and_grade(mark: Mark) -> str:
     return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 

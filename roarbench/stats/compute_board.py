@@ -107,7 +107,7 @@ class Judge(SampledGains):
         return {name: one for name, one in gains.items() if name not in self.scores.submitted} or dict(gains)
 
     @cached_property
-    def all_pairs(self) -> Pairs:
+    def ranked_pairs(self) -> Pairs:
         """Return all pairs of the rows that have a rank."""
         return Pairs.from_samples(list(self.ranked_gains.values()), self.bootstrap.confidence)
 
@@ -116,7 +116,7 @@ class Judge(SampledGains):
         """Return the pairs of the suite's own rows."""
         own = self.select_own_gains(self.ranked_gains)
         if len(own) == len(self.ranked_gains):
-            return self.all_pairs
+            return self.ranked_pairs
         return Pairs.from_samples(list(own.values()), self.bootstrap.confidence)
 
     def subtract_gain(self, first: str, second: str) -> Sample | None:
@@ -125,10 +125,10 @@ class Judge(SampledGains):
         If Random's gain is 0 by construction, rows are compared with 0 instead of the noisy measurement of Random's
         gain.
         """
-        one, other = self._find_gain(first), self._find_gain(second)
+        one, other = self._find_gain_or_fixed_zero(first), self._find_gain_or_fixed_zero(second)
         return one.subtract(other) if one and other else None
 
-    def _find_gain(self, name: str) -> Sample | None:
+    def _find_gain_or_fixed_zero(self, name: str) -> Sample | None:
         if name == ZERO or (name == RANDOM and self.protocol.random_is_zero):
             return Sample(0.0, np.zeros(self.bootstrap.resamples))
         return self.areas.get(name)
@@ -219,9 +219,9 @@ class Judge(SampledGains):
         own = self.select_own_gains(self.ranked_gains)
         added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
         intervals = (
-            compute_rank_intervals(self.all_pairs, added)
+            compute_rank_intervals(self.ranked_pairs, added)
             if self.has_intervals
-            else rank_by_gain(self.all_pairs.values, added)
+            else rank_by_gain(self.ranked_pairs.values, added)
         )
         return dict(zip(self.ranked_gains, intervals, strict=True))
 

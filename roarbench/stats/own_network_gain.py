@@ -133,7 +133,7 @@ def compute_own_network_gain(
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
     whole = Sample(float(values.mean()), draws.mean(0))
-    return OwnNetworkGain(whole, levels, _test_by_permutation(stable.mean((2, 3)), bootstrap.seed))
+    return OwnNetworkGain(whole, levels, _permute_maps_among_networks(stable.mean((2, 3)), bootstrap.seed))
 
 
 def compute_interactions(stable: NDArray[np.bool_], order: Order) -> Floats:
@@ -173,7 +173,7 @@ def _compute_influence(pairs: Floats) -> Floats:
     return np.asarray(pairs.mean(0) - np.stack(without))
 
 
-def _test_by_permutation(shares: Floats, seed: int) -> float | None:
+def _permute_maps_among_networks(shares: Floats, seed: int) -> float | None:
     """Test by permutation whether networks are affected differently by own maps; `shares`: (maps, networks)."""
     count = len(shares)
     if count < FEWEST_PERMUTED:

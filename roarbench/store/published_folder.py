@@ -20,7 +20,7 @@ from typing import Any
 from roarbench.errors import CallerError, StoreError, UnknownName
 from roarbench.files import compute_sha256, write_atomically
 from roarbench.identity import check_field_values, make_record
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
@@ -182,7 +182,7 @@ def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
 @cache
 def _list_settings(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
     """Return the settings of a suite's runs, without estimators."""
-    return frozenset(map(_make_setting_key, (*expand_points(suite), *list_reference_points(suite))))
+    return frozenset(map(_make_setting_key, (*expand_points(suite), *list_untouched_points(suite))))
 
 
 def _make_setting_key(point: Point) -> tuple[object, ...]:

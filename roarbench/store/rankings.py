@@ -91,12 +91,12 @@ class RankingsStore:
         name = f"{spec.name}-{spec.unit}-{hash_value(describe_spec(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
-    def find_folders(self, checksum: str) -> list[Path]:
+    def find_folders(self, rankings_checksum: str) -> list[Path]:
         """Return the folders of finished rankings with this checksum."""
         return [
             path.parent
             for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}"))
-            if load_rankings_checksum(path) == checksum
+            if load_rankings_checksum(path) == rankings_checksum
         ]
 
     def read_prediction_stability(self) -> dict[str, float]:

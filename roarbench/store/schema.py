@@ -253,7 +253,7 @@ def open_database(url: str, read_only: bool) -> Database:
     event.listen(engine, "begin", _begin_transaction)
     database = Database(engine, where)
     try:
-        _check_version(database, read_only)
+        _refuse_unreadable_version(database, read_only)
         if not read_only:
             with database.begin_write() as connection:  # fails early if the database is not writable
                 if (version := _read_version(connection, where)) < HEAD:
@@ -344,7 +344,7 @@ def _begin_transaction(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def _check_version(database: Database, read_only: bool) -> None:
+def _refuse_unreadable_version(database: Database, read_only: bool) -> None:
     """Refuse a database that is not a store of this version, before anything is written."""
     with database.begin_read() as connection:
         version = _read_version(connection, database.where)

@@ -19,8 +19,8 @@ from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, format_estimator_name
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import LERF, MORF, OWN_NETWORK, ROAR, Protocol
-from roarbench.report.claim_table import compute_accuracy_tables, list_claims
-from roarbench.report.seed_replication_table import compare_under_protocol
+from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
+from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board import Row
 from roarbench.stats.board_agreement import Replication, compute_agreement
 from roarbench.stats.bootstrap import Estimate, Sample
@@ -67,11 +67,11 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 def claims(sets: list[DataSet]) -> str:
     """Return each claim of the paper with its verdict on the paper's table and on each data set."""
     shown = [each for each in sets if each.samples(ROAR)]
-    records = [list_claims(Evidence.of(keep_run_levels(each.results))) for each in shown]
+    records = [list_claim_verdicts(Evidence.of(keep_run_levels(each.results))) for each in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
-        published = found[0]["published"] if found else list_claims(None)[number]["published"]
+        published = found[0]["published"] if found else list_claim_verdicts(None)[number]["published"]
         rows.append([claim.text, str(ClaimFinding(**published)), *(_ours(each["ours"]) for each in found)])
     return format_markdown_table(("claim", "the paper", *(each.name for each in shown)), rows)
 

@@ -14,7 +14,7 @@ from roarbench.analysis.consistency_and_chance import is_at_chance, is_near_chan
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import describe_warnings
 from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.plan.planned_runs import Point, list_reference_points
+from roarbench.plan.planned_runs import Point, list_untouched_points
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
@@ -228,7 +228,7 @@ def test_explained_networks_at_chance_get_no_verdict_though_they_agree_with_each
     for share in (0.26, 0.9):
         networks = {
             number: result(suite, point, np.arange(IMAGES) < share * IMAGES)
-            for number, point in enumerate(list_reference_points(suite))
+            for number, point in enumerate(list_untouched_points(suite))
         }
         found[share] = replace(held(suite), references=networks)
     assert found[0.26].at_chance_warning.startswith("At chance: 26.0% of 2,000") and not found[0.9].at_chance_warning

@@ -11,7 +11,7 @@ from captum.attr import Saliency
 
 import roarbench
 from roarbench.enums import Split
-from roarbench.execution import local_worker_setup
+from roarbench.execution import local_worker_count_and_rates
 from roarbench.submissions.file import read_submission
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.given import gradient_x_input
@@ -48,7 +48,7 @@ def test_to_import_it_takes_no_torch():
 
 def test_to_run_a_suite_or_check_a_network_torchvision_and_the_compiler_are_imported_only_where_they_are_used():
     """They take two seconds of processor time in each process."""
-    modules = "roarbench.execution.run_suite, roarbench.execution.network_jobs, roarbench.api.faithfulness_evaluation"
+    modules = "roarbench.execution.run_suite, roarbench.execution.network_jobs, roarbench.api.training_free_check"
     seen = python(f"import sys, {modules}; print({{'torchvision', 'torch._dynamo'}} & set(sys.modules))")
     assert said_by(seen) == "set()\n"
 
@@ -155,7 +155,7 @@ def test_after_an_interrupt_the_same_call_goes_on_also_inside_a_running_loop(fre
     async def cell():
         return roarbench.evaluate(fresh, MINE, protocol="roar", quiet=True)
 
-    monkeypatch.setattr(local_worker_setup, "LocalEngine", Engine)
+    monkeypatch.setattr(local_worker_count_and_rates, "LocalEngine", Engine)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     kept = fresh.result().stored.results

@@ -13,8 +13,8 @@ from roarbench.compute.networks import build_network
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
+from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.pretrained_weight_names import make_weights_title
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_options import (
@@ -179,7 +179,7 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
         (view,) = read_views(results, tmp_path).values()
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
-    assert view.results.suite.ranked_estimators == ("random", "grad", "var-grad", "gb", NAME)
+    assert view.results.suite.estimators_with_rank == ("random", "grad", "var-grad", "gb", NAME)
     assert view.results.suite.added == {"gb", NAME}
     noise, samples = describe_papers_and_settings(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")

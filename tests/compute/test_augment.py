@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import interpolate
 
-from roarbench.compute.augment import AREA, ASPECT, augment, draw_crops, flip_images, shrink_images
+from roarbench.compute.augment import AREA, ASPECT, augment, draw_crop_transforms, flip_images, shrink_images
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.recipe import Augmentation
@@ -51,7 +51,7 @@ def parts_of(maps):
 
 @given(seed=st.integers(0, 2**31), shape=st.sampled_from([1.0, 1.5]))
 def test_crops_lie_inside_and_keep_to_area_and_aspect(seed, shape):
-    centres, sizes = parts_of(draw_crops(50, shape, seeded(seed)))
+    centres, sizes = parts_of(draw_crop_transforms(50, shape, seeded(seed)))
     assert (centres.abs() + sizes <= 1 + 1e-6).all()
     area, aspect = sizes.prod(1), shape * sizes[:, 0] / sizes[:, 1]
     whole = (sizes < 1).all(1)  # the others were made to fit
@@ -101,7 +101,7 @@ def test_degrade_then_crop_then_flip_then_normalise_slowly():
     torch.testing.assert_close(augmented, before, rtol=0, atol=0)
 
     generator = seeded(7)
-    centres, sizes = parts_of(draw_crops(n, 1.0, generator))
+    centres, sizes = parts_of(draw_crop_transforms(n, 1.0, generator))
     heads = torch.rand(n, generator=generator) < 0.5
     assert 0 < heads.sum() < n
     for i in range(n):

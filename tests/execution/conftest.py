@@ -9,7 +9,7 @@ import torch
 
 from roarbench.execution import network_jobs, scheduler
 from roarbench.files import compute_sha256
-from roarbench.plan.pretrained_weight_names import PUBLISHED, PublishedWeights
+from roarbench.plan.given_weights_titles import PUBLISHED, PublishedWeights
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
 from tests.helpers.networks import randomised

@@ -18,15 +18,15 @@ from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
 from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
-from roarbench.execution import local_worker_setup, pretrained_weights
+from roarbench.execution import local_worker_count_and_rates, pretrained_weights
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.identity import encode_canonically
+from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.planned_runs import list_keys
-from roarbench.plan.pretrained_weight_names import make_weights_title
 from roarbench.plan.protocols import MORF, OWN_NETWORK
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
@@ -138,8 +138,8 @@ def ran(tmp_path, monkeypatch):
     """A call that runs a suite on eight images of each split: its rows by row, level and seed, and a call that does
     one of them again.
     """
-    monkeypatch.setattr(local_worker_setup, "LocalEngine", InlineEngine)
-    monkeypatch.setattr(local_worker_setup, "measure_rates", lambda *_, **__: None)
+    monkeypatch.setattr(local_worker_count_and_rates, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_worker_count_and_rates, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(find_default_url(tmp_path)) as store:
 

@@ -26,10 +26,10 @@ from roarbench.plan.planned_runs import expand_points, list_keys, list_ranked_sp
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
-from roarbench.report.seed_replication_table import format_replication, make_replication_record
+from roarbench.report.plain_table_rows import list_flat_rows
+from roarbench.report.replication_comparison import format_replication, make_replication_record
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_notes import summarize_notes, write_all_notes
-from roarbench.report.table_values import list_flat_rows
 from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict

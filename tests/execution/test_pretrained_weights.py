@@ -20,8 +20,8 @@ from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import network_jobs, pretrained_weights
 from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
+from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.plan.planned_runs import make_common_network
-from roarbench.plan.pretrained_weight_names import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import RECIPES, find_recipe

@@ -10,13 +10,13 @@ from rich.console import Console
 
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import CallerError, StoreError
-from roarbench.execution import local_worker_setup
+from roarbench.execution import local_worker_count_and_rates
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.ranking_bundle import export_rankings, import_rankings
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.pretrained_weight_names import make_weights_title
+from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
@@ -197,7 +197,7 @@ def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, mon
     """Though another suite with the same images and network comes first in the table."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
-    monkeypatch.setattr(local_worker_setup, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_worker_count_and_rates, "LocalEngine", InlineEngine)
     for suite in known:
         monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0

@@ -21,7 +21,7 @@ from roarbench.execution.device_inputs import remove_features
 from roarbench.execution.importance import compute_class_templates_and_classifier
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.workload import count_work
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points, make_reference
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points, make_reference
 from roarbench.plan.protocols import MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.workspace import Workspace
@@ -104,7 +104,7 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
             used[run.seed] = rankings_of(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
     assert used[0] == used[2] != used[1]
-    scores = [results[build_run(TWO, point, work.images.fingerprint, None).key] for point in list_reference_points(TWO)]
+    scores = [results[build_run(TWO, point, work.images.fingerprint, None).key] for point in list_untouched_points(TWO)]
     for number, scored in enumerate(scores):
         said = work.explained[number].store.load_predictions(Split.TEST).targets
         assert scored.correct == int((said == work.images.test.labels).sum())

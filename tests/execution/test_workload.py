@@ -23,7 +23,7 @@ from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.submissions.checks import count_maps_of_run
+from roarbench.submissions.submission_validation import count_maps_of_run
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_reference_points
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block, SuiteSpec
@@ -65,7 +65,7 @@ def held(suite: SuiteSpec = SUITE, accuracy: Accuracy = usual) -> SuiteResults:
     """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in expand_points(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
-    scored = {number: results[point] for number, point in enumerate(list_reference_points(suite)) if point in results}
+    scored = {number: results[point] for number, point in enumerate(list_untouched_points(suite)) if point in results}
     return SuiteResults(suite, DATA, None, results, references=scored)
 
 

@@ -26,7 +26,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.report.table_values import format_csv
+from roarbench.report.plain_table_rows import format_csv
 from roarbench.store.results import ResultsStore, find_default_url
 from tests.helpers.board_store import export_without_cards, make_store, results, views_of
 from tests.helpers.command_line import publish

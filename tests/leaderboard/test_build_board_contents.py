@@ -28,7 +28,7 @@ from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 def record(results, protocol=ROAR, levels=(), **more):
     evidence = Evidence.of(results, Bootstrap(200))
     return make_board_contents(
-        evidence, make_table(evidence, protocol, results.suite.ranked_estimators, levels=levels), **more
+        evidence, make_table(evidence, protocol, results.suite.estimators_with_rank, levels=levels), **more
     )
 
 
@@ -40,7 +40,7 @@ def quick(views):
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
 def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
     board = Evidence.of(quick, Bootstrap(200)).make_board(
-        SHOWN[protocol], Unit.SCALAR, quick.suite.ranked_estimators, levels
+        SHOWN[protocol], Unit.SCALAR, quick.suite.estimators_with_rank, levels
     )
     shown = record(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
@@ -219,7 +219,7 @@ def test_a_pair_under_own_network_gain_is_counted_as_by_loops(protocol):
     removed_first = protocol.order is Order.MORF
     assert found.counted == ((other, own) if removed_first else (own, other))
     assert tuple(level.t for level in found.levels) == LEVELS
-    board = evidence.make_board(protocol, Unit.SCALAR, suite.ranked_estimators)
+    board = evidence.make_board(protocol, Unit.SCALAR, suite.estimators_with_rank)
     gains = {row.estimator: row.gain.value for row in board.rows}
     for name, counts in (("var-grad", [x.first for x in found.levels]), ("grad", [x.second for x in found.levels])):
         for t, count in zip(LEVELS, counts, strict=True):

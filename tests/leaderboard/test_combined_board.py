@@ -12,7 +12,7 @@ from leaderboard.combined_board import make_paired_board
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
-from leaderboard.scatter import make_scatter
+from leaderboard.roar_and_own_network_scatter import make_scatter
 from roarbench.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
@@ -57,7 +57,7 @@ def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(view
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
     ids = [row.id for row in paired.rows]
-    assert sorted(ids) == sorted(views["quick-v7"].results.suite.ranked_estimators) and len(ids) == 13
+    assert sorted(ids) == sorted(views["quick-v7"].results.suite.estimators_with_rank) and len(ids) == 13
     assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
     for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
         rows = {row.estimator: row.gain for row in views["quick-v7"].table(protocol).rows}
@@ -258,7 +258,7 @@ def test_where_own_network_gain_was_not_begun_it_has_no_column_and_its_rows_no_p
         with pytest.raises(PageNotFound, match=r"There is no estimator 'gradcam' here\."):
             render_page(site, make_address("method", estimator="gradcam"))
     rows = {at.get_choice("estimator") for at in pages if at.page == "method"}
-    assert rows == {*SUITE.ranked_estimators} - NOT_RETRAINED
+    assert rows == {*SUITE.estimators_with_rank} - NOT_RETRAINED
     first = pages[make_address("board", "quick-v7")]
     assert set(re.findall(r'data-sort="([^"]+)"', first)) == {"name", "roar"}
     assert "<b>ROAR gain</b><span" in first and "<b>Own-network gain</b></span>" not in first

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from leaderboard.board_contents import BoardRow
-from leaderboard.headline import write_combined_headline, write_headline
+from leaderboard.headline import describe_winners, write_combined_headline
 from leaderboard.page.board import list_explanations
 from leaderboard.page.estimator import (
     choose_evenly_spaced_images,
@@ -81,14 +81,14 @@ def test_the_headline_says_no_more_than_the_verdicts(words):
         row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission" * (word[0] == "@"))
         for n, word in enumerate(words.split())
     ]
-    assert write_headline(rows) == CASES[words]
+    assert describe_winners(rows) == CASES[words]
     told = [replace(one, id="linear-classifier") if one.control else one for one in rows]
     most = "use at most the network’s predicted class", "uses at most the network’s predicted class"
-    assert write_headline(told) == CASES[words].replace("do not use the network", most[0]).replace(
+    assert describe_winners(told) == CASES[words].replace("do not use the network", most[0]).replace(
         "does not use the network", most[1]
     )
     alone = CASES[words].replace("the network", "the network, for this network only")
-    assert write_headline(rows, one_network=True) == alone
+    assert describe_winners(rows, one_network=True) == alone
 
 
 def two_rows(explains, better):

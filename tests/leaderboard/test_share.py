@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from leaderboard import page_text
-from leaderboard.figure import draw_preview_card
+from leaderboard.curves_and_preview_pictures import draw_preview_card
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import submit_and_cite, suites
 from leaderboard.page.trust import TRUST, build_context

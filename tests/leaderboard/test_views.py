@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from leaderboard import first_page_cache
-from leaderboard.figure import make_figure
+from leaderboard.curves_and_preview_pictures import make_figure
 from leaderboard.first_page_cache import ShownStore
 from leaderboard.page.estimator import list_figures
 from leaderboard.views import LiveStore, SuiteView, find_live_store, read_views

@@ -249,7 +249,7 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     suite = read_suite(on_table)
     data = suite.dataset_record
     assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
-    assert (suite.ranked_estimators[:2], suite.controls) == (
+    assert (suite.estimators_with_rank[:2], suite.controls) == (
         ("random", "grad"),
         ("random",),
     )  # the only control comes by itself

@@ -20,8 +20,8 @@ from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.report.claim_table import format_claims, list_claims
-from roarbench.report.seed_replication_table import compare_replication, format_replication, make_replication_record
+from roarbench.report.claim_table import format_claims, list_claim_verdicts
+from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record
 from roarbench.report.validity_panel import format_json, format_markdown, format_text, list_sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.compute_board import KeptPredictions
@@ -40,7 +40,7 @@ def judged(truth=usual, suite=SUITE):
 
 
 def significant_cells(evidence):
-    found = {row["claim"]: row["ours"]["significant"] for row in list_claims(evidence)}
+    found = {row["claim"]: row["ours"]["significant"] for row in list_claim_verdicts(evidence)}
     return {claim: counts for claim, counts in found.items() if counts}
 
 
@@ -48,7 +48,7 @@ def test_ours_are_judged_beside_the_published_ones():
     """GRAD is above Random at t = .5 and below at t = .9: one training has no intervals, so that all is open."""
     true = {CLEAN: (0.7, 0.7), "random": (0.5, 0.4), "grad": (0.6, 0.3)}
     little = replace(SUITE, blocks=(Block(SHOWN["roar"], ("random", "grad"), (0.5, 0.9), seeds=1),))
-    records = list_claims(judged(lambda cell: true[cell.estimator][cell.t == 0.9], little))
+    records = list_claim_verdicts(judged(lambda cell: true[cell.estimator][cell.t == 0.9], little))
     row = next(row for row in records if row["claim"] == "grad-worse-than-random")
     assert row["published"] == {"verdict": "holds", "agree": 15, "cells": 15, "exceptions": ()}
     assert row["ours"] == {
@@ -69,12 +69,12 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side():
     clear = significant_cells(made)
     assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == {"agree": 2, "differ": 0}
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
-    row = next(row for row in list_claims(made) if row["claim"] == "grad-worse-than-random")
+    row = next(row for row in list_claim_verdicts(made) if row["claim"] == "grad-worse-than-random")
     assert row["ours"]["significant"] == {"agree": 2, "differ": 0} and "significant" not in row["published"]
     against = judged(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
     assert significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
     verdicts = [
-        next(row["ours"]["verdict"] for row in list_claims(each) if row["claim"] == "grad-worse-than-random")
+        next(row["ours"]["verdict"] for row in list_claim_verdicts(each) if row["claim"] == "grad-worse-than-random")
         for each in (made, against, judged(lambda cell: 0.5005 if cell.estimator == "grad" else 0.5))
     ]
     assert verdicts == ["holds", "fails", "open"]  # the last by .05 points
@@ -99,7 +99,7 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
     kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
     monkeypatch.setattr(own_network_results, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
-    records = list_claims(Evidence(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
+    records = list_claim_verdicts(Evidence(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
     found = {row["claim"]: (row["own_network"]["verdict"], row["own_network"]["agree"]) for row in records}
     assert {name: said for name, said in found.items() if said != ("no data", 0)} == {
         "grad-worse-than-random": ("fails", 0),
@@ -122,7 +122,7 @@ def test_whether_retraining_matters_is_judged_by_random_beside_half_of_the_untou
     """Random retrained is .6 at t = .9, well above half of .9."""
     true = {ScoredNetwork.IMAGES: 0.6, ScoredNetwork.NONE: kept}
     made = judged(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
-    record = next(row for row in list_claims(made) if row["claim"] == "retraining-matters")
+    record = next(row for row in list_claim_verdicts(made) if row["claim"] == "retraining-matters")
     assert record["ours"]["verdict"] == verdict
     assert sum(record["ours"]["significant"].values()) == (verdict != "open")
 

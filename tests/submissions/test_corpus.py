@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.submissions import checks, launch
-from roarbench.submissions.checks import validate_submission
+from roarbench.submissions import launch, submission_validation
 from roarbench.submissions.file import Refusal, read_submission
 from roarbench.submissions.limits import Limits
+from roarbench.submissions.submission_validation import validate_submission
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
@@ -38,7 +38,7 @@ SOONER = {"time": replace(LITTLE, cpu=2), "clock": replace(LITTLE, wall=3)}
 @pytest.fixture(autouse=True)
 def little(monkeypatch):
     """What needs endless time or memory is as endless after a part of it."""
-    monkeypatch.setattr(checks, "CHECK", LITTLE)
+    monkeypatch.setattr(submission_validation, "CHECK", LITTLE)
 
 
 def verdict(path):
@@ -55,7 +55,7 @@ def test_verdict(name, monkeypatch, tmp_path, request):
     entry, path = CORPUS[name], tmp_path / "some.py"
     if entry.get("shared"):
         request.getfixturevalue("one_sandbox")
-    monkeypatch.setattr(checks, "CHECK", SOONER.get(entry["verdict"], LITTLE))
+    monkeypatch.setattr(submission_validation, "CHECK", SOONER.get(entry["verdict"], LITTLE))
     path.write_text(("" if entry.get("whole") else HEAD.format(name.replace("_", "-"))) + entry["code"])
     seen, line = verdict(path)
     assert seen in entry["verdict"].split(" or "), line  # what comes first may depend on the machine

@@ -10,9 +10,9 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.submissions.adapters import _CONVENTIONS
-from roarbench.submissions.checks import _find_warnings, draw_text_picture, refuse_unrepeatable_maps
 from roarbench.submissions.faults import SubmissionFault
 from roarbench.submissions.file import NAMES, TEMPLATE, Refusal, check_source, read_submission, write_template
+from roarbench.submissions.submission_validation import _find_warnings, draw_text_picture, refuse_unrepeatable_maps
 
 FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
 HEAD = 'NAME = "mine"\nDESCRIPTION = "ä"\n'

@@ -24,8 +24,8 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.checks import SubmissionPace
 from roarbench.submissions.file import Refusal, check_source
+from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, rankings_of

@@ -11,8 +11,8 @@ from torch import nn
 
 from roarbench.analysis.consistency_and_chance import is_at_chance
 from roarbench.api.borrowed_networks import borrow_networks
+from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import make_batch_per_network, read_explainers
-from roarbench.api.faithfulness_table import OWN, CheckTable
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.make_and_score_maps import Column, MapScores, ScoringRequest, make_and_score_maps
 from roarbench.api.network_threads import NetworkThreads

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.faithfulness_table import CheckTable
+from roarbench.api.check_table import CheckTable
 from roarbench.api.removal import hash_images
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
