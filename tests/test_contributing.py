@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers.elsewhere import python, said_by
+from tests.helpers.elsewhere import call_elsewhere, python, said_by
 from tests.helpers.tiny_set import png, write_split
 
 ROOT = Path(__file__).parents[1]
 PATCHES = [ROOT / "docs" / "contributing" / f"{name}.patch" for name in ("estimator", "data-set", "suite")]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 BUNDLED = Path("roarbench") / "datasets" / "bundled"
-CLI = "from roarbench.cli.main import main; main()"
 
 pytestmark = pytest.mark.process
 
@@ -89,12 +88,14 @@ print(len(orders) > 20, *(name for name, order in orders.items() if torch.equal(
 
 
 def test_the_new_suite_plans_and_the_new_data_set_decodes_and_trains(extended, digits, tmp_path):
-    plan = json.loads(said(extended, CLI, "plan", "--suite", "mnist-brief", "--format", "json"))
+    suite = ("--suite", "mnist-brief", "--format", "json")
+    run = ("run", *suite, "--data", digits, "--max-images", "20", "--store", tmp_path, "--estimators", "random")
+    commands = (("estimators",), ("plan", *suite), (*run, "--seeds", "1"))
+    answers = call_elsewhere([(words, {"COLUMNS": "200"}) for words in commands], extended)
+    assert "grad-max " in answers[0][1]
     # untouched 2; random, sobel, grad, var-grad at 2 levels with 2 seeds; 3 blurred maps at 2 levels with 1 seed
-    assert plan["runs"] == 2 + 4 * 2 * 2 + 3 * 2
-    words = ("--suite", "mnist-brief", "--data", digits, "--max-images", 20, "--store", tmp_path)
-    answer = said(extended, CLI, "run", *words, "--estimators", "random", "--seeds", 1, "--format", "json")
-    (random,) = (row for row in json.loads(answer)["rows"] if row["estimator"] == "random")
+    assert json.loads(answers[1][1])["runs"] == 2 + 4 * 2 * 2 + 3 * 2
+    (random,) = (row for row in json.loads(answers[2][1])["rows"] if row["estimator"] == "random")
     assert random["curve"].keys() == {"0.0", "0.5", "0.9"}
     assert all(0 <= accuracy <= 1 for accuracy in random["curve"].values())
 
@@ -107,4 +108,3 @@ def test_the_tests_that_the_patches_touch_pass(extended):
     tests = (*files, "tests/test_frozen.py", "tests/plan/test_suites.py")
     words = ("-q", "-p", "no:cacheprovider", "-k", "not (a_network_is or fingerprint)")  # which no patch changes
     said(extended, "import pytest, sys; sys.exit(pytest.main())", *words, *tests)
-    assert "grad-max " in said(extended, CLI, "estimators")

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -16,6 +15,7 @@ from roarbench.store.schema import leases
 from tests.helpers import command_line, forked
 from tests.helpers.command_line import RUNS
 from tests.helpers.commands import LARGER, PART, PATIENCE, PROGRAM, eventually, living, outcomes, rows
+from tests.helpers.elsewhere import call_elsewhere
 
 pytestmark = pytest.mark.process
 
@@ -126,33 +126,6 @@ def test_a_reader_that_leaves_early_is_no_trouble(whole):
     assert process.returncode in (0, 1)
 
 
-CALLS = """
-import json, os, sys
-from contextlib import redirect_stdout
-from io import StringIO
-from roarbench.cli.main import main
-heavy = {"torch", "torchvision", "captum", "datasets", "scipy", "sqlalchemy", "matplotlib", "numpy"}
-ended = []
-for words, variables in json.load(sys.stdin):
-    sys.argv, code = ["roarbench", *words], 0
-    os.environ |= variables
-    with redirect_stdout(StringIO()) as said:
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code
-    ended.append((code, said.getvalue(), sorted(heavy & set(sys.modules))))
-print(json.dumps(ended))
-"""
-
-
-def calls(asked):
-    """Exit code, output, and what heavy is imported by then, of calls in one process with these words and variables."""
-    program, asked = [sys.executable, "-c", CALLS], json.dumps(asked, default=str)
-    done = subprocess.run(program, input=asked, capture_output=True, text=True, timeout=120, check=True)
-    return json.loads(done.stdout)
-
-
 def test_reading_commands_do_not_wait_for_torch(whole):
     here = (*LARGER, "--store", whole)
     light = [("--help",), ("--version",), ("run", "--help")]
@@ -160,7 +133,7 @@ def test_reading_commands_do_not_wait_for_torch(whole):
     stored = [(word, *here) for word in ("status", "list-runs", "table", "diagnose")]
     drawn = ("plot", *here, "-o", whole / "curves.svg")
     shown = ("run-info", "nothing", "--store", whole)
-    found = calls([(words, {}) for words in (*light, *known, *stored, shown, drawn)])
+    found = call_elsewhere([(words, {}) for words in (*light, *known, *stored, shown, drawn)])
     assert [code for code, _, _ in found] == [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2, 0]
     assert [heavy for _, _, heavy in found[:3]] == [[], [], []]
     assert [heavy for _, _, heavy in found if {"torch", "torchvision", "captum", "datasets"} & {*heavy}] == []

@@ -1,9 +1,12 @@
 """Python in a process of its own."""
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,3 +24,29 @@ def said_by(process: subprocess.Popen[str]) -> str:
     said, complaint = process.communicate(timeout=600)
     assert process.returncode == 0, complaint or said
     return said
+
+
+_CALLS = """
+import json, os, sys
+from contextlib import redirect_stdout
+from io import StringIO
+from roarbench.cli.main import main
+heavy = {"torch", "torchvision", "captum", "datasets", "scipy", "sqlalchemy", "matplotlib", "numpy"}
+ended = []
+for words, variables in json.loads(sys.argv[1]):
+    sys.argv, code = ["roarbench", *words], 0
+    os.environ |= variables
+    with redirect_stdout(StringIO()) as said:
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+    ended.append((code, said.getvalue(), sorted(heavy & set(sys.modules))))
+print(json.dumps(ended))
+"""
+
+
+def call_elsewhere(asked: Sequence[tuple[Sequence[object], dict[str, str]]], folder: Path | None = None) -> Any:
+    """Exit code, output, and what heavy is imported by then, of commands in one process with words and variables."""
+    variables = {"PYTHONPATH": str(folder)} if folder else {}
+    return json.loads(said_by(python(_CALLS, json.dumps(asked, default=str), folder=folder, **variables)))

@@ -68,7 +68,7 @@ def test_new_writes_a_file_that_validate_accepts(call):
     assert "already exists" in refused(call("new-submission", "my-own"))
 
 
-def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call):
+def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call, one_sandbox):
     fails = "    raise ValueError('\\x1b]0;title\\x07 no\\nway' + 'y' * 300)\n"
     Path("bad.py").write_text(GOOD.split("    inputs")[0] + fails)
     line = refused(call("validate", "bad.py"))
@@ -98,7 +98,7 @@ estimate = Gradient()
 """
 
 
-def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, monkeypatch):
+def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, one_sandbox, monkeypatch):
     Path("turned.py").write_text(TURNED)
     file = "turned.py(sign=-1)"
     name = read_submission(Path(file)).id
