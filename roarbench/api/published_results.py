@@ -1,4 +1,4 @@
-"""Load published rows from the package, a folder or an address, without running anything."""
+"""Load published rows from the package, a folder or a file, without running anything."""
 
 import shutil
 import tempfile

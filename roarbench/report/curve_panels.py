@@ -314,7 +314,7 @@ def _write_notes(chart: Chart) -> str:
 
 
 def _wrap(text: str, inches: float, points: float) -> list[str]:
-    return wrap(text, int(inches / _measure_text("n", points)), break_long_words=False)
+    return wrap(text, int(inches / _measure_text("n", points)), break_long_words=False, break_on_hyphens=False)
 
 
 def _measure_text(text: str, points: float) -> float:

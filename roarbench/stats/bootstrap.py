@@ -70,11 +70,11 @@ def make_estimate(sample: Sample, confidence: float) -> Estimate:
 
 
 def estimate_share(numerator: Sample, denominator: Sample, confidence: float) -> Estimate:
-    """Estimate the ratio `part / whole` from paired draws; missing if `denominator` is not significantly above 0.
+    """Estimate a ratio from paired draws; missing if `denominator` is not significantly above 0.
 
-    The interval holds every c for which the interval of `part - c * whole` includes 0 (Fieller, Some problems in
-    interval estimation, 1954). Its lower end therefore exceeds c exactly if `numerator` is significantly above c times
-    `denominator`. The interval is bounded because that of `denominator` is above 0.
+    The interval holds every c for which the interval of `numerator - c * denominator` includes 0 (Fieller, Some
+    problems in interval estimation, 1954). Its lower end therefore exceeds c exactly if `numerator` is significantly
+    above c times `denominator`. The interval is bounded because that of `denominator` is above 0.
     """
     wide, own = compute_half_width(denominator, confidence), compute_half_width(numerator, confidence)
     if denominator.value <= wide:

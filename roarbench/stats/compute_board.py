@@ -269,7 +269,7 @@ def compute_own_network_board(
     judge = Judge(
         scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS
     )
-    # rows whose gain is 0 by construction are ranked but not judge_of_tested
+    # rows whose gain is 0 by construction are ranked but not tested
     untested = {name for name, row in predictions.items() if row.same_masks}
     judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
     names = [name for name in scores.estimators if shown_rows is None or name in shown_rows]

@@ -10,6 +10,7 @@ from captum.attr import IntegratedGradients, NoiseTunnel
 from torch import nn
 
 import roarbench as rb
+from roarbench.api.borrowed_networks import refuse_changes_of_network
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 LABELS = np.arange(24) % 2
@@ -89,3 +90,13 @@ def test_a_function_that_changes_the_network_is_refused_and_the_network_restored
     with pytest.raises(rb.CallerError, match=r"mine changed the network \(weights or mode\); use copy.deepcopy"):
         rb.own_network_gain(networks, IMAGES, {"mine": mine})
     assert all(map(torch.equal, networks[0].parameters(), before))
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_quantized_buffers_are_compared_too():
+    model = nn.Linear(2, 2)
+    model.register_buffer("table", torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8))
+    with refuse_changes_of_network(model, "mine"):
+        model(torch.ones(1, 2))
+    with pytest.raises(rb.CallerError, match="mine changed the network"), refuse_changes_of_network(model, "mine"):
+        model.table = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8)

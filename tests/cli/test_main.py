@@ -16,6 +16,7 @@ import typer
 
 from roarbench.api import suites
 from roarbench.cli import main
+from roarbench.cli.terminal import PlainConsole
 from roarbench.enums import ScoredNetwork
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -389,3 +390,8 @@ def test_a_mistake_is_one_line_and_nothing_changes(call, unchanged, words, messa
     assert line.startswith("roarbench: ") and message in line
     assert len(line) < 1000 and "secret" not in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_width_of_0_columns_stands_for_an_unknown_one(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "0")
+    assert PlainConsole().width > 0

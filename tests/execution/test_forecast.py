@@ -146,12 +146,12 @@ def test_rates_are_measured_per_image(monkeypatch):
     take("rank_to_bit_planes", 7.0, lambda importance, ties, layout: len(importance))
     take("draw_normal_noise", 13.0, lambda images, ids, *rest: len(ids))
     take("decode_image", 11.0, lambda photo, record: 1)
-    found = measure_worker_rates(PLANTED, WORK)
+    found = measure_worker_rates(PLANTED, WORK._replace(images_filled=10))  # with a fill that the suite lacks
     sizes = len(find_recipe(PLANTED.recipe).sides)
     half = 8 // sizes
     assert steps == [size for size in range(sizes) for _ in range(2 * half)]
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
-    assert (found.rank, found.decode, found.draw) == pytest.approx((7.0, 11.0, 13.0))
+    assert (found.rank, found.decode, found.draw, found.fill) == pytest.approx((7.0, 11.0, 13.0, 0.0))
     steps.clear()
     assert rate_measurement.time_training_per_image(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
 

@@ -113,6 +113,9 @@ def test_bands_equal_the_input_a_missing_point_is_a_gap_and_a_curve_without_poin
     figure = make_figure(chart_of(curve("grad"), curve("ig", missing=range(6))))
     assert len(figure.axes) == 1
     assert any("No finished point yet: ig." in text.get_text() for text in figure.texts)
+    caption = " ".join(f"{'x' * number}-{'y' * 9}" for number in range(1, 60))
+    (notes,) = (text.get_text() for text in make_figure(chart_of(curve("grad"), caption=caption)).texts[1:])
+    assert "\n" in notes and not [line for line in notes.splitlines() if line.endswith("-")], "names are whole"
     with pytest.raises(CallerError, match="nothing to draw"):
         make_figure(chart_of(curve("grad", missing=range(6))))
 
