@@ -153,7 +153,8 @@ class _Watchdog:
     submission_started: bool = False
     open: bool = True  # the output pipe still has writers
     cpu: float = 0.0
-    idle: float = 0.0  # seconds of checks since the CPU time last changed
+    idle: float = 0.0  # seconds since the CPU time last changed; a machine that stood still counts as one check
+    last_check: float = 0.0  # wall time
     peak: int = 0
     begun: tuple[float, float] | None = None  # CPU time and wall time at the start of the submission's code
     first: int | None = None  # descriptor of the sandbox's first process: killing this process kills all others
@@ -189,7 +190,9 @@ class _Watchdog:
         cpu = self.group.cpu if self.group else cpu
         if memory > self.limits.memory:  # forked processes share pages, which `_measure_usage` counts several times
             memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))
-        self.idle = self.idle + _LOOK if cpu == self.cpu else 0.0  # a machine that stood still counts as one check
+        now = time.monotonic()
+        self.idle = self.idle + min(now - self.last_check, _LOOK) if cpu == self.cpu else 0.0
+        self.last_check = now
         self.cpu, self.peak = max(self.cpu, cpu), max(self.peak, memory)
         if memory > self.limits.memory:
             return SubmissionFault.MEMORY
@@ -197,7 +200,6 @@ class _Watchdog:
             return SubmissionFault.PRINTED
         if self._count_scratch_files() > FILES:
             return SubmissionFault.FILES
-        now = time.monotonic()
         if not self._has_submission_started():
             return SubmissionFault.TIME if now - self.begin > _START else None
         self.begun = self.begun or (cpu, now)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -162,6 +163,22 @@ def test_a_submission_that_only_waits_is_stopped_long_before_the_wall_time_is_ov
     answer = run_submission(make_task(waits + GRADIENT), Limits(cpu=300, wall=3000, idle=1))
     assert answer.fault.kind is SubmissionFault.CLOCK
     assert "do not wait for anything" in answer.fault.words
+
+
+def test_output_that_wakes_the_watch_does_not_count_as_a_long_wait(monkeypatch):
+    monkeypatch.setattr(sandbox_process, "_measure_usage", lambda pid: (0.0, 0))
+    (pipe, end), (started, start) = os.pipe(), os.pipe()
+    os.set_blocking(pipe, False)
+    with subprocess.Popen(["sleep", "5"]) as process:
+        watchdog = sandbox_process._Watchdog(process, None, pipe, started, CHECK, time.monotonic())
+        begin = time.monotonic()
+        for _ in range(30):
+            os.write(end, b"x")
+            assert watchdog._find_exceeded_limit() is None
+        assert watchdog.idle <= time.monotonic() - begin + sandbox_process._LOOK
+        process.kill()
+    for number in (pipe, end, started, start):
+        os.close(number)
 
 
 def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkeypatch):
