@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from roarbench.enums import Precision
 from roarbench.errors import CallerError, MachineError
+from roarbench.settings import put_back_in_any_order
 from roarbench.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable of a worker: number of workers on its GPU
@@ -239,6 +240,7 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported())
 
 
+@put_back_in_any_order
 @contextmanager
 def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
     """Compute float32 exactly in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest ones.

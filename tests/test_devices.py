@@ -1,5 +1,6 @@
 """Devices: selection, memory, precision and compilation."""
 
+import itertools
 import sys
 from functools import partial
 from pathlib import Path
@@ -265,7 +266,7 @@ PROGRAMS = {  # what a caller's program may have set, in torch's older and newer
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_float32_is_exact_whatever_the_program_has_set_and_its_settings_are_put_back(program):
     """Torch refuses to read the older settings where newer ones say something else."""
-    everything = torch.backends.fp32_precision
+    everything, all_of_cudnn = torch.backends.fp32_precision, torch.backends.cudnn.fp32_precision
     with devices.use_exact_float32():  # puts torch's own settings back after the test
         PROGRAMS[program]()
         before = devices._read_float32_settings()
@@ -277,6 +278,20 @@ def test_float32_is_exact_whatever_the_program_has_set_and_its_settings_are_put_
                 pass
         assert devices._read_float32_settings() == before
         torch.backends.fp32_precision = everything
+        torch.backends.cudnn.fp32_precision = all_of_cudnn  # which `cudnn.flags` has set to what it had inherited
+
+
+def test_float32_is_exact_until_the_last_block_is_left_and_then_as_it_was():
+    """Threads leave their blocks in any order."""
+    before = devices._read_float32_settings()
+    for order in itertools.permutations(range(3)):
+        blocks = [devices.use_exact_float32() for _ in order]
+        for block in blocks:
+            block.__enter__()
+        for number in order:
+            assert devices._read_float32_settings().cudnn == (True, False, True, False)
+            blocks[number].__exit__(None, None, None)
+        assert devices._read_float32_settings() == before
 
 
 def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_means():

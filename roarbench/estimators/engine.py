@@ -18,12 +18,14 @@ from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator
 from roarbench.estimators.families.gradients import Note, compute_base_maps
 from roarbench.estimators.network_surgery import convert_precision
 from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
+from roarbench.settings import put_back_in_any_order
 
 # forms without noisy copies
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}
 IMAGES_PER_PASS = 64  # maximum images per pass; fixed, because rounding of convolutions depends on the batch size
 Maps = dict[str, Tensor]  # by estimator id
 _ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more features are not faster
+_use_eager_mode = put_back_in_any_order(lambda: torch.compiler.set_stance("force_eager"))
 
 
 class RunningMoments:
@@ -222,13 +224,9 @@ class PassNotes(NamedTuple):
 
 @contextmanager
 def use_exact_eager_mode() -> Iterator[None]:
-    """Use exact float32 and no compiled code; both hold for all threads.
-
-    Threads that compute maps at the same time need a caller that sets the modes, too: otherwise the thread that ends
-    last restores what another thread had set.
-    """
+    """Use exact float32 and no compiled code; both hold for all threads, until the last of these blocks is left."""
     # hooks and rules of estimators have no effect in compiled code; the import of the compiler would take seconds
-    eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+    eager = _use_eager_mode() if "torch._dynamo" in sys.modules else nullcontext()
     with use_exact_float32(), eager:
         yield
 

@@ -1,5 +1,7 @@
 """The 18 forms against captum's bases; passes, memory that runs out, shared noise, and parameters of a name."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -182,6 +184,21 @@ def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch):
     before, within, after = seen
     assert within == (False, True)
     assert after == before
+
+
+def test_networks_are_compiled_again_once_all_threads_have_left_their_blocks():
+    """The order of leaving is that of threads; torch alone would put back the stance of the first one's block."""
+    import torch._dynamo
+
+    graphs, blocks = [], [engine.use_exact_eager_mode() for _ in range(2)]
+    compiled = torch.compile(nn.Linear(3, 2), backend=lambda graph, examples: graphs.append(graph) or graph.forward)
+    for step in (blocks[0].__enter__, blocks[1].__enter__, partial(blocks[0].__exit__, None, None, None)):
+        step()
+        compiled(torch.zeros(1, 3))
+    assert graphs == []
+    blocks[1].__exit__(None, None, None)
+    compiled(torch.zeros(1, 3))
+    assert len(graphs) == 1
 
 
 @pytest.mark.gpu
