@@ -44,7 +44,7 @@ def bytes_read() -> int:
 def test_random_reads(benchmark: Any, pixels: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds side by side; `extra_info` has the bytes read as times those of the images."""
     if way == "page faults":
-        monkeypatch.setattr(streamed_images, "_find_mapping", lambda array: None)
+        monkeypatch.setattr(streamed_images, "_find_memory_map", lambda array: None)
     read: list[int] = []
 
     def opened() -> tuple[tuple[StreamedImages], dict[str, str]]:
