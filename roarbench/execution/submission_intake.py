@@ -70,13 +70,12 @@ def check_and_store_submissions(
 
 
 def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> AcceptedSubmission:
-    """Validate a submission, with messages for the user; a refusal names it, as a command may have several."""
+    """Validate a submission, with messages for the user; a refusal names it."""
     try:
         with StageDisplay(console, STAGES) as stages:
             return validate_submission(submission, suite, stages.begin)
     except Refusal as refusal:
-        kind, words, trace = refusal.fault
-        raise Refusal(kind, f"{submission.name}: {words}", trace) from None
+        raise refusal.add_subject(submission.name) from None
 
 
 def preview_submissions(

@@ -167,6 +167,11 @@ class Refusal(CallerError):
         self.fault = make_fault(kind, words, trace)
         super().__init__(self.fault.words)
 
+    def add_subject(self, subject: str) -> "Refusal":
+        """Return the refusal with the name of its file or submission, as a command may have several."""
+        kind, words, trace = self.fault
+        return Refusal(kind, f"{subject}: {words}", trace)
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -247,13 +252,12 @@ def read_submission(path: Path) -> Submission:
 
 
 def _check_file(path: Path) -> Submission:
-    """Check a file as `check_source` does; a refusal names the file, as a command may have several."""
+    """Check a file as `check_source` does; a refusal names the file."""
     source = _read_file(path)
     try:
         return check_source(source)
     except Refusal as refusal:
-        kind, words, trace = refusal.fault
-        raise Refusal(kind, f"{path.name}: {words}", trace) from None
+        raise refusal.add_subject(path.name) from None
 
 
 def check_source(source: bytes) -> Submission:
