@@ -224,9 +224,9 @@ class Submission:
         """
         if not assignments:
             return replace(self, values=())
-        table = {name: _make_parameter(default) for name, default in self.parameters.items()}
-        written = f"{self.name}({assignments})"
-        values = parse_id_parameters(self.name, self.parameters, assignments, written, table)
+        defaults, written = self.parameters, f"{self.name}({assignments})"
+        table = {name: _make_parameter(default) for name, default in defaults.items()}
+        values = parse_id_parameters(self.name, defaults, assignments, written, table)
         return replace(self, values=tuple(values.items()))
 
     def _read_attributes(self) -> dict[str, ClassParameter]:
