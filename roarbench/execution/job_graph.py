@@ -59,6 +59,12 @@ class Step(NamedTuple):
         """Return the step's first run; None if it has none."""
         return self.runs[0] if self.runs else None
 
+    @property
+    def scores_reference(self) -> bool:
+        """Return whether the step scores an explained network on untouched images."""
+        run = self.first_run
+        return run is not None and run.cell.estimator == CLEAN and run.cell.retrain is ScoredNetwork.NONE
+
     def drop_runs(self, done: Collection[str]) -> "Step":
         """Return a copy of a `run` step without the runs that have these keys."""
         runs = tuple(run for run in self.runs if run.key not in done)
@@ -261,11 +267,7 @@ def _make_run_step(
 
 def _compute_priority(step: Step) -> int:
     """Return the priority of a step, the smallest first; scoring an explained network precedes steps based on it."""
-    scores_reference = step.first_run and (step.first_run.cell.estimator, step.first_run.cell.retrain) == (
-        CLEAN,
-        ScoredNetwork.NONE,
-    )
-    return _PRIORITY["reference" if scores_reference else step.kind]
+    return _PRIORITY["reference" if step.scores_reference else step.kind]
 
 
 class Schedule:

@@ -12,7 +12,6 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Column
 
 from roarbench.datasets import parallel_decoding
-from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.rates import JOB_OVERHEAD, Rates
@@ -27,7 +26,6 @@ from roarbench.plan.planned_runs import (
     list_ranked_splits,
 )
 from roarbench.plan.protocols import PROTOCOLS
-from roarbench.plan.runs import CLEAN
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.text import format_bytes, format_duration
 
@@ -290,7 +288,7 @@ def _describe_run_by_protocol(event: FinishedStep) -> str:
     run = event.step.first_run
     if run is None or event.elsewhere:
         return ""
-    if (run.cell.estimator, run.cell.retrain) == (CLEAN, ScoredNetwork.NONE):
+    if event.step.scores_reference:
         return "reference scored"
     title, verb = PROTOCOLS[find_protocol_name(run.cell)].title, "trained" if run.cell.retrain.trains else "scored"
     details = "" if len(event.step.runs) > 1 else f" t={run.cell.t:g} seed {run.seed}"
