@@ -14,7 +14,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.stopping import convert_exit_to_error
 from roarbench.text import describe_error
 
-_TORCHVISION, _TIMM = "torchvision:", "timm:"
+TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of names
 _CONTRACT = ("classes", "channels", "size")
 TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer; training leaves them unchanged
 
@@ -28,10 +28,10 @@ def make_external_network(name: str, source: str, classes: int, channels: int, s
     """
     if source:
         return _make_network_from_source(name, source, classes, channels, size)
-    if name.startswith(_TORCHVISION):
-        return _make_torchvision_network(name.removeprefix(_TORCHVISION), classes, channels, size)
-    if name.startswith(_TIMM):
-        return _make_timm_network(name.removeprefix(_TIMM), classes, channels, size)
+    if name.startswith(TORCHVISION):
+        return _make_torchvision_network(name.removeprefix(TORCHVISION), classes, channels, size)
+    if name.startswith(TIMM):
+        return _make_timm_network(name.removeprefix(TIMM), classes, channels, size)
     raise UnknownName("model", name, MODELS)
 
 
@@ -60,7 +60,7 @@ def import_timm(network: str) -> Any:
     try:
         timm = importlib.import_module("timm")
     except ImportError:
-        raise CallerError(f"{_TIMM}{network} needs timm, which is not installed; run pip install timm") from None
+        raise CallerError(f"{TIMM}{network} needs timm, which is not installed; run pip install timm") from None
     if not timm.is_model(network):
         raise UnknownName("timm network", network, timm.list_models())
     return timm

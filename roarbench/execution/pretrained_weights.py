@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roarbench.compute.external_networks import TIMM, TORCHVISION
 from roarbench.compute.inputs import Normalisation
 from roarbench.datasets.preprocessing import read_moments
 from roarbench.errors import CallerError
@@ -27,7 +28,6 @@ from roarbench.files import compute_sha256
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.text import describe_error, list_some
 
-_TORCHVISION, _TIMM = "torchvision:", "timm:"
 _URL = "https://download.pytorch.org/models/"
 # torchvision's mean and standard deviation, for pixels in [0, 255]
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
@@ -50,14 +50,14 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
     Raises:
         CallerError: The weights cannot be fetched or read, or belong to another network.
     """
-    if weights.startswith(_TIMM):
-        return _load_timm(weights.removeprefix(_TIMM), model, channels)
+    if weights.startswith(TIMM):
+        return _load_timm(weights.removeprefix(TIMM), model, channels)
     path = _find_or_fetch_file(weights)
     weight_file = read_weights(path)
     state = _strip_name_prefixes(weight_file.state, model.state_dict().keys())
     _check_weights(state, model, path, network)
     model.load_state_dict(state, strict=False)  # old files lack batch norm's counters
-    if weights.startswith(_TORCHVISION) or make_weights_title(str(path)).startswith(_TORCHVISION):
+    if weights.startswith(TORCHVISION) or make_weights_title(str(path)).startswith(TORCHVISION):
         return _IMAGENET
     moments = weight_file.normalised
     if not moments:
@@ -69,9 +69,9 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
 def _find_or_fetch_file(weights: str) -> Path:
     if weights in PUBLISHED:
         return _fetch_torchvision_file(PUBLISHED[weights].file)
-    if not weights.startswith(_TORCHVISION):
+    if not weights.startswith(TORCHVISION):
         return Path(weights)
-    name, _, version = weights.removeprefix(_TORCHVISION).partition("@")
+    name, _, version = weights.removeprefix(TORCHVISION).partition("@")
     return _fetch_torchvision_file(_find_file_name(name, version))
 
 
@@ -93,7 +93,7 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
 
     For `torchvision:NAME/WEIGHTS` the last layer is not loaded if the network has another number of classes.
     """
-    name, slash, weights = start.removeprefix(_TORCHVISION).partition("/")
+    name, slash, weights = start.removeprefix(TORCHVISION).partition("/")
     if not slash:
         load_given_weights(start.partition("@")[0], model, channels, network)
         return

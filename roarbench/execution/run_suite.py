@@ -17,7 +17,7 @@ from rich.console import Console
 from roarbench.analysis.consistency_and_chance import NEAR_CHANCE
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.compute.external_networks import import_timm
+from roarbench.compute.external_networks import TIMM, import_timm
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.decoded import ImageData
@@ -275,8 +275,8 @@ def start_work(
 def _try_weights(request: Request) -> None:
     suite, channels, generator = request.suite, request.suite.dataset_record.channels, torch.Generator().manual_seed(0)
     for network in suite.networks:
-        if network.model.startswith("timm:"):
-            import_timm(network.model.removeprefix("timm:"))  # fails before a download of weights
+        if network.model.startswith(TIMM):
+            import_timm(network.model.removeprefix(TIMM))  # fails before a download of weights
     for number, weights in enumerate(request.weights):
         name, _ = suite.find_network(number)
         if not weights:
