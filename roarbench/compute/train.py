@@ -161,7 +161,7 @@ class Training:
             NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
         """
         while (error := self._try_step()) is not None:
-            self._halve_micro_batch(error)
+            self._halve_images_per_pass(error)
 
     def _try_step(self) -> RuntimeError | None:
         """Try one step; if GPU memory runs out, restore the random generators and return the error.
@@ -192,7 +192,7 @@ class Training:
             return self._try_step()
         return out_of_memory
 
-    def _halve_micro_batch(self, error: RuntimeError) -> None:
+    def _halve_images_per_pass(self, error: RuntimeError) -> None:
         # other processes hold the memory and may free it later
         if count_available_gpu_bytes() < _FREE_SHARE * compute_gpu_memory_share():
             raise error

@@ -90,7 +90,7 @@ def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], c
 
 def refuse_fill_above_memory(fill: str, image_bytes: int) -> None:
     """Raise CallerError if a fill needs filled images in memory, and `image_bytes` of both splits do not fit."""
-    if fill != "mean" and not _fits_in_memory(image_bytes, image_bytes):
+    if fill != "mean" and not _do_bytes_fit(image_bytes, image_bytes):
         raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use fill 'mean'")
 
 
@@ -125,14 +125,14 @@ def get_device_mean(images: ImageData) -> Tensor:
 
 def fits_in_memory(images: ImageData, mask_bytes: int) -> bool:
     """Return whether both splits fit in memory, with `mask_bytes` of mask per image."""
-    return _fits_in_memory(_count_bytes(images), mask_bytes * sum(len(images[split].pixels) for split in Split))
+    return _do_bytes_fit(_count_bytes(images), mask_bytes * sum(len(images[split].pixels) for split in Split))
 
 
 def _count_bytes(images: ImageData) -> int:
     return sum(images[split].pixels.nbytes for split in Split)
 
 
-def _fits_in_memory(pixel_bytes: int, made_bytes: int) -> bool:
+def _do_bytes_fit(pixel_bytes: int, made_bytes: int) -> bool:
     """Return whether pixels, and other arrays made of them, fit in memory."""
     is_mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
     return made_bytes + (0 if is_mapped else pixel_bytes) <= MEMORY_SHARE * _count_usable_bytes()

@@ -83,21 +83,21 @@ def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, n
     return Batch(normalise(pixels, norm), targets, ids, truth, seed=seed)
 
 
-MapRequest = tuple[ReferenceModel, str]  # a reference and the id of its estimator
+MapKey = tuple[ReferenceModel, str]  # an explained network and the id of an estimator
 
 
 def make_maps_for_networks(
-    requests: Iterable[MapRequest], split: Split, start: int, stop: int
-) -> dict[MapRequest, MapWithProvenance]:
+    wanted: Iterable[MapKey], split: Split, start: int, stop: int
+) -> dict[MapKey, MapWithProvenance]:
     """Make the maps of a range of images for several explained networks; noise is drawn once for all networks.
 
     The maps stay on their device.
     """
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
-    pairs = ((explained, find_estimator(name)) for explained, name in set(requests))
+    pairs = ((explained, find_estimator(name)) for explained, name in set(wanted))
     for explained, estimator in sorted(pairs, key=lambda pair: (find_job_group(pair[1]), pair[0].number, pair[1].id)):
         groups[find_job_group(estimator)][explained].append(estimator)
-    maps: dict[MapRequest, MapWithProvenance] = {}
+    maps: dict[MapKey, MapWithProvenance] = {}
     for group in groups.values():
         parts = [
             _load_group_inputs(explained, estimators, split, start, stop) for explained, estimators in group.items()

@@ -91,13 +91,13 @@ def rank_batch(
     work: JobContext, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
     """Rank one batch; return the rankings, and the reasons of failed rankings."""
-    requests = {spec: (work.find_network_of_ranking(spec), spec.name) for spec in specs}
-    maps = make_maps_for_networks(requests.values(), split, start, stop)
+    keys = {spec: (work.find_network_of_ranking(spec), spec.name) for spec in specs}
+    maps = make_maps_for_networks(keys.values(), split, start, stop)
     draw_ties = make_tie_order_cache(make_image_ids(split, start, stop).numpy())
     pieces: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, FailureReason] = {}
-    for spec, request in requests.items():
-        importance, provenance = maps[request]
+    for spec, key in keys.items():
+        importance, provenance = maps[key]
         try:
             planes, tied = rank_to_bit_planes(importance, partial(draw_ties, spec.layout.features), spec.layout)
         except RunError as error:  # one estimator failed; the others of the pass continue
