@@ -80,10 +80,10 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
 
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
     """Compute `RankedBatch.tied` from the sorted features of each map, (n, d)."""
-    d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
-    return [
-        1 / d if row.all() else int(np.diff(np.flatnonzero(row), prepend=-1, append=d - 1).max()) / d for row in new
-    ]
+    d, differs = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
+    # lengths of the longest runs of equal features; most maps have no equal features
+    longest = [1 if row.all() else np.diff(np.flatnonzero(row), prepend=-1, append=d - 1).max() for row in differs]
+    return [int(length) / d for length in longest]
 
 
 def _can_rank_on_gpu(importance: Tensor, layout: Layout) -> bool:

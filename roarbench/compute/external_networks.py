@@ -108,9 +108,8 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
         raise CallerError(f"{function} of {file} returned {type(network).__name__}, expected a torch.nn.Module")
     _check_device_and_dtype(network, f"{function} of {file}")
     if not isinstance(network, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
-        network.register_forward_hook(
-            _take_logits
-        )  # unlike a wrapper, a hook leaves the names of the weights as they are
+        # unlike a wrapper, a hook leaves the names of the weights as they are
+        network.register_forward_hook(_take_logits)
     return network
 
 

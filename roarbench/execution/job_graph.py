@@ -154,10 +154,8 @@ def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], referen
         for todo, split, start, stop in _list_shards(work, specs):
             job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))
             needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
-            keys, is_made = (
-                _list_lease_keys(todo, split, start, stop),
-                partial(_is_ranked, work, todo, split, start, stop),
-            )
+            keys = _list_lease_keys(todo, split, start, stop)
+            is_made = partial(_is_ranked, work, todo, split, start, stop)
             own_group = group if todo[0].estimator_record.has_own_passes else ""
             yield Step("rank", job, needs, keys, is_made, group=own_group)
 

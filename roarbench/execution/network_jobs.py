@@ -121,9 +121,8 @@ def score_run(work: JobContext, run: Run) -> ScoredRuns:
     check_fill(run.cell.fill, run.cell.retrain)
     images, spec = work.images, work.make_ranking_spec_of_run(run)
     rankings = exchange_rankings_if_twin(images, run, work.rankings.open(spec)) if spec else None
-    weights = find_explained_weights_checksum(
-        work, run, rankings
-    )  # fails before hours of work on rankings of other weights
+    # fails before hours of work on rankings of other weights
+    weights = find_explained_weights_checksum(work, run, rankings)
     checkpoint, start = work.get_checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _train_or_load_scored_network(work, run, rankings, checkpoint)
     masks, batch = find_test_masks(images, run, rankings), choose_scoring_batch_size(images.record.size)

@@ -99,10 +99,10 @@ def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         most = resource.getrlimit(kind)[1]
-        least = value if most == resource.RLIM_INFINITY else min(value, most)
-        # one second after SIGXCPU, whose cause is known, comes SIGKILL, which could have others
-        later = kind == resource.RLIMIT_CPU and least != most
-        resource.setrlimit(kind, (least, least + later))
+        soft = value if most == resource.RLIM_INFINITY else min(value, most)
+        # SIGXCPU has only one cause, so it comes a second before SIGKILL, which has several
+        hard = soft + 1 if kind == resource.RLIMIT_CPU and soft != most else soft
+        resource.setrlimit(kind, (soft, hard))
 
 
 def _load_entry_point(source: bytes) -> EstimateFunction:
@@ -244,7 +244,7 @@ def _report_faults(kind: str, verb: str) -> Iterator[None]:
             ) from None
         text = "".join(traceback.format_list(frames)) + seen
         outside = isinstance(error, PermissionError | FileNotFoundError) or "name resolution" in seen
-        hint = "; the sandbox has no network and none of your files" * outside
+        hint = "; the sandbox has no network and none of your files" if outside else ""
         raise _SubmissionFailed(kind, f"{verb} {seen}{where}{hint}", text) from None
 
 
