@@ -205,7 +205,7 @@ def _has_equal_folder(root: Path, subfolder: str, files: Mapping[str, str]) -> b
     if not (root / subfolder).exists():
         return False
     names = {name for name in files if str(Path(name).parent) == subfolder}
-    names = {name for name in names if name in _select_required_files(names) or (root / name).exists()}
-    if any(compute_sha256(root / name) != files[name] for name in names):
+    compared = _select_required_files(names) | {name for name in names if (root / name).exists()}
+    if any(compute_sha256(root / name) != files[name] for name in compared):
         raise StoreError(f"{root / subfolder} already has different files; use a new --store")
     return True
