@@ -198,15 +198,15 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
     listed = list_all_suites(results.database)
     kin = [other for other in listed if (other.dataset, other.model) == (suite.dataset, suite.model)]
     titles = [other.title for other in kin]
-    others = [other for other in kin if other.title != suite.title]
-    keys = [list_keys(set_explained_weights(other, suite.given), data, limit) for other in others]
-    for other, other_keys in zip(others, keys, strict=True):
+    others = [set_explained_weights(other, suite.given) for other in kin if other.title != suite.title]
+    for other in others:
         # shared runs belong to a newer version of the same suite, otherwise to the suite that comes first in the list
         later = suite.title in titles and titles.index(other.title) > titles.index(suite.title)
         has_shared_runs = suite.title in titles and later == (other.name == suite.name)
-        more = _count_results_beyond(other_keys, own, results)
+        more = _count_results_beyond(list_keys(other, data, limit), own, results)
         if more or (more == 0 and own and has_shared_runs):
             return True
+    keys = (list_keys(other, data, limit) for other in others)
     return not suite_results.complete and _is_union_of_suites(keys, own, results)
 
 

@@ -298,16 +298,16 @@ def drop_idle_submissions(suite_results: SuiteResults, requested: SuiteSpec, res
     A submission that was run for one version or protocol may never have been started for others. Runs of a twin count
     for its parent. Rows of the requested suite are never removed.
     """
-    suite, blocks = suite_results.suite, list[Block]()
+    suite, own, blocks = suite_results.suite, {*requested.estimators}, list[Block]()
     untwinned = {name: find_estimator(name).untwinned_id for name in suite.estimators}
-    if set(untwinned.values()) <= {*requested.estimators}:
+    if own.issuperset(untwinned.values()):
         return suite_results
     started = _find_started_rows(suite_results, results)
     for block in suite.blocks:
         kept = []
         for name in block.estimators:
             row = untwinned[name]
-            if row in requested.estimators or (row, block.protocol.order, block.protocol.retrain) in started:
+            if row in own or (row, block.protocol.order, block.protocol.retrain) in started:
                 kept.append(name)
         blocks.append(replace(block, estimators=tuple(kept)))
     return replace(suite_results, suite=replace(suite, blocks=tuple(blocks)))
