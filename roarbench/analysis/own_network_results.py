@@ -129,7 +129,7 @@ def _find_kept_by_row(
 
 
 def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
-    """Mark the images to which all networks assign the same class, bool (images,); None if results or networks lack."""
+    """Mark the images to which all networks assign the same class, bool (images,); None without enough results."""
     untouched = _make_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None

@@ -159,7 +159,7 @@ class Versions:
         return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
-def list_stored_images_and_weights(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
+def _read_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
     begun = tuple(store.failures.list_failed_data(suite.dataset, suite.model))
@@ -183,7 +183,7 @@ def collect_results(
 
     `limit` is the number of images per split, or None for all.
     """
-    versions = list_stored_images_and_weights(suite, store, notes)
+    versions = _read_versions(suite, store, notes)
     images = versions.find_own_images(limit) if data is None else data
     return _load_results(versions, Version(images, limit, suite.given), store)
 
@@ -192,7 +192,7 @@ def collect_results_by_images_and_weights(
     suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()
 ) -> list[SuiteResults]:
     """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
-    versions = list_stored_images_and_weights(suite, store, notes)
+    versions = _read_versions(suite, store, notes)
     loaded = [_load_results(versions, version, store) for version in versions.stored]
     return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
 

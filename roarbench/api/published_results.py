@@ -43,9 +43,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     if source is None and RESULTS:
         entries = read_index(RESULTS)
         published = {file.suite for file in entries}
-        versions = {
-            title for title in published if title.startswith(f"{suite}@")
-        }  # none if the suite names its version
+        versions = [title for title in published if title.startswith(f"{suite}@")]  # none if `suite` has a version
         # the version of a suite from a user's file is a hash; any order will do
         title = max(versions, key=lambda title: int(title.rpartition("@")[2], 16), default=suite)
         if title not in published:

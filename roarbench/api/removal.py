@@ -218,7 +218,7 @@ def read_network_list(networks: Any) -> list[nn.Module]:
 
 
 def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
-    """Return a float32 network with a logit per class; warn of doubts, CallerError if maps were meaningless."""
+    """Return a float32 network with a logit per class; warn of doubts, CallerError if maps would be meaningless."""
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[:_FEW] if len(pixels) > 1 else pixels.repeat(2, 1, 1, 1))
     wrapped = wrap_to_return_logits(avoid_channels_last_if_needed(model, few), few)

@@ -147,13 +147,11 @@ class Suite:
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import read_lists, write_array_suite
 
-        root, say = (
-            find_default_store() if store is None else Path(store),
-            partial(make_console().print, soft_wrap=True),
-        )
+        root = find_default_store() if store is None else Path(store)
         lists = read_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
         lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
         settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
+        say = partial(make_console().print, soft_wrap=True)
         folder = write_array_suite(model, train, test, settings, root, network, say)
         path = str(folder / "suite.toml")
         return cls(find_suite_spec(path, root), root, weights=(str(folder / "weights.pt"),), name_or_file=path)

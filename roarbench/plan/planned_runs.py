@@ -231,8 +231,8 @@ def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
 def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, network: int | None = None) -> tuple[Split, ...]:
     """Return the splits whose images a row ranks: training images only if networks are trained on its masks.
 
-    For None or a row outside of the suite, return the splits that any row of the suite ranks. With the
-    number of an explained network, training images are ranked only if a network is trained with a seed that uses it.
+    For None or a row outside of the suite, return the splits that any row of the suite ranks. With the number of an
+    explained network, training images are ranked only if a network is trained with a seed that uses it.
     """
     row = row if any(row in map(find_owner_of_ranking, block.estimators) for block in suite.blocks) else None
     blocks = [block for block in suite.blocks if row is None or row in map(find_owner_of_ranking, block.estimators)]

@@ -64,9 +64,9 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
 
 
 def main() -> None:
-    made = make_parser(__doc__)
-    made.add_argument("--experiments", type=int, default=300)
-    count, found = made.parse_args().experiments, {}
+    parser = make_parser(__doc__)
+    parser.add_argument("--experiments", type=int, default=300)
+    count, found = parser.parse_args().experiments, {}
     for networks, setting in product((3, 5, 8), SETTINGS):
         found[f"{networks} {' '.join(map(str, setting))}"] = simulate(networks, setting, count)
         print(networks, setting, found[f"{networks} {' '.join(map(str, setting))}"], flush=True)

@@ -193,7 +193,7 @@ def make_settings_table() -> str:
         kept = settings[setting].get(row)
         return "does not apply" if kept is None else f"{compute_gain(kept, find_order(setting), 10).value:+.1f}"
 
-    names = dict.fromkeys(name.split(":", 1)[1] for name in select_experiment("order"))
+    names = dict.fromkeys(row for rows in settings.values() for row in rows)
     rows = ([f"`{row}`", *(format_gain(setting, row) for setting in settings)] for row in names)
     return format_markdown_table(("row", *settings), rows)
 
