@@ -1,0 +1,106 @@
+"""Read precomputed maps, which a caller passes in as arrays, and rank features by them."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from roarbench.api.inputs import to_array
+from roarbench.api.removal import check_map_shape, drop_channel_axis
+from roarbench.api.submission_source import make_submission_name
+from roarbench.compute.device_ranking import rank_to_bit_planes
+from roarbench.enums import Split
+from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.execution.importance import make_image_ids, make_tie_order_cache
+from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.ranking_jobs import join_ranked_ranges
+from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
+from roarbench.submissions.file import Submission, check_source
+
+Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
+_AT_ONCE = 512  # images per ranking batch
+_STUB = '''\
+"""Checksums of maps that were passed in as arrays, one for each reference."""
+
+NAME = {name}
+DESCRIPTION = "maps that were passed in as arrays"
+MAPS = {sums}
+
+
+def estimate(model, images, targets, generator):
+    raise RuntimeError("these maps were passed in as arrays; no function can recompute them")
+'''
+
+
+def read_maps(name: str, maps: object) -> Maps:
+    """Read maps as arrays, one per explained network: of the test images, or by split.
+
+    Accepted are a list of one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w); such lists under
+    `test` and `train`; or a single array for a suite with one network.
+    """
+    by_split = maps if isinstance(maps, Mapping) else {"test": maps}
+    if unknown := [str(key) for key in by_split if key not in list(Split)]:
+        keys = "the keys are `test` and, for protocols that need it, `train`"
+        raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
+    listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
+    return {Split(key): [_read_array(name, array) for array in arrays] for key, arrays in listed.items()}
+
+
+def _read_array(name: str, array: Any) -> NDArray[np.float32]:
+    values = to_array(array)
+    if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
+        seen = f"an array of shape {values.shape} and type {values.dtype}"
+        raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    if not np.isfinite(values).all():  # before any training for these maps
+        raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
+    return np.ascontiguousarray(drop_channel_axis(values), np.float32)
+
+
+def make_maps_submission(name: str, maps: Maps) -> Submission:
+    """Return a submission that stores the checksums of these maps; it cannot compute maps itself."""
+    sums = {
+        split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
+        for split, arrays in maps.items()
+    }
+    return check_source(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
+
+
+def check_map_shapes(name: str, maps: Maps, work: JobContext) -> None:
+    """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
+    shape = work.images.record.shape
+    for split, arrays in maps.items():
+        n, references = len(work.images[split].labels), work.suite.references
+        if len(arrays) != references:
+            seen = f"{name} has {len(arrays)} sets of maps of {split} images"
+            raise CallerError(f"{seen}, expected {references}: one for each reference")
+        for number, array in enumerate(arrays):
+            check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
+
+
+def rank_precomputed_maps(row: str, maps: Maps, work: JobContext) -> None:
+    """Rank the features of all images by maps, per network and unit, unless the rankings are already stored."""
+    units = dict.fromkeys(block.unit for block in work.suite.blocks)
+    for number, explained in enumerate(work.explained):
+        for spec in (work.make_ranking_spec(find_estimator(row), unit, number) for unit in units):
+            if not work.rankings.has(spec):
+                for split in spec.splits:
+                    _rank_maps(explained, spec, split, maps[split][number])
+                join_ranked_ranges(work, spec)
+
+
+def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
+    weights = explained.store.read_checksum()
+    for start in range(0, len(maps), _AT_ONCE):
+        stop = min(start + _AT_ONCE, len(maps))
+        part = torch.from_numpy(maps[start:stop])
+        batches = [ExplainedBatches(stop - start, 0, "")]
+        ties = partial(make_tie_order_cache(make_image_ids(split, start, stop).numpy()), spec.layout.features)
+        planes, tied = rank_to_bit_planes(part, ties, spec.layout)
+        made = MapProvenance(0.0, weights, batches, ties=tied)
+        explained.work.rankings.write_part(spec, split, start, stop, planes, made)
