@@ -164,14 +164,12 @@ def find_reversed(
     """Find the rows that are significantly above a row on one board and significantly below it on the other."""
     if name not in first_board or name not in second_board:
         return ()
-    reversed_rows = []
-    for other in first_board:
-        if other == name or other not in second_board:
-            continue
-        orders = (_compare_places(board[name], board[other]) for board in (first_board, second_board))
-        if set(orders) == {-1, 1}:
-            reversed_rows.append(other)
-    return tuple(reversed_rows)
+    boards = (first_board, second_board)
+    return tuple(
+        other
+        for other in first_board
+        if other in second_board and {_compare_places(board[name], board[other]) for board in boards} == {-1, 1}
+    )
 
 
 def _compare_places(first: RankInterval, second: RankInterval) -> int:
