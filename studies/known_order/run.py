@@ -48,17 +48,10 @@ def compute_gain_curve(found: Mapping[str, Answers], base: str, kind: str, proto
     steps = []
     for share in SHARES:
         end = f"-{base}-{'image' if share == 0 else kind}-{share:g}"
-        networks = [made for name, made in found.items() if name[1:] == end and list_scored_levels(made, protocol)]
-        if networks:
-            steps.append(
-                np.mean(
-                    [
-                        compute_gains(made, *PROTOCOLS[protocol], list_scored_levels(made, protocol))
-                        for made in networks
-                    ],
-                    0,
-                )
-            )
+        networks = [(made, list_scored_levels(made, protocol)) for name, made in found.items() if name[1:] == end]
+        gains = [compute_gains(made, *PROTOCOLS[protocol], levels) for made, levels in networks if levels]
+        if gains:
+            steps.append(np.mean(gains, 0))
     return steps if len(steps) == len(SHARES) else []
 
 
