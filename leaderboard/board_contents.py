@@ -143,10 +143,8 @@ class BoardContents:
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return the colour classes with their texts under this protocol."""
-        words, there = (
-            NETWORK_KINDS if self.protocol.scores_siblings else KINDS,
-            {row.colour_class for row in self.rows},
-        )
+        words = NETWORK_KINDS if self.protocol.scores_siblings else KINDS
+        there = {row.colour_class for row in self.rows}
         return [(kind, meaning) for kind, meaning in words.items() if kind in there]
 
     @property

@@ -28,10 +28,8 @@ def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str
     if not all(row.beating for row in estimators):
         return ""
     winners = [row for row in estimators if row.colour_class == BEATS]
-    count, controls = (
-        _describe_number_of_winners(len(winners), len(estimators), len(own) < len(rows)),
-        len(own) - len(estimators),
-    )
+    count = _describe_number_of_winners(len(winners), len(estimators), len(own) < len(rows))
+    controls = len(own) - len(estimators)
     told = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
     never = f"use{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
     every = f"all {controls} controls that {never or 'do not use the network'}"

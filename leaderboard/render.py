@@ -69,9 +69,8 @@ def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
         live = find_live_store(shown)
         views = live.read_views(first_page_only=not query)
         site = Site(views, list_addresses(views), live=True)
-        page = render_page(
-            site, make_address(**query) if query else site.first_address if live.state else make_address()
-        )
+        first = site.first_address if live.state else make_address()
+        page = render_page(site, make_address(**query) if query else first)
     except (PageNotFound, StoreError) as error:
         return render_message(str(error), Site({}, live=True))
     page = page._replace(files={name: content.decode() for name, content in site.files.items()})

@@ -41,10 +41,8 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
     level = _choose_option(view, address, "level", ["", *measured])
     levels = (float(level),) if level else ()
-    board, tables = (
-        view.get_board(protocol, unit, levels),
-        [view.table(protocol, unit, levels)] if live else view.tables,
-    )
+    board = view.get_board(protocol, unit, levels)
+    tables = [view.table(protocol, unit, levels)] if live else view.tables
     heading = board.headline or f"{view.title}: {board.tab_label}"
     units, stem = view.results.list_units(protocol), f"board-{view.slug}-{protocol.name}-{unit}"
     return {

@@ -169,8 +169,8 @@ def _note_unstable_predictions(table: SuiteTable, sign: str) -> str:
     if not table.unstable_predictions:
         return ""
     shares = ", ".join(f"{name} {share:.0%}" for name, share in table.unstable_predictions.items())
-    sentence = f"{sign} The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy "
-    return f"{sentence}copies: {shares}.".strip()
+    few = f"fewer than {STABLE_ENOUGH:.0%} of the noisy copies"
+    return f"{sign} The explained network keeps its prediction on {few}: {shares}.".strip()
 
 
 def _note_left_out_estimators(table: SuiteTable) -> str:

@@ -95,16 +95,9 @@ def format_json(panel: ValidityPanel) -> str:
 
 
 def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, Any]:
-    main, masks, marks, flag = (
-        evidence.main,
-        evidence.mask_only,
-        find_row_marks(evidence, name),
-        describe_row_warnings(evidence, name),
-    )
-    twins, alone = (
-        find_twins(evidence, name).items(),
-        {t: masks.estimate_accuracy(name, t)._asdict() for t in masks.levels},
-    )
+    main, masks, twins = evidence.main, evidence.mask_only, find_twins(evidence, name).items()
+    marks, flag = find_row_marks(evidence, name), describe_row_warnings(evidence, name)
+    alone = {t: masks.estimate_accuracy(name, t)._asdict() for t in masks.levels}
     lead = {t: masks.estimate_difference(name, t)._asdict() for t in masks.levels}
     return {
         "estimator": name,
