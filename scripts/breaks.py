@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from release import list_tracked_files
+from release import list_git_files
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTS = ROOT / "tests" / "breaks"
@@ -87,7 +87,7 @@ def _does_test_exist(test: str, root: Path) -> bool:
 
 def copy_working_tree(to: Path) -> None:
     """Copy the working tree: what git tracks, and what it does not ignore."""
-    for name in list_tracked_files(ROOT, "--cached", "--others", "--exclude-standard"):
+    for name in list_git_files(ROOT, "--cached", "--others", "--exclude-standard"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, to / name)
 

@@ -39,7 +39,7 @@ def main() -> None:
     try:
         version = read_common_version(ROOT)
         print(f"version {version} in pyproject.toml, CITATION.cff and CHANGELOG.md", flush=True)
-        files = list_tracked_files(ROOT)
+        files = list_git_files(ROOT)
         with tempfile.TemporaryDirectory(prefix="roarbench-release-") as folder:
             wheel = build_packages(ROOT, files, Path(folder), out)
             print(f"built: {wheel}", flush=True)
@@ -111,8 +111,8 @@ def _runs(python: str) -> bool:
     return subprocess.run([python, "--version"], capture_output=True).returncode == 0
 
 
-def list_tracked_files(root: Path, *words: str) -> list[str]:
-    """Return the paths of the files that `git ls-files` lists, relative to the root: those that git tracks."""
+def list_git_files(root: Path, *words: str) -> list[str]:
+    """Return the paths that `git ls-files` lists with these options, relative to the root; tracked files by default."""
     listed = subprocess.run(["git", "ls-files", "-z", *words], cwd=root, check=True, capture_output=True, text=True)
     return [name for name in listed.stdout.split("\0") if (root / name).is_file()]
 

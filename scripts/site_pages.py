@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import typer
-from release import list_tracked_files
+from release import list_git_files
 
 import roarbench
 from roarbench.cli.main import app
@@ -61,7 +61,7 @@ def stage_pages(folder: Path) -> None:
 
 
 def list_pages_and_linked_files() -> list[Path]:
-    pages = [ROOT / name for name in list_tracked_files(ROOT, "*.md") if not name.startswith("tests/")]
+    pages = [ROOT / name for name in list_git_files(ROOT, "*.md") if not name.startswith("tests/")]
     linked = ((page.parent / target).resolve() for page in pages for target in _LINK.findall(page.read_text("utf-8")))
     return sorted({*pages, *(path for path in linked if path.is_file() and path.is_relative_to(ROOT))})
 

@@ -18,7 +18,7 @@ APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
 @pytest.mark.process
 def test_the_wheel_has_every_file_of_the_packages(tmp_path):
-    files = release.list_tracked_files(ROOT)
+    files = release.list_git_files(ROOT)
     wheel = release.build_packages(ROOT, files, tmp_path / "work", tmp_path / "dist")
     release.check_contents(wheel, files)
     assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz"}
