@@ -329,8 +329,9 @@ def _watch_states(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQu
 
     seen, suite_results = "", None
     while True:
-        if suite_results is None or results.read_store_stamp() != seen:
-            seen, suite_results = results.read_store_stamp(), load_from_open_store(results, suite, query)
+        stamp = results.read_store_stamp()
+        if suite_results is None or stamp != seen:
+            seen, suite_results = stamp, load_from_open_store(results, suite, query)
         status = count_status(suite_results, results)
         left = status["missing"] + status["running"]
         activity = measure_progress(suite_results, results, left, datetime.now(UTC))

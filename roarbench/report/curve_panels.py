@@ -204,7 +204,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     ending = path.suffix.lower()
     write = partial(figure.savefig, format=ending[1:], dpi=160, metadata=FORMATS[ending])
     with mpl.rc_context({"svg.hashsalt": "roarbench"}), convert_write_errors(path):
-        write_atomically(path, write, path.with_name(f"{path.name}.part"))
+        write_atomically(path, write)
 
 
 def make_figure(chart: Chart) -> Figure:
@@ -318,5 +318,5 @@ def _wrap(text: str, inches: float, points: float) -> list[str]:
 
 
 def _measure_text(text: str, points: float) -> float:
-    """Estimate a width in inches from above: a letter is on average .6 of the font size wide."""
+    """Estimate a width in inches, rather too large: a letter is on average .6 of the font size wide."""
     return 0.65 * len(text) * points / 72
