@@ -45,7 +45,7 @@ class JudgedRows(NamedTuple):
 
 
 def judge_by_scipy(given: Correctness) -> JudgedRows:
-    """Judge all rows as `board` does (docs/statistics.md), by one `bootstrap` over the images.
+    """Judge all rows as `compute_board` does (docs/statistics.md), by one `bootstrap` over the images.
 
     The images are drawn for all cells together: one sample of shape (cells, images), which is much faster than a paired
     sample for each cell, of bytes, four times as fast as of float32. Everything else on a board is linear in the

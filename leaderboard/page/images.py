@@ -70,13 +70,13 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def add_photographs(site: Site, view: SuiteView) -> str:
-    """Return the address of the sheet of a suite's original images."""
+    """Add the sheet of a suite's original images to the site; return its address."""
     assert view.pictures is not None, "asked only where there are pictures"
     return site.add_file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
 def add_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
-    """Return the address of a row's pictures, and the number of correct predictions per image."""
+    """Add a row's pictures to the site; return their address, and the number of correct predictions per image."""
     pictures = view.pictures
     assert pictures is not None, "asked only where there are pictures"
     href = site.add_file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", pictures.sheet(name))

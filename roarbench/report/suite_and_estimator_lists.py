@@ -123,11 +123,12 @@ def _make_agreement_record(agreement: FastSuiteAgreement) -> dict[str, Any]:
     return {"of": agreement.of, "tau": tau, "source": agreement.source}
 
 
-def _describe_agreement(likeness: FastSuiteAgreement) -> str:
-    if likeness.tau is None:
-        return f"agreement of its ranks with those of {likeness.of}: not measured"
-    tau, low, high = likeness.tau
-    return f"its ranks and those of {likeness.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f}); {likeness.source}"
+def _describe_agreement(agreement: FastSuiteAgreement) -> str:
+    if agreement.tau is None:
+        return f"agreement of its ranks with those of {agreement.of}: not measured"
+    tau, low, high = agreement.tau
+    ranks = f"its ranks and those of {agreement.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f})"
+    return f"{ranks}; {agreement.source}"
 
 
 def list_estimator_records() -> list[dict[str, Any]]:

@@ -111,7 +111,7 @@ class SuiteTable:
 
         The result is empty for controls, and for protocols other than DiffROAR and those with two masks per image.
 
-        A row beats `CONTROLS` if it is significantly better than Random and than each control in `off_zero`, and if no
+        A row beats `CONTROLS` if it is significantly better than Random and than each of `nonzero_controls`, and if no
         control whose gain should be 0 has a larger gain. It is compared with its untrained twin only if it beats the
         controls. Both results are necessary conditions and imply no ranking: an uninformative map can pass such tests
         (Binder et al. 2022).

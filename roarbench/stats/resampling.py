@@ -71,7 +71,7 @@ def draw_resamples(scores: Correctness, bootstrap: Bootstrap, variances: Varianc
     """Draw images, explained networks and trainings for every cell.
 
     Boards with the same images and bootstrap seed share their draws of images, and equal cells share all draws. If
-    `scores` has differences, `variances` is that of the differences. Without `variances` only images are drawn.
+    `scores` has differences, `variances` are those of the differences. Without `variances` only images are drawn.
     """
     if not scores.differences:
         return _combine_draws(scores, bootstrap, variances, *_resample_images([scores], bootstrap))

@@ -1,8 +1,8 @@
 """A submission: one Python file with one function, and the constants that every submission defines.
 
-It may import torch, numpy, scipy, captum and the standard library, and torchvision if `roarbench doctor` reports that
-it can be imported. It runs without access to the network, your files and environment variables; /tmp is private and
-empty. Check it with `roarbench validate FILE`.
+It may import torch, numpy, scipy, captum and the standard library, and torchvision if `python -c "import torchvision"`
+succeeds. It runs without access to the network, your files and environment variables; /tmp is private and empty. Check
+it with `roarbench validate FILE`.
 """
 
 import torch
