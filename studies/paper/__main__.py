@@ -87,7 +87,7 @@ def accuracies(sets: list[DataSet]) -> str:
 
 def accuracies_at_50(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first half: the paper's and ours."""
-    return _accuracies_at(0.5, {each.name: each.other_levels for each in sets if each.roar_samples_at(0.5)})
+    return _accuracies_at(0.5, {each.name: each.other_levels for each in sets if each.other_roar_samples[0.5]})
 
 
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
@@ -190,7 +190,7 @@ def levels(sets: list[DataSet]) -> str:
             tau = kendalltau(*zip(*((curve[level], curve[HIGH]) for curve in curves.values()), strict=True)).statistic
             rows.append([f"{level:g}", f"{data}, paper", str(len(curves)), f"{tau:+.2f}", MISSING, MISSING])
         for each in sets:
-            order = _order(each.name, each.roar_samples_at(level), each.samples(ROAR), True, _stands_for)
+            order = _order(each.name, each.other_roar_samples[level], each.samples(ROAR), True, _stands_for)
             rows += [[f"{level:g}", *order]] if order else []
     heads = ("level", "data set", "rows", "Kendall's tau with .9 [95 %]", "settled pairs", "verdict")
     return format_markdown_table(heads, rows)

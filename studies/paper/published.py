@@ -80,15 +80,13 @@ class DataSet:
         """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""
         if protocol is OWN_NETWORK:
             return self.own_samples
-        found = self._evidence.get_draws(protocol, Unit.SCALAR).areas if self.high.list_units(protocol) else {}
-        return {name: sample for name, sample in found.items() if not is_check(name)}
+        return draw_gains(self._evidence, protocol)
 
-    def roar_samples_at(self, level: float) -> dict[str, Sample]:
-        """Return the draws of ROAR gains at one level, of estimators alone."""
-        if level not in self.results.list_levels(ROAR, Unit.SCALAR):
-            return {}
-        found = Evidence.of(keep_roar_level(self.other_levels, level)).get_draws(ROAR, Unit.SCALAR).areas
-        return {name: sample for name, sample in found.items() if not is_check(name)}
+    @cached_property
+    def other_roar_samples(self) -> dict[float, dict[str, Sample]]:
+        """Return the draws of ROAR gains by other level, of estimators alone."""
+        parts = {level: keep_roar_level(self.other_levels, level) for level in OTHER_LEVELS}
+        return {level: draw_gains(Evidence.of(part), ROAR) for level, part in parts.items()}
 
     @cached_property
     def _evidence(self) -> Evidence:
@@ -104,6 +102,12 @@ def is_check(name: str) -> bool:
     """Return whether a row is a control or the sanity check of an estimator."""
     row = find_estimator(name)
     return row.control or bool(row.twin)
+
+
+def draw_gains(evidence: Evidence, protocol: Protocol) -> dict[str, Sample]:
+    """Return the draws of an order's gains, of estimators alone; empty if the suite lacks the protocol."""
+    found = evidence.get_draws(protocol, Unit.SCALAR).areas if evidence.suite_results.list_units(protocol) else {}
+    return {name: sample for name, sample in found.items() if not is_check(name)}
 
 
 def rows_of(evidence: Evidence, protocol: Protocol) -> tuple[Row, ...]:
