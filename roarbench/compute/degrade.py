@@ -160,7 +160,7 @@ def apply_non_mean_fill(images: Tensor, removed: Tensor, fill: str, mean: Tensor
     return torch.where(removed, values.round().clamp(0, 255).to(torch.uint8), images)
 
 
-def _fill_layer_by_layer(images: Tensor, removed: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
+def _fill_layer_by_layer(images: Tensor, removed: Tensor, mean: Tensor) -> Tensor:
     known, values = (~removed).float(), images * ~removed
     known, values = known.flatten(0, 1)[:, None], values.flatten(0, 1)[:, None]  # each channel is filled independently
     window = torch.ones(1, 1, 3, 3, device=images.device)
@@ -252,7 +252,7 @@ _FILLS: dict[str, _Fill] = {
     "blur": lambda images, removed, mean, ids: blur(images),
     "noise": lambda images, removed, mean, ids: draw_fill_noise(images, ids, normal=False),
     "linear": _fill_linearly,
-    "neighbours": _fill_layer_by_layer,
+    "neighbours": lambda images, removed, mean, ids: _fill_layer_by_layer(images, removed, mean),
 }
 
 
