@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -59,22 +59,24 @@ def keep_global_generators() -> Iterator[None]:
 @contextmanager
 def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
     """Raise CallerError at the end if the function of this name changed weights or modes, which are then restored."""
-    weights, modes = {key: tensor.clone() for key, tensor in _read_weights(model).items()}, _read_modes([model])
+    weights = {key: tensor.detach().clone() for key, tensor in _read_weights(model).items()}
+    modes = _read_modes([model])
     yield
     now = _read_weights(model)
     same = now.keys() == weights.keys() and all(_are_identical(now[key], weights[key]) for key in weights)
     if same and _read_modes([model]) == modes:
         return
-    for key in now.keys() & weights.keys():
-        if now[key].shape == weights[key].shape:
-            now[key].copy_(weights[key])
+    with torch.no_grad():
+        for key in now.keys() & weights.keys():
+            if now[key].shape == weights[key].shape:
+                now[key].copy_(weights[key])
     _restore_modes(modes)
     raise CallerError(f"{name} changed the network (weights or mode); use copy.deepcopy(model)")
 
 
 def _read_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a network's state dict, which share memory with the network."""
-    return {key: value for key, value in model.state_dict().items() if isinstance(value, Tensor)}
+    """Return the tensors of a network's state dict: the network's own, as detached sparse ones share no memory."""
+    return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
 
 
 _Modes = list[tuple[nn.Module, bool]]
@@ -90,8 +92,7 @@ def _restore_modes(modes: _Modes) -> None:
 
 
 def _are_identical(one: Tensor, other: Tensor) -> bool:
-    if (one.shape, one.dtype) != (other.shape, other.dtype):
-        return False
-    if one.is_quantized:
-        return torch.equal(one, other)
-    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)  # unused buffers may hold NaN
+    with suppress(AssertionError):  # unlike `torch.equal` it compares sparse tensors; unused buffers may hold NaN
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+        return True
+    return False

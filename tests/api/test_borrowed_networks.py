@@ -100,3 +100,16 @@ def test_quantized_buffers_are_compared_too():
         model(torch.ones(1, 2))
     with pytest.raises(rb.CallerError, match="mine changed the network"), refuse_changes_of_network(model, "mine"):
         model.table = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_buffers_are_compared_and_restored(layout):
+    """torch compares no sparse tensors with `equal` or `allclose`."""
+    model, values = nn.Linear(2, 2), torch.tensor([[0, 1.5], [torch.nan, 0]])
+    model.register_buffer("table", values.to_sparse(layout=layout))
+    with refuse_changes_of_network(model, "mine"):
+        model(torch.ones(1, 2))
+    with pytest.raises(rb.CallerError, match="mine changed the network"), refuse_changes_of_network(model, "mine"):
+        model.table.mul_(0)
+    assert torch.equal(model.table.to_dense().nan_to_num(7), values.nan_to_num(7))
