@@ -56,11 +56,22 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
-    """Leave out suites whose images and network have a suite with the same two questions and more rows run."""
+    """Leave out suites whose questions and rows another suite on their images and network has."""
     for view in views:
-        larger = (other for other in view.suites_on_same_images if view.paired_board and other.paired_board)
-        if not any(_count_own_rows(other) > _count_own_rows(view) for other in larger):
+        if not any(_is_repeated_by(view, other) for other in view.suites_on_same_images):
             yield view
+
+
+def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:
+    """Return whether another suite has both questions with more rows, or this suite's only question with its rows."""
+    if not other.paired_board:
+        return False
+    if view.paired_board:
+        return _count_own_rows(other) > _count_own_rows(view)
+    own = {row.id for row in view.board.rows} - {*view.results.suite.added}
+    return any(
+        own <= each.answers.keys() for each in other.paired_board.questions if each.protocol is view.board.protocol
+    )
 
 
 def _count_own_rows(view: SuiteView) -> int:

@@ -39,7 +39,7 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
         title=f"{table.suite_results.title}: {board.protocol.title}",
         caption=f"{table.caption}. {_describe_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
-        curves=tuple(_make_curve(row.estimator, board.make_accuracy_or_gain_curve(row)) for row in started),
+        curves=tuple(make_panel_curve(row.estimator, board.make_accuracy_or_gain_curve(row)) for row in started),
         published=_make_published_curves(published, board) if published else (),
         above_masks=_make_curves_above_masks(table),
         height=board.protocol.curve_axis,
@@ -57,7 +57,7 @@ def _make_curves_above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
     if len(table.mask_levels) < 2:
         return ()
     shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
-    return tuple(_make_curve(name, table.above_masks[name]) for name in shown)
+    return tuple(make_panel_curve(name, table.above_masks[name]) for name in shown)
 
 
 def _make_published_curves(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
@@ -67,10 +67,11 @@ def _make_published_curves(dataset: str, board: Board) -> tuple[PanelCurve, ...]
     rows = {row.estimator for row in board.rows}
     curves = read_published_curves(dataset, board.protocol.order)
     points = {name: {t: Estimate(value) for t, value in curve.items()} for name, curve in curves.items()}
-    return tuple(_make_curve(name, points[name]) for name in curves if name in rows)
+    return tuple(make_panel_curve(name, points[name]) for name in curves if name in rows)
 
 
-def _make_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
+def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
+    """Return the curve of an estimator through its points, by level."""
     estimator = find_estimator(name)
     value, low, high = (tuple(part) for part in zip(*points.values(), strict=True))
     return PanelCurve(name, estimator.base, estimator.control, tuple(points), value, low, high)
@@ -92,12 +93,13 @@ def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
     figure = Figure(figsize=size, facecolor="white", layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for panel, (label, gains) in zip(axes, panels.items(), strict=True):
-        _draw_panel(panel, gains, label)
+        draw_gain_bars(panel, gains, label)
     axes[0].set_ylim(rows - 0.4, -0.6)  # first row on top, with space above the axis
     return figure
 
 
-def _draw_panel(axes: Axes, gains: Mapping[str, Estimate | None], label: str) -> None:
+def draw_gain_bars(axes: Axes, gains: Mapping[str, Estimate | None], label: str) -> None:
+    """Draw one bar per name, the first at height 0, as `draw_gains` does."""
     for height, gain in enumerate(gains.values()):
         value, low, high = gain or Estimate()
         if not value:

@@ -58,9 +58,9 @@ def read_provenance(
 
 @cache
 def read_code_version() -> str:
-    """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a changed checkout."""
+    """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` with changed code."""
     return " ".join(
-        part for part in (read_package_version("roarbench") or "0", _read_commit(Path(__file__).parent)) if part
+        part for part in (read_package_version("roarbench") or "0", _read_commit(Path(__file__).parents[1])) if part
     )
 
 
@@ -73,13 +73,13 @@ def read_package_version(name: str) -> str:
         return ""
 
 
-def _read_commit(folder: Path) -> str:
-    """Return the short hash of the checkout's commit, with `+dirty` after changes; empty outside of a checkout."""
+def _read_commit(package: Path) -> str:
+    """Return the short hash of a package's commit, with `+dirty` after changes in it; empty outside of a checkout."""
     try:
         # a virtual environment may lie in another project's checkout
-        _run_git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
-        dirty = _run_git(folder, "status", "--porcelain", "--untracked-files=no")
-        return _run_git(folder, "rev-parse", "--short", "HEAD") + ("+dirty" if dirty else "")
+        _run_git(package, "ls-files", "--error-unmatch", "__init__.py")
+        dirty = _run_git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
+        return _run_git(package, "rev-parse", "--short", "HEAD") + ("+dirty" if dirty else "")
     except (OSError, subprocess.SubprocessError):
         return ""
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from scipy.stats import kendalltau
 
 from roarbench.analysis.bootstrap_draws import Evidence
@@ -27,12 +28,13 @@ from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import format_verdict, make_parser, write_tables
-from studies.paper.figures import draw_fronts, draw_questions
+from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture
 from studies.paper.published import (
     HIGH,
     OTHER_LEVELS,
     DataSet,
     cost,
+    draw_roar_gains,
     front,
     keep_roar_level,
     read_sets,
@@ -44,6 +46,7 @@ HERE = Path(__file__).parent
 CONFIDENCE, EXPLAINS = 0.95, OwnNetworkVerdict.EXPLAINS
 _UNTRAINED = {"own-network gain": OWN_NETWORK, "MoRF": MORF, "LeRF": LERF}
 _SHOWN = 4  # estimators of each order in the table of the best
+_SAME, _INSIDE = 0.8, 0.9  # least tau, and least share of differences within the error, of rows of two machines
 _DIFFERS = 0.3  # below this tau, the order at .9 does not stand for the order at another level
 HOLDS = 0.6  # Kendall's tau from here on says that an order carries over
 
@@ -87,7 +90,7 @@ def accuracies(sets: list[DataSet]) -> str:
 
 def accuracies_at_50(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first half: the paper's and ours."""
-    return _accuracies_at(0.5, {each.name: each.other_levels for each in sets if each.other_roar_samples[0.5]})
+    return _accuracies_at(0.5, {each.name: each.results for each in sets if each.other_roar_samples[0.5]})
 
 
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
@@ -222,6 +225,50 @@ def _stands_for(tau: Estimate) -> str:
     return "does not" if value < _DIFFERS or high < HOLDS else "open"
 
 
+def machines(sets: list[DataSet]) -> str:
+    """Return whether ROAR gains that another machine computed for the same networks are those of the published rows."""
+    rows = []
+    for each in sets:
+        for run, results in each.earlier.items():
+            here, there = draw_roar_gains(each.results, run.level), draw_roar_gains(results, run.level)
+            if found := compute_agreement(here, there, CONFIDENCE):
+                gaps = [measure_gap(here[name], there[name]) for name in here.keys() & there.keys()]
+                inside = sum(gap.inside for gap in gaps)
+                rows.append(
+                    [
+                        *(each.name, f"{run.level:g}", run.machine, str(found.rows)),
+                        format_interval(found.tau, lambda value: f"{value:+.2f}"),
+                        MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed",
+                        f"{inside} of {len(gaps)}",
+                        f"{max(gap.points for gap in gaps):.1f}",
+                        judge_machine(found.tau, found.opposed or 0, inside / len(gaps)),
+                    ]
+                )
+    heads = ("data set", "level", "other machine", "rows", "Kendall's tau [95 %]", "settled pairs")
+    return format_markdown_table((*heads, "differences within the error", "largest, points", "the machine"), rows)
+
+
+class Gap(NamedTuple):
+    """Difference between one row's gains on two machines."""
+
+    points: float
+    inside: bool  # of 1.96 times the root of the sum of both squared standard errors
+
+
+def measure_gap(one: Sample, other: Sample) -> Gap:
+    """Return the difference of one row's gains on two machines."""
+    points = abs(one.value - other.value)
+    return Gap(points, points <= 1.96 * float(np.hypot(one.draws.std(ddof=1), other.draws.std(ddof=1))))
+
+
+def judge_machine(tau: Estimate, opposed: int, inside: float) -> str:
+    """Return the verdict of plan.md's fourth test; `inside` is the share of differences within the error."""
+    value, low = tau.value or 0.0, tau.low or 0.0
+    if opposed or value < HOLDS:
+        return "matters"
+    return "does not matter" if value >= _SAME and low > 0 and inside >= _INSIDE else "open"
+
+
 def replication(sets: list[DataSet]) -> str:
     """Return how much of each board comes out again with other seeds and explained networks."""
     rows = []
@@ -239,18 +286,31 @@ def _again(found: Replication) -> list[str]:
     return [str(len(found.rows)), equal, str(found.opposed), inside, tau]
 
 
-_TABLES = (counts, claims, accuracies, accuracies_at_50, estimators, fronts, best, orders, levels, replication)
+_TABLES = (
+    counts,
+    claims,
+    accuracies,
+    accuracies_at_50,
+    estimators,
+    fronts,
+    best,
+    orders,
+    levels,
+    machines,
+    replication,
+)
 TABLES: dict[str, Callable[[list[DataSet]], str]] = {each.__name__: each for each in _TABLES}
 
 
 def main() -> None:
-    """Write every table of README.md and both figures."""
+    """Write every table of README.md, both figures, and the picture of the README of the project."""
     make_parser(__doc__).parse_args()
     with TemporaryDirectory() as folder:
         sets = read_sets(Path(folder))
     write_tables(HERE / "README.md", {name: table(sets) for name, table in TABLES.items()})
     draw_questions(sets)
     draw_fronts(sets)
+    draw_readme_picture(sets[0])
 
 
 if __name__ == "__main__":

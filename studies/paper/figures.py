@@ -1,4 +1,4 @@
-"""The figures of the benchmark: both questions side by side, and gain against cost."""
+"""The figures of the benchmark: both questions side by side, gain against cost, and the picture of README.md."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,12 +7,29 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
+from matplotlib.ticker import PercentFormatter
 
+from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.enums import Unit
 from roarbench.estimators.catalogue import format_estimator_name
+from roarbench.plan.protocols import ROAR
+from roarbench.report.curve_panels import (
+    COLOURS,
+    FONT_POINTS,
+    FORMATS,
+    Style,
+    choose_styles,
+    draw_measured_curve,
+    label_ends,
+)
+from roarbench.report.suite_charts import draw_gain_bars, make_panel_curve
 from roarbench.stats.bootstrap import Estimate
 from studies.paper.published import DataSet, cost, front, value_of
 
 HERE = Path(__file__).parent
+README_PICTURE = HERE.parents[1] / "docs" / "imagenette.png"
+# rows of the picture in README.md, from the highest own-network gain
+_PICTURED = ("input-x-grad", "ig", "sgsq-grad", "grad", "var-grad", "sg-grad", "random-blurred", "sobel", "random")
 _PASSES = (2, 10, 50, 200, 800)  # ticks
 _ACROSS = 3  # panels in a row
 _SIZE = 6  # of labels, in points; a letter is about half as wide as high
@@ -27,6 +44,31 @@ def draw_questions(sets: list[DataSet]) -> None:
         axes.set(title=each.name, xlabel="ROAR gain at .9, points", ylabel="own-network gain, points")
         axes.axvline(0, color="0.7", linewidth=0.8)
     _save(figure, "questions.svg")
+
+
+def draw_readme_picture(each: DataSet) -> None:
+    """Draw the two panels of README.md: ROAR curves, and own-network gains of the same rows."""
+    figure = Figure(figsize=(9.4, 4.2), facecolor="white")
+    left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.85, "left": 0.07, "right": 0.99})
+    board = Evidence.of(each.results).make_board(ROAR, Unit.SCALAR, each.results.suite.estimators)
+    assert board, "ROAR was not run"
+    rows = {row.estimator: row for row in board.rows if row.estimator in _PICTURED}
+    curves = [make_panel_curve(name, board.make_accuracy_or_gain_curve(row)) for name, row in rows.items()]
+    # in one panel, estimates of all bases need their own colours
+    styles = choose_styles(curves) | {"ig": Style(COLOURS[1], "h", "-"), "input-x-grad": Style(COLOURS[3], "d", "-")}
+    for curve in curves:
+        draw_measured_curve(left, curve, styles[curve.estimator])
+    left.set(xlabel="removed, t", title="ROAR: test accuracy after retraining")
+    left.set_xticks([0, *board.levels], [f"{t:g}" for t in (0, *board.levels)])
+    left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    label_ends(left, curves, (), styles)
+    draw_gain_bars(right, {name: each.own[name].gain if name in each.own else Estimate(0.0) for name in _PICTURED}, "")
+    right.set(ylim=(len(_PICTURED) - 0.4, -0.6), title="own-network gain, points")
+    for axes in (left, right):
+        axes.title.set_fontsize(FONT_POINTS + 1)
+        axes.tick_params(labelsize=FONT_POINTS)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(README_PICTURE, dpi=150, metadata=FORMATS[".png"], bbox_inches="tight")
 
 
 def draw_fronts(sets: list[DataSet]) -> None:

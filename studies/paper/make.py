@@ -35,11 +35,6 @@ FEW_PASSES = (
     *("grad-sq", "gb-sq", "ig-sq", "gradcam", "guided-gradcam", "hires-cam", "layer-cam", "occlusion"),
     *("sg-grad", "sg-grad-sq", "sgsq-grad", "var-grad", "sg-gb", "sg-gb-sq", "sgsq-gb", "var-gb", "feature-ablation"),
 )
-_FIRST_AT_50 = (
-    *("grad", "grad-sq", "sg-grad", "sg-grad-sq", "sgsq-grad", "var-grad"),
-    *("input-x-grad", "gb", "gb-sq"),
-)
-_WITH_ROAR_AT_90 = (*_FIRST_AT_50, "ig", "ig-sq", "sg-gb", "sg-gb-sq", "sgsq-gb", "var-gb")
 _IG_ENSEMBLES = ("sg-ig", "sg-ig-sq", "sgsq-ig", "var-ig")
 
 
@@ -65,8 +60,6 @@ def steps() -> Iterator[Step]:
     yield from (Step(name, asked) for name in SETS for asked in UNTRAINED)
     yield Step("imagenet")
     yield Step("imagenette64", ("roar",), levels=(0.9,))
-    yield Step("imagenette64", ("roar",), _FIRST_AT_50, (0.5,))
-    yield from (Step("imagenette64", ("roar",), _WITH_ROAR_AT_90, (level,)) for level in (0.5, 0.1))
     yield from (Step(name, (asked,)) for name in SETS for asked in ("roar", "kar", "mask-only"))
 
 

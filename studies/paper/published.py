@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.own_network_results import compute_own_network_gains
@@ -26,9 +27,22 @@ SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")  
 DATA = {"cifar10": "b91c5f97fb9aa3e5623226fe1e81c81b"}  # fingerprints of images that no suite pins
 ALONE = "quick@7"  # whose rows are the first of benchmark-imagenette64
 HIGH = 0.9  # the level that every data set has
-OTHER_LEVELS = (0.1, 0.5)  # of ROAR, compared with it
-# rows of levels that another machine computed than the published rows, by data set; one curve has rows of one machine
-APART = {"imagenette64": Path(__file__).with_name("imagenette64-roar-50.parquet")}
+OTHER_LEVELS = (0.1, 0.3, 0.5, 0.7)  # of ROAR, compared with it
+
+
+class EarlierRun(NamedTuple):
+    """ROAR rows of one level that another machine computed than the published rows: a curve has rows of one machine."""
+
+    name: str  # of the data set
+    level: float
+    machine: str
+    file: Path
+
+
+EARLIER_RUNS = (
+    EarlierRun("imagenette64", 0.9, "AMD EPYC, bfloat16", Path(__file__).with_name("imagenette64-roar-epyc.parquet")),
+    EarlierRun("imagenette64", 0.5, "Intel Xeon, float32", Path(__file__).with_name("imagenette64-roar-50.parquet")),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,22 +53,22 @@ class DataSet:
     results: SuiteResults  # of the whole suite
     high: SuiteResults  # the same, whose ROAR boards have the high level alone
     again: SuiteResults  # of the same suite with other seeds and explained networks
-    other_levels: SuiteResults  # the whole suite, or the rows of other levels that are kept apart
+    earlier: dict[EarlierRun, SuiteResults]  # rows of other machines
 
     @classmethod
     def read(cls, name: str, store: ResultsStore, folder: Path) -> "DataSet":
-        """Read what was published of a data set's suite; rows that are kept apart get a store in the folder."""
+        """Read what was published of a data set's suite; rows of other machines get stores in the folder."""
         called, data = f"benchmark-{name}", DATA.get(name)
         own = {suite.name: suite for suite in read_suites(store.database)}
         suite = own.get(called) or find_suite(called)
         results = collect_results(suite, store, data=data)
         again = collect_results(replace(suite, replication=REPLICATION), store, data=data)
-        other_levels = results
-        if name in APART:
-            with ResultsStore.open(find_default_url(folder / name)) as rows:
-                import_results(rows, APART[name])
-                other_levels = collect_results(suite, rows, data=data)
-        return cls(name, results, keep_roar_level(results, HIGH), again, other_levels)
+        earlier = {}
+        for run in (run for run in EARLIER_RUNS if run.name == name):
+            with ResultsStore.open(find_default_url(folder / run.file.stem)) as rows:
+                import_results(rows, run.file)
+                earlier[run] = collect_results(suite, rows, data=data)
+        return cls(name, results, keep_roar_level(results, HIGH), again, earlier)
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol are there; of ROAR those at the high level."""
@@ -85,8 +99,7 @@ class DataSet:
     @cached_property
     def other_roar_samples(self) -> dict[float, dict[str, Sample]]:
         """Return the draws of ROAR gains by other level, of estimators alone."""
-        parts = {level: keep_roar_level(self.other_levels, level) for level in OTHER_LEVELS}
-        return {level: draw_gains(Evidence.of(part), ROAR) for level, part in parts.items()}
+        return {level: draw_roar_gains(self.results, level) for level in OTHER_LEVELS}
 
     @cached_property
     def _evidence(self) -> Evidence:
@@ -96,6 +109,11 @@ class DataSet:
 def keep_roar_level(results: SuiteResults, level: float) -> SuiteResults:
     """Return results whose ROAR boards have one level alone."""
     return replace(results, kept_levels={(ROAR, Unit.SCALAR): (level,)})
+
+
+def draw_roar_gains(results: SuiteResults, level: float) -> dict[str, Sample]:
+    """Return the draws of ROAR gains at one level, of estimators alone."""
+    return draw_gains(Evidence.of(keep_roar_level(results, level)), ROAR)
 
 
 def is_check(name: str) -> bool:

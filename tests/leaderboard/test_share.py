@@ -186,9 +186,9 @@ def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
     with views_of(tmp_path) as views:
         published = {file.suite for file in read_index(ROOT / "results")}
         shown = {view.results.suite.versioned for view in views.values()}
-        assert shown == published
+        assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
         counts = suites.build_context(Site(views, list_addresses(views)), make_address("suites"))["counts"]
-        assert counts == {"Photographs": 6, "Tables": 2}  # without quick 7, which benchmark-imagenette64 repeats
+        assert counts == {"Photographs": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
         both, first = views["quick-v7"], views["quick-v6"]
         assert (
             both.paired_board
@@ -197,7 +197,8 @@ def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
             and first.headline_protocol.name == "matched"
         )
         for result in (*both.results.results.values(), *first.results.results.values()):
-            assert "dirty" not in result.provenance.code_version
+            on_h100 = "H100" in result.provenance.hardware["device"]  # its checkout lacked data (docs/decisions/0052)
+            assert on_h100 or "dirty" not in result.provenance.code_version
         doubts = [doubt for board in first.headline_boards for row in board.rows for doubt in row.doubts]
         assert first.pictures and first.board.headline and first.board.roar_from
     shorts = {doubt.short for doubt in doubts}

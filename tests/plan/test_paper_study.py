@@ -2,11 +2,13 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.suites import find_suite
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap import Estimate, Sample
+from studies.paper.__main__ import judge_machine, measure_gap
 from studies.paper.make import SETS, Step, part, steps
 from studies.paper.published import front
 
@@ -38,3 +40,19 @@ def test_the_front_by_hand():
     }
     rows = {name: SimpleNamespace(gain=gain) for name, gain in gains.items()}
     assert front(SimpleNamespace(own=rows)) == {"grad": True, "sgsq-grad": True, "occlusion": False}
+
+
+def test_a_machine_matters_only_as_the_plan_says():
+    """Draws 1 and 2 apart have standard deviations of 0.71 and 1.41, so gains up to 3.10 apart agree."""
+    one, other = (Sample(value, np.array([value - spread, value + spread])) for value, spread in ((0, 0.5), (4.3, 1)))
+    assert measure_gap(one, other) == (4.3, False)
+    assert measure_gap(one, Sample(3.05, other.draws)).inside and not measure_gap(one, Sample(3.15, other.draws)).inside
+    for tau, opposed, inside, verdict in (
+        (Estimate(0.9, 0.1, 1.0), 0, 0.95, "does not matter"),
+        (Estimate(0.9, 0.1, 1.0), 1, 0.95, "matters"),
+        (Estimate(0.5, 0.1, 1.0), 0, 0.95, "matters"),
+        (Estimate(0.9, -0.1, 1.0), 0, 0.95, "open"),
+        (Estimate(0.9, 0.1, 1.0), 0, 0.85, "open"),
+        (Estimate(0.7, 0.1, 1.0), 0, 0.95, "open"),
+    ):
+        assert judge_machine(tau, opposed, inside) == verdict

@@ -121,16 +121,18 @@ def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypat
 def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
     folder = tmp_path / "package"
     folder.mkdir()
-    (folder / "provenance.py").write_text("1")
+    (folder / "__init__.py").write_text("1")
+    (tmp_path / "README.md").write_text("1")
     for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm one"):
         subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
     (folder / "notes.txt").write_text("not part of the code")
+    (tmp_path / "README.md").unlink()  # not code either
     commit = provenance_module._run_git(folder, "log", "-1", "--format=%h")
     assert provenance_module._read_commit(folder) == commit
-    (folder / "provenance.py").write_text("2")
+    (folder / "__init__.py").write_text("2")
     assert provenance_module._read_commit(folder) == f"{commit}+dirty"
     (folder / "venv").mkdir()  # an environment inside a checkout is not of it
-    (folder / "venv" / "provenance.py").write_text("1")
+    (folder / "venv" / "__init__.py").write_text("1")
     assert provenance_module._read_commit(folder / "venv") == ""
     monkeypatch.setenv("PATH", "")
     assert provenance_module._read_commit(folder) == ""
