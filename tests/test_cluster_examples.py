@@ -14,6 +14,7 @@ import yaml
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.execution.forecast import make_plan
+from roarbench.execution.rates import SMALL
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.suites import find_suite
@@ -60,11 +61,10 @@ ROWS = re.findall(r"^\| `([\w-]+)` (\|.* [MG]B \|)$", GPU_PAGE, re.MULTILINE)
 def test_what_a_suite_needs_on_a_gpu_is_what_its_plan_says(row):
     suite = find_suite(row[0])
     work = count_work(suite, expand_points(suite))
-    made = make_plan(SuiteResults(suite, "", None, {}), work, workers=2)
-    shown = [
-        format_bytes(n)
-        for n in (work.disk + 2 * max(work.sealing, work.extracted), work.memory, work.images, work.planes)
-    ]
+    workers = 8 if suite.dataset_record.size <= SMALL else 2
+    made = make_plan(SuiteResults(suite, "", None, {}), work, workers)
+    disk = work.disk + workers * max(work.sealing, work.extracted)
+    shown = [format_bytes(n) for n in (disk, work.memory, work.images, work.planes)]
     said = [cell.strip() for cell in row[1].strip("| ").split("|")]
     assert [round_to(cell, place) for cell, place in zip(shown, said[1:], strict=True)] == said[1:]
     days = made.estimate_wall_seconds(made.estimates[-1]) / 86400

@@ -45,9 +45,11 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     assert local_worker_count_and_rates.count_default_workers() == count_cores()
     monkeypatch.setattr(local_worker_count_and_rates, "list_gpu_ids", lambda: ("0", "1", "2"))
     assert local_worker_count_and_rates.count_default_workers() == 3
-    for count, side, workers in ((64, 64, 12), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
+    for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
         monkeypatch.setattr(local_worker_count_and_rates, "count_cores", lambda count=count: count)
-        assert local_worker_count_and_rates.count_default_workers(side) == workers, "up to four share a GPU, one a core"
+        assert local_worker_count_and_rates.count_default_workers(side) == workers, (
+            "up to eight share a GPU, one a core"
+        )
 
 
 def test_gpus_that_cuda_cannot_use_are_an_error_in_its_own_words(monkeypatch):

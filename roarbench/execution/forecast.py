@@ -32,6 +32,7 @@ from roarbench.text import format_bytes, format_count, format_duration
 _DAY, _YEAR = 86400, 365  # seconds per day; days per year
 _LONG = 3 * _DAY  # seconds; longer times are shown in days too
 _ON_CORES = {"decode", "noise", "submission"}  # work that runs on CPU cores even with a GPU
+_IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # work whose kernels a GPU's workers launch
 
 
 class ShorteningStep(NamedTuple):
@@ -146,6 +147,7 @@ class Plan:
     def estimate_wall_seconds(self, rates: Rates) -> float:
         """Return the seconds from start to end with a core for every worker; GPUs wait while images are decoded.
 
+        Workers on one GPU share its time, except for the part of their network passes in which it waits for launches.
         One process hands out all jobs, so workers do not share the overhead of jobs. Parts whose rates are unknown are
         left out.
         """
@@ -153,8 +155,9 @@ class Plan:
         overhead = parts.pop("overhead")
         if not rates.gpus:
             return rates.load * (overhead + sum(parts.values()) / self.workers)
-        core_seconds = sum(parts[part] for part in _ON_CORES)
-        return overhead + (sum(parts.values()) - core_seconds) / rates.gpus + core_seconds / self.workers
+        core_seconds, network_seconds = (sum(parts.pop(part) for part in each) for each in (_ON_CORES, _IN_NETWORKS))
+        gpu_seconds = sum(parts.values()) + network_seconds * max(rates.busy, min(1.0, rates.gpus / self.workers))
+        return overhead + gpu_seconds / rates.gpus + core_seconds / self.workers
 
     def make_record(self) -> dict[str, Any]:
         """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""

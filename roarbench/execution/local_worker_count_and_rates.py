@@ -8,7 +8,7 @@ from pathlib import Path
 from roarbench.devices import list_gpu_ids
 from roarbench.errors import CallerError
 from roarbench.execution.rate_measurement import measure_worker_rates
-from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
+from roarbench.execution.rates import CORE, GPU, SMALL, Rates, assume_rates
 from roarbench.execution.workload import Work
 from roarbench.job_interface import Engine, Job, JobOutcome
 from roarbench.local_workers import LocalEngine
@@ -16,20 +16,22 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import count_cores
 
 PER_CORE = 4  # a worker computes on one thread: more workers per core are not faster and need more memory
-_SHARING, _SMALL = 4, 64  # default workers per GPU for images up to `_SMALL` pixels per side
+# default workers per GPU for images up to `SMALL` pixels per side: 8 trained 7 to 8 times as fast as one (docs/gpu.md);
+# that each needs about 0.5 GB of the GPU is an assumption
+_SHARING = 8
 _PATIENCE = 1.0  # seconds between checks for a started worker
 
 
 def count_default_workers(image_side: int | None = None) -> int:
     """Return the default number of processes for images with this side: one per GPU, or one per core without GPUs.
 
-    With images of up to 64 pixels, one process leaves a GPU idle between kernels, so up to four processes share it if
+    With images of up to 64 pixels, one process leaves a GPU idle between kernels, so up to eight processes share it if
     there are as many cores.
     """
     gpus = len(list_gpu_ids())
     if not gpus:
         return count_cores()
-    sharing = _SHARING if image_side and image_side <= _SMALL else 1
+    sharing = _SHARING if image_side and image_side <= SMALL else 1
     return gpus * max(1, min(sharing, count_cores() // gpus))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,11 +37,11 @@ from roarbench.devices import (
 from roarbench.enums import PLAIN_FILLS, Unit
 from roarbench.errors import NoRoom
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import compute_importance_maps
+from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
 from roarbench.execution.device_inputs import refuse_fill_above_memory
-from roarbench.execution.rates import PHOTO, Rates
+from roarbench.execution.rates import PHOTO, Rates, estimate_busy_share
 from roarbench.execution.workload import (
     EXPLAIN,
     TRAIN,
@@ -76,7 +77,8 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     too_large = _find_too_large_recipes(suite, work) if device.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
-    explained = _count_affordable_images(EXPLAIN * flops, choose_explanation_batch_size(suite), device)
+    most = choose_explanation_batch_size(suite) if device.type == "cpu" else IMAGES_PER_PASS
+    explained = _count_affordable_images(EXPLAIN * flops, most, device)
     n = max(batch, explained)
     inputs = draw_random_degraded_images(record.shape, n, device)
     generator, norm = torch.Generator().manual_seed(0), _make_fixed_normalisation(record)
@@ -100,12 +102,13 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
         return compute_importance_maps(grad, model.eval(), explained_batch, black, precision)
 
     wall_start, processor_start = time.perf_counter(), time.process_time()
+    trained = _time_training(replace(recipe, batch=batch), model, record, flops) if trains else _TrainingTime()
     rates = Rates(
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_time_second_call(lambda: decode_image(photo, record)),
-        train=_time_training(replace(recipe, batch=batch), model, record, flops) if trains else 0.0,
+        train=trained.seconds,
         predict=_time_second_call(predict_all) / n if work.images_scored else 0.0,  # per image, not per padded batch
         explain=_time_second_call(explain_all) / explained if work.images_explained else 0.0,
         draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
@@ -114,7 +117,8 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
-        return replace(rates, lacks=tuple(filter(None, [describe_compilation_failure()])), too_large=too_large)
+        lacks, busy = filter(None, [describe_compilation_failure()]), estimate_busy_share(suite, *trained)
+        return replace(rates, busy=busy, lacks=tuple(lacks), too_large=too_large)
     wall, processor = time.perf_counter() - wall_start, time.process_time() - processor_start
     return replace(rates, load=max(1.0, wall / processor))
 
@@ -124,15 +128,22 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
-    return _time_training(replace(recipe, batch=batch), model, record, flops)
+    return _time_training(replace(recipe, batch=batch), model, record, flops).seconds
 
 
 def _make_fixed_normalisation(record: DatasetRecord) -> Normalisation:
     return Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
 
 
-def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
-    """Return the mean seconds per training image; at each image size, the second half of the steps is timed.
+class _TrainingTime(NamedTuple):
+    """Mean seconds per training image, and the share of them until a step's kernels are launched."""
+
+    seconds: float = 0.0
+    launching: float = 0.0
+
+
+def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> _TrainingTime:
+    """Time a short training; at each image size, the second half of the steps is timed.
 
     All sizes are in one short training on random images, which sees each size as often as a complete training does. The
     first half of the steps includes one-time work, such as preparing shared images and choosing kernels.
@@ -142,18 +153,20 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    inputs, seconds = draw_random_degraded_images(record.shape, images, device), 0.0
+    inputs, seconds, launching = draw_random_degraded_images(record.shape, images, device), 0.0, 0.0
     training = Training(model, inputs, labels, _make_fixed_normalisation(record), short, 0)
     clock = choose_clock(device)
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
             for _ in range(half):
                 training.advance()
-            start = clock()
-            for _ in range(half):
+            start, launch_start = clock(), time.perf_counter()
+            training.advance()
+            launching += half * (time.perf_counter() - launch_start)  # a GPU may still compute
+            for _ in range(half - 1):
                 training.advance()
             seconds += clock() - start
-    return seconds / (sizes * half * batch)
+    return _TrainingTime(seconds / (sizes * half * batch), launching / seconds)
 
 
 def _count_timed_steps(flops: int, batch: int, sizes: int, device: torch.device) -> int:

@@ -4,11 +4,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from roarbench.compute.prediction import choose_scoring_batch_size
+from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.execution.workload import (
     EXPLAIN,
     TRAIN,
     Work,
-    choose_explanation_batch_size,
     compute_micro_batch_size,
     count_cost_per_image,
 )
@@ -19,6 +19,7 @@ PHOTO = 2
 # seconds per job besides its images: 8 ms of the command for leases and commits, and with three runs 17 ms of a worker
 # (benchmarks/bench_jobs.py)
 JOB_OVERHEAD = 0.02
+SMALL = 64  # maximum pixels per side of the images with which one process leaves a GPU idle between kernels
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Rates:
     submission: float | None = None  # explain by a submission in the sandbox; None if not measured
     fill: float | None = None  # fill with values that depend on the kept features; None if not measured
     load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute too
+    # share of a worker's training steps in which its GPU computes; others may use it while it waits for launches
+    busy: float = 1.0
     # capabilities that the measured device lacks, one line each; work continues without them
     lacks: tuple[str, ...] = ()
     # recipes whose trainings exceed the device's memory: `name@version` and the reason
@@ -79,6 +82,7 @@ class AssumedSpeeds(NamedTuple):
     gpus: int
     basis: str
     train: float
+    train_small: float  # training with images of at most `SMALL` pixels per side
     predict: float
     explain: float
     rank: float  # seconds per feature of a ranking
@@ -86,18 +90,22 @@ class AssumedSpeeds(NamedTuple):
 
 
 CORE = AssumedSpeeds(
-    *("one core", 0, "60 GFLOP/s a core in training, 40 otherwise"), train=6e10, predict=4e10, explain=4e10, rank=2.5e-8
+    *("one core", 0, "60 GFLOP/s a core in training, 40 otherwise", 6e10, 6e10), predict=4e10, explain=4e10, rank=2.5e-8
 )
-GPU = AssumedSpeeds(  # 3,300 images per second of ResNet-50 in bfloat16; 60 % of an H200's 67 TFLOP/s in float32
+# one H100 (docs/gpu.md) trained ResNet-50 at 90 TFLOP/s with 224 pixels and at 34 with 64; 40 in float32 is an
+# assumption, 60 % of its 67
+GPU = AssumedSpeeds(
     "one GPU",
     1,
-    "an H200 at 81 TFLOP/s in training, 40 otherwise (not measured; ResNet-50 at 224 may reach them)",
+    "an H100 at 81 TFLOP/s in training (34 up to 64 pixels), 40 otherwise (not measured)",
     train=8.1e13,
+    train_small=3.4e13,
     predict=4e13,
     explain=4e13,
     rank=1e-9,  # sorted on the GPU; not measured
-    step=0.001,  # about 200 kernel launches of 5 microseconds each; not measured
+    step=0.007,  # of `resnet-quick` in training; the process launches kernels more slowly than the GPU computes them
 )
+_LEAST_BUSY = 142 / 1842  # 15 workers on one H100 did 13 times the steps of one (docs/gpu.md); more were not tried
 _DECODE = 4e-8  # core-seconds per pixel of a photograph
 _DRAW = 1.2e-8  # core-seconds per number of a noisy copy
 _FILL = 1e-6  # core-seconds per feature of an image, for fill values that depend on the kept features
@@ -108,15 +116,41 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record
     together = compute_micro_batch_size(recipe, record.train_images)
+    computing = _count_busy_seconds(suite, machine)
+    train = max(computing, machine.step / together)
     return Rates(
         device=machine.device,
         gpus=machine.gpus,
         basis=machine.basis,
         decode=_DECODE * (PHOTO * record.size) ** 2,
-        train=max(TRAIN * recipe.mean_pixel_share * flops / machine.train, machine.step / together),
+        train=train,
         predict=max(flops / machine.predict, machine.step / 2 / choose_scoring_batch_size(record.size)),
-        explain=max(EXPLAIN * flops / machine.explain, machine.step / choose_explanation_batch_size(suite)),
+        explain=max(EXPLAIN * flops / machine.explain, machine.step / IMAGES_PER_PASS),
         draw=_DRAW * record.channels * record.size**2,
         rank=machine.rank * record.channels * record.size**2,
         fill=None if machine.gpus else _FILL * record.channels * record.size**2,
+        busy=max(computing / train, _LEAST_BUSY),
     )
+
+
+def estimate_busy_share(suite: SuiteSpec, train: float, launching: float) -> float:
+    """Return the share of measured training steps in which a GPU computes.
+
+    A step lasts as long as its launches or its computation. Where the launches are shorter, the GPU is busy meanwhile;
+    otherwise it computes for the time that its operations are assumed to take.
+
+    Args:
+        suite: The suite whose training was measured.
+        train: Seconds per training image; 0 if they were not measured.
+        launching: Share of these seconds that pass until all kernels are launched.
+    """
+    if not train:
+        return assume_rates(suite, GPU).busy
+    computing = _count_busy_seconds(suite, GPU) / train
+    return min(1.0, max(computing, 1.0 - launching, _LEAST_BUSY))
+
+
+def _count_busy_seconds(suite: SuiteSpec, machine: AssumedSpeeds) -> float:
+    """Return the seconds for which a device computes one training image, by its operations."""
+    speed = machine.train_small if suite.dataset_record.size <= SMALL else machine.train
+    return TRAIN * suite.recipe_record.mean_pixel_share * count_cost_per_image(suite).flops / speed

@@ -14,11 +14,12 @@ from roarbench.execution import forecast, local_worker_count_and_rates, rate_mea
 from roarbench.execution.forecast import Plan, make_plan
 from roarbench.execution.local_worker_count_and_rates import measure_rates
 from roarbench.execution.rate_measurement import measure_worker_rates
-from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
+from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_busy_share
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.job_interface import JobOutcome
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.older_suites import OLDER
@@ -191,9 +192,68 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
     """Not by its operations alone, of which a GPU does trillions a second."""
     suite = find_suite("cifar10")
     found, recipe = assume_rates(suite, GPU), suite.recipe_record
-    assert found.train == pytest.approx(0.001 / recipe.batch)
-    large = assume_rates(find_suite("imagenet-paper"), GPU)
-    assert large.train == pytest.approx(3 * count_cost_per_image(find_suite("imagenet-paper")).flops / 8.1e13)
+    assert found.train == pytest.approx(0.007 / recipe.batch)
+    for name, speed in (("imagenet-paper", 8.1e13), ("imagenet-100-64", 3.4e13)):
+        large = assume_rates(find_suite(name), GPU)
+        assert large.train == pytest.approx(3 * count_cost_per_image(find_suite(name)).flops / speed)
+        assert large.busy == 1
+
+
+def test_workers_share_a_gpu_only_while_it_waits_for_launches():
+    shared = replace(GUESS, gpus=1, busy=0.25)  # of the GPU, 70 s of networks without trainings, 80 of rankings
+    plan = replace(PLAN, work=NOTHING._replace(images_explained=100, images_scored=10, images_ranked=20))
+    assert [replace(plan, workers=n).estimate_wall_seconds(shared) for n in (1, 2, 4, 8)] == [160, 120, 100, 100]
+    assert replace(plan, workers=8).estimate_wall_seconds(replace(shared, busy=1.0, gpus=4)) == 40
+
+
+@pytest.mark.parametrize(
+    ("launching", "train", "busy"),
+    [(1.0, 2.0, 0.5), (0.3, 2.0, 0.7), (0.9, 1.0, 1.0), (1.0, 0.5, 1.0), (1.0, 1000.0, 142 / 1842)],
+)
+def test_a_gpu_is_busy_for_its_operations_or_for_all_that_follows_the_launches(launching, train, busy):
+    """Relative to the time of the suite's operations; more workers than were tried share no more."""
+    suite = find_suite("imagenet-100-64")
+    computing = assume_rates(suite, GPU).train
+    assert estimate_busy_share(suite, train * computing, launching) == pytest.approx(busy)
+    assert estimate_busy_share(PLANTED, 0.0, launching) == assume_rates(PLANTED, GPU).busy < 0.1, "not measured"
+
+
+def test_launches_are_timed_in_the_first_of_the_timed_steps(monkeypatch):
+    """Steps that take 4 seconds by the GPU's clock; the call that launches one returns after 1 second."""
+    device, wall = [0.0], [0.0]
+
+    class Steps:
+        def __init__(self, *arguments):
+            pass
+
+        def advance(self):
+            device[0], wall[0] = device[0] + 4.0, wall[0] + (1.0 if wall[0] == device[0] else 4.0)
+
+    def read_clock():
+        wall[0] = device[0]  # waits for the GPU
+        return device[0]
+
+    monkeypatch.setattr(rate_measurement, "Training", Steps)
+    monkeypatch.setattr(rate_measurement, "choose_clock", lambda device: read_clock)
+    monkeypatch.setattr(rate_measurement.time, "perf_counter", lambda: wall[0])
+    recipe, model = PLANTED.recipe_record, torch.nn.Linear(1, 1)
+    found = rate_measurement._time_training(recipe, model, PLANTED.dataset_record, flops=10**6)
+    assert found == pytest.approx((4.0 / recipe.batch, 0.25))
+
+
+@pytest.mark.parametrize(("ensembles", "trainings", "seconds"), [(False, 288, 259), (True, 60, 134)])
+def test_plans_of_an_h100_are_within_a_factor_of_two_of_what_it_took(ensembles, trainings, seconds):
+    """15 workers did ROAR of the benchmark's estimators, first without the ensembles of integrated gradients."""
+    suite = find_suite("benchmark-imagenette64")
+    roar, own = (next(b for b in suite.blocks if b.protocol.name == name) for name in ("roar", "own-network"))
+    long = {"sg-ig", "sg-ig-sq", "sgsq-ig", "var-ig"}
+    chosen = long if ensembles else {*roar.estimators, CLEAN} - long
+    suite = replace(suite, blocks=(roar, own))
+    points = [point for point in expand_points(suite) if point.cell.estimator in chosen]
+    work = count_work(suite, points)._replace(images_reference=0, images_decoded=0)  # the networks were there
+    assert work.trainings - work.references == trainings
+    made = make_plan(SuiteResults(suite, "", None, {}), work, workers=15)
+    assert seconds / 2 < made.estimate_wall_seconds(made.estimates[-1]) < seconds * 2
 
 
 def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step():
@@ -216,6 +276,7 @@ def test_rates_of_a_gpu():
     found = measure_worker_rates(suite, count_work(suite, expand_points(suite)))
     assert found.gpus >= 1
     assert 0 < found.train < 1e-3
+    assert 0 < found.busy < 1, "a small network waits for its launches"
 
 
 class OneWorker:
