@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -198,7 +199,8 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
         ("net.text@0", NET, 3, "text of net.py returned str, expected a torch.nn.Module"),
     ),
 )
-def test_what_cannot_be_made_is_refused(name, source, channels, said):
+def test_what_cannot_be_made_is_refused(name, source, channels, said, monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)  # as where it is not installed
     with pytest.raises(CallerError, match=said):
         build_network(name, 7, channels, 8, seeded(0), source)
 
