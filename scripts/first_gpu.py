@@ -261,7 +261,7 @@ STEPS = (
     ),
     Step(
         *("networks", 300, ("run", "--suite", "imagenet-networks", "--max-images", "1000", *NETWORKS)),
-        "own-network gain of four estimators on published ResNet-50 within 2 minutes (plan)",
+        "within 2 minutes (plan)",
         "ImageNet is gated: hf auth login, or --data; pip install timm",
     ),
     Step(
@@ -276,7 +276,7 @@ STEPS = (
     ),
     Step(
         *("modes", 180, compare_training_modes),
-        "uncompiled 18,286 and 4,300 images/s (plans); `run` compiles if compiling is a tenth faster",
+        "uncompiled 18,286 and 4,300 images/s (plans)",
         "roarbench doctor --suite NAME --store DIR for your suite; report what it found",
     ),
 )
