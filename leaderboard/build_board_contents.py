@@ -9,7 +9,7 @@ from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
-from roarbench.report.row_doubts import LONGEST, RUN_ELSEWHERE, Doubt, list_row_doubts
+from roarbench.report.row_doubts import CHANGED_CODE, LONGEST, RUN_ELSEWHERE, Doubt, list_row_doubts
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board import RANDOM, Row
@@ -28,6 +28,8 @@ def make_board_contents(
     board, protocol, results = table.board, table.board.protocol, evidence.suite_results
     here, there = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     scores = evidence.get_draws(protocol, table.unit).scores
+    doubts = {row.estimator: list_row_doubts(evidence, protocol, row) for row in table.rows}
+    shared = _find_shared_origins(table, doubts)
     rows = tuple(
         BoardRow(
             row.estimator,
@@ -40,7 +42,10 @@ def make_board_contents(
             better_than=table.list_better_than(row),
             roar=there.get(row.estimator),
             reversed_by=find_reversed(row.estimator, here, there),
-            doubts=(*_explain_missing_rank(table, scores, row), *_list_doubts(evidence, table, row)),
+            doubts=(
+                *_explain_missing_rank(table, scores, row),
+                *(doubt for doubt in doubts[row.estimator] if doubt.short not in shared),
+            ),
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
             added=row.estimator in results.suite.added,
@@ -62,7 +67,8 @@ def make_board_contents(
             table.names,
             f"{capitalize(protocol.gain) if table.has_gains_and_ranks else 'Masks alone'} {table.level_words}".rstrip(),
             board.images,
-        ),
+        )
+        + (("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
         level_words=table.level_words,
         measured=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # without signs, because rows have doubts in words
@@ -124,11 +130,11 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
         yield Doubt("no rank", f"No rank: {reason}.")
 
 
-def _list_doubts(evidence: Evidence, table: SuiteTable, row: Row) -> Iterator[Doubt]:
-    """Yield the doubts about a row, without an origin that all rows share, which the board's facts state."""
-    for doubt in list_row_doubts(evidence, table.board.protocol, row):
-        if not (table.self_reported and doubt.short == RUN_ELSEWHERE):
-            yield doubt
+def _find_shared_origins(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
+    """Return labels of doubts about the origin that all rows share, which the board's facts state."""
+    started = [doubts[row.estimator] for row in table.rows if row.estimator in table.estimators_with_results]
+    changed = bool(started) and all(CHANGED_CODE in (doubt.short for doubt in found) for found in started)
+    return {label for label, on in ((RUN_ELSEWHERE, table.self_reported), (CHANGED_CODE, changed)) if on}
 
 
 def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:

@@ -22,6 +22,7 @@ from roarbench.stats.board import Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
 from roarbench.text import SAME, capitalize, fit_on_one_line, format_interval, use_typographic_signs
 
+CHANGED_CODE = "changed code"  # label of the doubt about runs of code with uncommitted changes
 RUN_ELSEWHERE = "run elsewhere"  # label of the doubt about a row's origin
 LONGEST = 500  # maximum characters of a sentence with text from outside
 _WEAKER = {  # short names of the weaker ranking that reaches a share of a ROAR gain
@@ -55,7 +56,7 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
     if is_control_off_zero(protocol, row):
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         doubts.append(Doubt("not 0", words, grave=True))
-    doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(evidence, row.estimator)]
+    doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(evidence, protocol, row.estimator)]
     doubts += [*_find_tie_doubts(evidence, row.estimator), *_find_stability_doubts(evidence, row.estimator)]
     doubts += _find_mark_doubts(evidence, protocol, row.estimator)
     return tuple(
@@ -86,7 +87,7 @@ def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
             yield Doubt(f"{sign} {short}", f"{gain}, so the gain is not shown to be due {nothing}.", grave=True)
 
 
-def _find_provenance_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
+def _find_provenance_doubts(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield doubts from findings of `validate`, from the row's origin, and from uncommitted changes of the code."""
     results = evidence.suite_results
     for short, text in (("see validate", results.findings.get(name)), (RUN_ELSEWHERE, results.doubts.get(name))):
@@ -94,11 +95,12 @@ def _find_provenance_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
             yield Doubt(
                 short, f"{capitalize(fit_on_one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate"
             )
-    made = results.by_estimator.get(name, ())
-    changed = sum("dirty" in result.provenance.code_version for _, result in made)
+    place = protocol.retrain, protocol.order
+    made = [run for point, run in results.by_estimator.get(name, ()) if (point.cell.retrain, point.cell.order) == place]
+    changed = sum("dirty" in result.provenance.code_version for result in made)
     if changed:
         words = f"{changed} of its {len(made)} runs were computed by code with uncommitted changes."
-        yield Doubt("changed code", words)
+        yield Doubt(CHANGED_CODE, words)
 
 
 def _find_tie_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:

@@ -63,6 +63,25 @@ def test_a_board_of_imported_rows_states_their_origin_once():
     assert "run elsewhere" in [doubt.short for doubt in mixed.rows_by_id["random"].doubts]
 
 
+def test_a_board_states_once_that_the_code_of_all_rows_was_changed():
+    found = held()
+
+    def change(results, names):
+        def mark(result):
+            return replace(result, provenance=replace(result.provenance, code_version="0.2.0 1a2b3c4d+dirty"))
+
+        runs = {p: mark(run) if p.cell.estimator in names else run for p, run in results.results.items()}
+        return record(replace(results, results=runs))
+
+    names, own = {point.cell.estimator for point in found.results}, record(found)
+    every, some = change(found, names), change(found, names - {"grad"})
+    assert every.facts == (*own.facts, "by code with uncommitted changes")
+    assert [row.doubts for row in every.rows] == [row.doubts for row in own.rows]
+    assert some.facts == own.facts
+    marked = {row.id for row in some.rows if "changed code" in (doubt.short for doubt in row.doubts)}
+    assert marked == {row.id for row in some.rows if row.started} - {"grad"}
+
+
 def test_rows_are_estimators_and_controls_without_twins_judged_against_every_control(quick):
     """Better than Random alone is no success: each control stands there with the gain over it."""
     controls, roar = {"random", "sobel", "random-blurred"}, record(quick, seconds={"grad": 1.5, "var-grad": 30.0})
