@@ -94,7 +94,12 @@ TrustNetwork = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    declare_option("Number of processes; by default one per GPU, else per core.", "N", min=1, max=_MOST_WORKERS),
+    declare_option(
+        "Number of processes; by default one per GPU, or eight for small images; without GPUs one per core.",
+        "N",
+        min=1,
+        max=_MOST_WORKERS,
+    ),
 ]
 
 
