@@ -177,15 +177,17 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
 
 def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:
     """Explain why a row wins on one board of a suite and loses on another, if one of them is ROAR's; else empty."""
-    shown = [(view, board.protocol, row) for view, board, row in boards]
-    winning, losing = ([each for each in shown if each[2].colour_class == kind] for kind in (BEATS, BELOW))
-    for (view, one, _), (same, other, row) in product(winning, losing):
+    entries = list(boards)
+    winning, losing = ([each for each in entries if each[2].colour_class == kind] for kind in (BEATS, BELOW))
+    for (view, won, _), (same, lost, row) in product(winning, losing):
+        one, other = won.protocol, lost.protocol
         if view is same and one != other and ROAR in (one, other) and row.beating:
             wins = "explains its network by" if one.scores_siblings else "beats every control under"
             return (
-                f"It {wins} {one.title} and is below {find_display_name(row.beating.nearest).full_name} under "
-                f"{other.title}. Both can be true: the two ask different questions. {one.title}: {one.question} "
-                f"{other.title}: {other.question} A retrained network can infer the class from the shape of the masks."
+                f"On {won.title} it {wins} {one.title} and is below "
+                f"{find_display_name(row.beating.nearest).full_name} under {other.title}. Both can be true: the two "
+                f"ask different questions. {one.title}: {one.question} {other.title}: {other.question} A retrained "
+                "network can infer the class from the shape of the masks."
             )
     return ""
 

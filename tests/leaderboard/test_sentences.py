@@ -159,13 +159,13 @@ def test_a_page_counts_places_among_the_rows_of_the_suite():
 
 def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
     def said(**words):
-        boards = ((SimpleNamespace(protocol=SHOWN[name]), row(word)) for name, word in words.items())
+        boards = ((SimpleNamespace(protocol=SHOWN[name], title="digits"), row(word)) for name, word in words.items())
         return explain_disagreement([(None, *each) for each in boards])
 
     why = said(matched="yes", roar="<")
-    assert why.startswith("It beats every control under Matched gain and is below Local contrast under ROAR.")
+    assert why.startswith("On digits it beats every control under Matched gain and is below Local contrast under ROAR.")
     assert MATCHED.question in why and ROAR.question in why
-    assert said(matched="<", roar="yes").startswith("It beats every control under ROAR and is below Local contrast ")
+    assert said(matched="<", roar="yes").startswith("On digits it beats every control under ROAR and is ")
     assert said(matched="yes", roar="≈") == said(matched="yes", augmented="<") == ""
 
 
@@ -274,7 +274,8 @@ def test_templates_capitalize_only_the_first_letter():
 def test_a_disagreement_is_explained_only_within_a_suite():
     """A verdict on digits does not contradict one on photographs."""
     wins, loses = (
-        (SimpleNamespace(protocol=SHOWN[name]), row(kind)) for name, kind in (("matched", "yes"), ("roar", "<"))
+        (SimpleNamespace(protocol=SHOWN[name], title=""), row(kind))
+        for name, kind in (("matched", "yes"), ("roar", "<"))
     )
     assert explain_disagreement([("one", *wins), ("one", *loses)])
     assert explain_disagreement([("one", *wins), ("other", *loses)]) == ""
