@@ -2,7 +2,8 @@
 
     python scripts/screenshots.py STORE FOLDER
 
-docs/board/ has four of those of build/demo, the store of `make demo`.
+docs/board/ has four of those of build/demo, the store of `make demo`: the board of benchmark-imagenette64 at both
+widths, the app in the dark, and an estimator.
 """
 
 import argparse
