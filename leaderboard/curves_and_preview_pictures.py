@@ -1,6 +1,7 @@
-"""Figures beside the tables: an estimator's curves, and the preview picture of a board."""
+"""Figures beside the tables: the curves of an estimator and of a board, and a board's preview picture."""
 
 import io
+import warnings
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_interval, format_signed
 
 _SIZE, _ROWS = (1200, 630), 7  # pixels of an Open Graph picture; maximum rows
+_PANELS = (3000, 6000)  # maximum pixels of the picture of curves
 _INK, _DIM, _GREY = "#16191d", "#565f6b", "#8b939d"
 _COLOURS = {BEATS: "#009e73", BELOW: "#b84900"}
 _LEFT, _RIGHT, _TOP, _STEP = 420, 1140, 300, 44  # positions in pixels
@@ -60,6 +62,20 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
         gains,
         f"{find_display_name(estimator).name} by fraction removed: {values}. Grey: the controls.",
     )
+
+
+def draw_curve_panels(table: SuiteTable) -> bytes:
+    """Draw the curves of all rows as WebP, one panel per base estimator, like figure 4 of the ROAR paper."""
+    from roarbench.report import curve_panels, suite_charts  # matplotlib would delay the start of the app
+
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a box stands for what the font lacks
+        curve_panels.make_figure(suite_charts.make_chart(table)).savefig(file, format="png", dpi=100)
+    picture, encoded = Image.open(file).convert("RGB"), io.BytesIO()
+    picture.thumbnail(_PANELS)  # a submission's name may be long
+    picture.save(encoded, "WEBP", quality=60)
+    return encoded.getvalue()
 
 
 def draw_preview_card(board: BoardContents, heading: str) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
 from leaderboard.combined_board import PairedBoard
-from leaderboard.curves_and_preview_pictures import draw_preview_card
+from leaderboard.curves_and_preview_pictures import draw_curve_panels, draw_preview_card
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.page_text import make_plain
 from leaderboard.roar_and_own_network_scatter import make_scatter
@@ -66,10 +66,21 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             for t in ("", *(measured if live and len(measured) > 1 else ()))
         ],
         "suites": _make_suite_tabs(site, view),
+        # matplotlib would delay the app's first page
+        "curves": "" if live and not address.choices else _add_curves(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
         "key": list(list_explanations(board)),
         "files": _list_download_files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
+
+
+def _add_curves(site: Site, view: SuiteView, table: SuiteTable) -> str:
+    """Add the picture of ROAR's curves and return its address; empty for other boards and for a single level."""
+    started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
+    if table.board.protocol != ROAR or len(table.board.levels) < 2 or not started:
+        return ""
+    picture = view.get_or_compute(("curves", table.unit), lambda: draw_curve_panels(table))
+    return site.add_file(f"curves-{view.slug}-{table.unit}.webp", picture)
 
 
 def _build_combined_context(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
 from leaderboard.first_page_cache import ShownStore
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
@@ -176,3 +177,19 @@ def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_can
     shown = ShownStore(find_default_url(empty), str(empty))
     for html in ((empty / "site" / "index.html").read_text(), render_live_page(shown, {}).html):
         assert "<h1>No results yet.</h1>" in html and "roarbench run --suite quick --store STORE" in html
+
+
+def test_a_board_of_roar_at_several_levels_shows_the_curves_of_its_rows(site, views):
+    """`quick` 2 has ROAR at .9 alone; other orders have no such picture."""
+    pictures = {
+        name: [attrs["src"] for attrs in page.all("img") if attrs["src"].startswith("curves-")]
+        for name, page in pages(site).items()
+    }
+    with_curves = {name: shown for name, shown in pictures.items() if shown}
+    assert views["quick-v1"].table(ROAR).board.levels[1:] and not views["quick-v2"].table(ROAR).board.levels[1:]
+    assert {shown[0] for shown in with_curves.values()} == {
+        f"curves-{slug}-scalar.webp" for slug, view in views.items() if slug != "quick-v2"
+    }
+    assert len(with_curves) == len(views) - 1
+    picture = Image.open(site / "curves-quick-v1-scalar.webp")
+    assert picture.width > 500 and len(set(picture.convert("L").resize((64, 64)).tobytes())) > 10, "not blank"
