@@ -23,7 +23,7 @@ from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Inputs, Normalisation, normalise
 from roarbench.compute.networks import build_network
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.compute.train import fit
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.plan.recipes import find_recipe

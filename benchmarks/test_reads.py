@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.compute import streamed_images
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute import streamed_degraded_images
+from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.enums import Unit
 
 COUNT, SHAPE = 2000, (3, 224, 224)
@@ -44,7 +44,7 @@ def bytes_read() -> int:
 def test_random_reads(benchmark: Any, pixels: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds side by side; `extra_info` has the bytes read as times those of the images."""
     if way == "page faults":
-        monkeypatch.setattr(streamed_images, "_find_memory_map", lambda array: None)
+        monkeypatch.setattr(streamed_degraded_images, "_find_memory_map", lambda array: None)
     read: list[int] = []
 
     def opened() -> tuple[tuple[StreamedImages], dict[str, str]]:

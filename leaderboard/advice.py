@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS
-from leaderboard.combined_board import Answer, NamedRow, PairedBoard
+from leaderboard.roar_and_own_network_board import Answer, NamedRow, PairedBoard
 from roarbench.stats.bootstrap import Estimate
 
 

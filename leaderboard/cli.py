@@ -19,7 +19,7 @@ from leaderboard.first_page_cache import (
     seen,
 )
 from roarbench.errors import CallerError
-from roarbench.store.provenance import read_code_version
+from roarbench.store.software_and_hardware import read_code_version
 
 _PATIENCE = 10.0  # seconds
 _FOLDER = Path(__file__).parent  # working folder of Streamlit, which reads .streamlit/ there

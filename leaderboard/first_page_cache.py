@@ -12,7 +12,7 @@ from platformdirs import user_cache_path
 
 from roarbench.files import write_atomically
 from roarbench.identity import hash_value
-from roarbench.store.provenance import read_code_version
+from roarbench.store.software_and_hardware import read_code_version
 
 SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
 # set after this process has built the first board of every suite; set after a visitor's first page

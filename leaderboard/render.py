@@ -10,13 +10,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.first_page_cache import Page, ShownStore, cache_page, fingerprint_files
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
-from leaderboard.page import board, compare, estimator, images, submit_and_cite, suites, trust
+from leaderboard.page import board, compare, estimator, images, submit_and_cite, trust, verdicts_by_suite
 from leaderboard.page_text import REPOSITORY, format_day, make_plain
 from leaderboard.views import Views, find_live_store
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.planned_runs import describe_run
-from roarbench.store.provenance import read_code_version
+from roarbench.store.software_and_hardware import read_code_version
 from roarbench.text import (
     capitalize,
     format_count,
@@ -31,7 +31,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
 PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     # by name in addresses, in the order of the navigation: label, and function that makes the template's fields
-    "suites": ("Overview", suites.build_context),
+    "suites": ("Overview", verdicts_by_suite.build_context),
     "board": ("Board", board.build_context),
     "claims": ("Claims", trust.build_claims_context),
     "method": ("", estimator.build_context),
@@ -123,7 +123,7 @@ def list_addresses(views: Views) -> list[Address]:
     ]
     addresses = list(dict.fromkeys([*(make_address("board", view.slug) for view in suites), *single]))
     if sum(view.results.has_rows for view in suites) > 1:
-        several = sum(view.is_combined and view.results.has_rows for view in suites) > 1
+        several = sum(view.leads_with_roar_and_own_network and view.results.has_rows for view in suites) > 1
         addresses.insert(0 if several else len(addresses), make_address("suites"))
     if trust.find_suites_with_paper_protocols(views):
         addresses.append(make_address("claims"))

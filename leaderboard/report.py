@@ -14,7 +14,7 @@ from roarbench.files import write_new_file
 from roarbench.plan.suites import make_suite_argument
 from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
 from roarbench.report.table_notes import describe_methods, list_provenance
-from roarbench.store.provenance import read_code_version
+from roarbench.store.software_and_hardware import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _PRINT = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")

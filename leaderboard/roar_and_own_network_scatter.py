@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from leaderboard.board_contents import Axis, make_linear_axis
-from leaderboard.combined_board import PairedBoard
+from leaderboard.roar_and_own_network_board import PairedBoard
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import format_count, format_interval

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
 from leaderboard.build_board_contents import make_board_contents
-from leaderboard.combined_board import PairedBoard, make_paired_board
 from leaderboard.first_page_cache import ALL, Selection, ShownStore, judged, seen
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
+from leaderboard.roar_and_own_network_board import PairedBoard, make_paired_board
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
 from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
@@ -33,7 +33,7 @@ from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS, find_headline_protocols
-from roarbench.report.combined_table import CombinedTable, has_combined_table
+from roarbench.report.roar_and_own_network_table import CombinedTable, has_combined_table
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.stats.bootstrap import Bootstrap
@@ -110,14 +110,14 @@ class SuiteView:
         return self.get_board(self.headline_protocol)
 
     @property
-    def is_combined(self) -> bool:
+    def leads_with_roar_and_own_network(self) -> bool:
         """Return whether the suite leads with ROAR and own-network gain."""
         return not _rank_suite(self.results.suite, self.headline_protocol)
 
     @property
     def combined_table(self) -> CombinedTable | None:
         """Return the combined table of ROAR and own-network gain if the suite leads with both; else None."""
-        if not self.is_combined:
+        if not self.leads_with_roar_and_own_network:
             return None
         return CombinedTable(self.table(ROAR), self.table(OWN_NETWORK))
 
@@ -284,7 +284,10 @@ class LiveStore:
 def sort_by_size(views: Iterable[SuiteView]) -> list[SuiteView]:
     """Return suites on images before those on tables, those with both questions first, then by size of the images."""
     records = {view: view.results.suite.dataset_record for view in views}
-    return sorted(records, key=lambda view: (records[view].tabular, not view.is_combined, -prod(records[view].shape)))
+    return sorted(
+        records,
+        key=lambda view: (records[view].tabular, not view.leads_with_roar_and_own_network, -prod(records[view].shape)),
+    )
 
 
 def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:

@@ -15,10 +15,10 @@ _busy = threading.Event()
 
 def end_on_sigterm() -> None:
     """End this process on SIGTERM from now on, except inside `defer_stop`."""
-    signal.signal(signal.SIGTERM, _handle_sigterm)
+    signal.signal(signal.SIGTERM, _exit_or_set_stop_flag)
 
 
-def _handle_sigterm(number: int, frame: FrameType | None) -> None:
+def _exit_or_set_stop_flag(number: int, frame: FrameType | None) -> None:
     _stop_requested.set()
     if not _busy.is_set():
         os._exit(ENDED)

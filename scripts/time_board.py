@@ -35,9 +35,9 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_correctness
+from roarbench.store.software_and_hardware import Provenance
 
 SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
 ORIGIN = Provenance("0", {}, {})

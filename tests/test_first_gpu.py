@@ -25,7 +25,7 @@ from first_gpu import (
 )
 
 from roarbench.cli.doctor import Diagnosis
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.enums import Unit
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.execution.rates import GPU, assume_rates

@@ -6,10 +6,10 @@ from typing import Any
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
-from leaderboard.combined_board import PairedBoard
 from leaderboard.curves_and_preview_pictures import draw_curve_panels, draw_preview_card
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.page_text import make_plain
+from leaderboard.roar_and_own_network_board import PairedBoard
 from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.views import SuiteView
 from roarbench.enums import Unit
@@ -25,7 +25,7 @@ Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current o
 
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board, without defaults."""
-    other = "" if protocol == view.headline_protocol and not view.is_combined else protocol.name
+    other = "" if protocol == view.headline_protocol and not view.leads_with_roar_and_own_network else protocol.name
     unit_text = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
     return make_address("board", view.slug, protocol=other, unit=unit_text, level=level)
 
@@ -134,7 +134,7 @@ def _make_protocol_tabs(site: Site, view: SuiteView, current: Protocol | None) -
     """Yield a tab for both questions, for each protocol of the suite, and for headline protocols of suites on the same
     images.
     """
-    if view.is_combined:
+    if view.leads_with_roar_and_own_network:
         yield BOTH, site.get_page_link("board", view.slug), current is None
     elsewhere = {
         protocol: other

@@ -7,13 +7,13 @@ from math import prod
 from typing import Any
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
-from leaderboard.combined_board import Answer, PairedBoard
 from leaderboard.curves_and_preview_pictures import Figure, make_figure
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address
 from leaderboard.page_text import format_day, make_plain
 from leaderboard.pictures import Pictures
+from leaderboard.roar_and_own_network_board import Answer, PairedBoard
 from leaderboard.views import SuiteView, sort_by_size
 from roarbench.estimators.catalogue import (
     count_passes,

@@ -72,7 +72,7 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
 
 def _select_boards(view: SuiteView) -> list[BoardContents]:
     """Return the boards of both questions if the suite has them, else its first board."""
-    return view.headline_boards if view.is_combined else [view.board]
+    return view.headline_boards if view.leads_with_roar_and_own_network else [view.board]
 
 
 def write_bibtex(view: SuiteView) -> str:

@@ -37,7 +37,7 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
     needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
     usable = by_row[RANDOM] if needs_random else set(levels)
     records = (find_estimator(name) for name in rows)
-    levels_of_rows = [by_row[row.id] & usable & {*levels} for row in records if row.is_ranked and not row.control]
+    levels_of_rows = [by_row[row.id] & usable & {*levels} for row in records if row.has_own_row and not row.control]
     if {*levels} in levels_of_rows or not any(levels_of_rows):
         return ()
     candidates = []

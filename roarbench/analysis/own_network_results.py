@@ -103,7 +103,7 @@ def _make_correctness_without_bits(
         tuple(t for t in all_levels if t in levels) or all_levels,
         {},
         inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit)),
-        checks=frozenset(name for name in rows if not records[name].is_ranked),
+        checks=frozenset(name for name in rows if not records[name].has_own_row),
         submitted=results.suite.added,
         model_free_controls=frozenset(name for name in rows if records[name].is_model_free),
     )

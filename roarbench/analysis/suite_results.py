@@ -207,7 +207,7 @@ class SuiteResults:
             levels,
             CorrectnessByPoint(used),
             inconsistent=frozenset(self.explain_inconsistent_rows(protocol, unit, fill)),
-            checks=frozenset(name for name in rows if not find_estimator(name).is_ranked),
+            checks=frozenset(name for name in rows if not find_estimator(name).has_own_row),
             references={at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike},
             submitted=self.suite.added,
             model_free_controls=frozenset(name for name in rows if find_estimator(name).is_model_free),

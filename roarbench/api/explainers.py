@@ -19,7 +19,7 @@ from roarbench.api.removal import check_map_shape, hash_images, rank_maps, split
 from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
-from roarbench.devices import keep_freed_cpu_memory, release_freed_cpu_memory
+from roarbench.devices_and_precision import keep_freed_cpu_memory, release_freed_cpu_memory
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
@@ -265,7 +265,7 @@ class _NetworkOfCentredImages(nn.Module):
 
 def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
     """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
-    call = _adapt_function(name, function)
+    call = _adapt_by_signature(name, function)
 
     def explain(batch: ExplainedBatch) -> Tensor:
         generator = torch.Generator().manual_seed(int(batch.ids[0]))
@@ -277,7 +277,7 @@ def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
     return explain
 
 
-def _adapt_function(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _adapt_by_signature(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of (model, images, targets, generator) that calls another one according to its signature."""
     if hasattr(getattr(function, "__self__", None), "attribute"):
         raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")

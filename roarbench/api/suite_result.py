@@ -19,7 +19,8 @@ from roarbench.estimators.catalogue import map_names_to_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.plan.suite_options import find_unit
-from roarbench.report.combined_table import (
+from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
+from roarbench.report.roar_and_own_network_table import (
     CombinedTable,
     flatten_rows,
     format_html,
@@ -28,7 +29,6 @@ from roarbench.report.combined_table import (
     list_shared_values_by_table,
     make_combined_table,
 )
-from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.stats.board import Board

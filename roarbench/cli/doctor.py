@@ -16,12 +16,12 @@ from rich.table import Table
 
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.devices import can_use_bf16, choose_device, describe_cuda_failure
+from roarbench.devices_and_precision import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.provenance import count_cores, read_package_version
+from roarbench.store.software_and_hardware import count_cores, read_package_version
 from roarbench.store.training_speeds import store_training_speeds, suggest_compiling
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox

@@ -149,7 +149,7 @@ def _make_submission_mode(submitted: SubmissionOptions, suite: "Suite") -> "Subm
 
 def _print_roar_table(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
-    from roarbench.report.combined_table import has_combined_table
+    from roarbench.report.roar_and_own_network_table import has_combined_table
     from roarbench.report.table_formats import format_text
 
     if has_combined_table(part):
@@ -160,7 +160,7 @@ def _print_roar_table(suite: "Suite", options: SuiteOptions, part: Plan, console
 def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
     """Print the tables of a finished run; in formats other than text, one table."""
     from roarbench.plan.suites import find_headline_protocols
-    from roarbench.report.combined_table import has_combined_table
+    from roarbench.report.roar_and_own_network_table import has_combined_table
 
     result = _load_rows_to_show(suite, options, part)
     if has_combined_table(part):
@@ -181,7 +181,7 @@ def _choose_compiling(engine: EngineOptions, workspace: "Workspace", part: Plan,
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """
-    from roarbench.devices import COMPILING, list_gpu_ids
+    from roarbench.devices_and_precision import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe
     from roarbench.store.training_speeds import suggest_compiling
 

@@ -298,7 +298,7 @@ def _print_other_results(suite_results: "SuiteResults", command: str) -> None:
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
     """Show a suite's state until it is complete or Ctrl-C; redrawn on a terminal, otherwise a line per change."""
-    results.wait_for_unreachable_server(lambda line: err.print(line, soft_wrap=True))
+    results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
         show = _redraw_progress if out.is_terminal else _print_progress_changes
         show(_watch_states(results, suite, query))

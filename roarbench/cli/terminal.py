@@ -18,7 +18,7 @@ from roarbench.logs import log_json_lines_to
 from roarbench.text import make_printable
 
 if TYPE_CHECKING:
-    from roarbench.report.combined_table import CombinedTable
+    from roarbench.report.roar_and_own_network_table import CombinedTable
     from roarbench.report.table import SuiteTable
 
 
@@ -88,7 +88,7 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 
 def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes: bool = False) -> None:
     """Print a table, as wide as the terminal, with all notes or three lines."""
-    from roarbench.report.combined_table import CombinedTable, format_text, render
+    from roarbench.report.roar_and_own_network_table import CombinedTable, format_text, render
     from roarbench.report.table_notes import suggest_diagnose
 
     tables = (table.roar, table.own) if isinstance(table, CombinedTable) else (table,)

@@ -14,8 +14,8 @@ from roarbench.compute.inputs import (
     normalise_on_device,
     send_normalisation,
 )
-from roarbench.compute.streamed_images import Streamed
-from roarbench.devices import choose_float32_layout, find_device, use_exact_float32
+from roarbench.compute.streamed_degraded_images import Streamed
+from roarbench.devices_and_precision import choose_float32_layout, find_device, use_exact_float32
 
 _READ = 32  # inputs per step of preparation on a CPU
 

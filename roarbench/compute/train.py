@@ -34,8 +34,8 @@ from roarbench.compute.inputs import (
 )
 from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
-from roarbench.compute.streamed_images import Streamed, StreamedChangingImages
-from roarbench.devices import (
+from roarbench.compute.streamed_degraded_images import Streamed, StreamedChangingImages
+from roarbench.devices_and_precision import (
     CompilerFailed,
     can_use_bf16,
     compile_network,

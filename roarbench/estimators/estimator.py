@@ -189,10 +189,10 @@ class Estimator:
 
         Twins, `random-redrawn` and controls that use the ground truth are not included.
         """
-        return self.control and self.is_ranked and not self.uses_ground_truth
+        return self.control and self.has_own_row and not self.uses_ground_truth
 
     @property
-    def is_ranked(self) -> bool:
+    def has_own_row(self) -> bool:
         """Return whether the estimator is a row of its own; twins and `random-redrawn` are checks of another row."""
         return self.id in CONTROLS or (self.has_own_map and not self.twin)
 

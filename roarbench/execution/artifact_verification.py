@@ -15,9 +15,9 @@ from roarbench.plan.planned_runs import hash_tuned_network
 from roarbench.plan.runs import Run
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.networks import compute_weights_checksum
-from roarbench.store.provenance import count_cores
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.run_result import RunResult
+from roarbench.store.software_and_hardware import count_cores
 
 
 def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifact]:

@@ -25,16 +25,16 @@ from roarbench.compute.degrade import (
 from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.compute.inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
-from roarbench.compute.streamed_images import StreamedChangingImages, StreamedImages
+from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import choose_device, count_available_gpu_bytes
+from roarbench.devices_and_precision import choose_device, count_available_gpu_bytes
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.execution.importance import make_image_ids
 from roarbench.files import convert_write_errors
 from roarbench.plan.runs import Cell, Run
-from roarbench.store.provenance import count_cores
 from roarbench.store.rankings import Rankings
+from roarbench.store.software_and_hardware import count_cores
 
 _AT_ONCE = 256  # images per batch of filling or matching
 _KEPT = 2**30  # maximum test features, one byte each, whose strata stay in memory for later runs
@@ -169,18 +169,20 @@ def _get_pixel_change_strata(images: ImageData, cell: Cell, rows: slice) -> NDAr
     # the strata of a small test split stay in memory for other runs
     if images.test.pixels.size <= _KEPT:
         return _compute_pixel_change_strata(images, cell.unit, cell.fill)[rows]
-    return _compute_strata_of_rows(images, cell.unit, cell.fill, rows)
+    return _compute_pixel_change_strata_of_rows(images, cell.unit, cell.fill, rows)
 
 
 @lru_cache(maxsize=1)
 def _compute_pixel_change_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
     starts = range(0, len(images.test.pixels), _AT_ONCE)
     return np.concatenate(
-        [_compute_strata_of_rows(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts]
+        [_compute_pixel_change_strata_of_rows(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts]
     )
 
 
-def _compute_strata_of_rows(images: ImageData, unit: Unit, fill: str, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
+def _compute_pixel_change_strata_of_rows(
+    images: ImageData, unit: Unit, fill: str, rows: slice
+) -> NDArray[np.unsignedinteger[Any]]:
     pixels = torch.from_numpy(images.test.pixels[rows])
     ids = make_image_ids(Split.TEST, rows.start, rows.start + len(pixels))
     changed = replace_features(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)

@@ -13,7 +13,7 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
-from roarbench.devices import choose_device
+from roarbench.devices_and_precision import choose_device
 from roarbench.enums import OTHER_REFERENCE, ScoredNetwork, Split
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
@@ -274,7 +274,7 @@ class Schedule:
     Attributes:
         steps: The steps by name.
         cut_off: Reasons why a machine interrupted a step, by name.
-        elsewhere: Names of the steps that other processes are doing.
+        in_other_processes: Names of the steps that other processes are doing.
         reasons: Reasons of failures, by name of a step or submission.
     """
 
@@ -285,7 +285,7 @@ class Schedule:
         self._graph.prepare()
         self._ready: list[tuple[int, int, int, str]] = []
         self.cut_off: defaultdict[str, list[str]] = defaultdict(list)
-        self.elsewhere: list[str] = []
+        self.in_other_processes: list[str] = []
         self.reasons: dict[str, str] = {}
 
     @property
@@ -300,10 +300,10 @@ class Schedule:
         count = min(most, len(self._ready))
         return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
 
-    def requeue_elsewhere(self) -> None:
+    def requeue_steps_of_other_processes(self) -> None:
         """Queue the steps of other processes again, because these processes may have finished or died."""
-        while self.elsewhere:
-            self.queue(self.elsewhere.pop())
+        while self.in_other_processes:
+            self.queue(self.in_other_processes.pop())
 
     def queue(self, name: str) -> None:
         """Queue a step; a step that was interrupted before comes after others of the same priority."""

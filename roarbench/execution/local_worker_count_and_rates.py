@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.devices import list_gpu_ids
+from roarbench.devices_and_precision import list_gpu_ids
 from roarbench.errors import CallerError
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, SMALL, Rates, assume_rates
@@ -13,7 +13,7 @@ from roarbench.execution.workload import Work
 from roarbench.job_interface import Engine, Job, JobOutcome
 from roarbench.local_workers import LocalEngine
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.provenance import count_cores
+from roarbench.store.software_and_hardware import count_cores
 
 PER_CORE = 4  # a worker computes on one thread: more workers per core are not faster and need more memory
 # default workers per GPU for images up to `SMALL` pixels per side: 8 trained 7 to 8 times as fast as one (docs/gpu.md);

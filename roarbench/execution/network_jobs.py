@@ -32,7 +32,7 @@ from roarbench.compute.prediction import (
 )
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import choose_device, choose_precision, list_gpu_libraries, name_device
+from roarbench.devices_and_precision import choose_device, choose_precision, list_gpu_libraries, name_device
 from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, Precision, ScoredNetwork, Split
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED
@@ -55,9 +55,9 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.networks import CheckpointFile, Predictions
-from roarbench.store.provenance import Provenance, read_provenance
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
+from roarbench.store.software_and_hardware import Provenance, read_provenance
 from roarbench.store.submissions_and_annotations import AnnotationKind
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, distinct from the seeds of trainings

@@ -20,9 +20,9 @@ from roarbench.execution import importance, network_jobs
 from roarbench.execution.artifact_verification import verify_images_and_rankings
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
-from roarbench.store.provenance import read_code_version, read_package_version, read_provenance
 from roarbench.store.quantus_scores import Score, ScoreSpec, read_scores, store_scores
 from roarbench.store.results import ResultsStore
+from roarbench.store.software_and_hardware import read_code_version, read_package_version, read_provenance
 from roarbench.text import format_duration
 
 

@@ -21,7 +21,7 @@ from roarbench.compute.external_networks import TIMM, import_timm
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import list_gpu_ids
+from roarbench.devices_and_precision import list_gpu_ids
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.execution.artifact_verification import (
@@ -47,8 +47,8 @@ from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.image_set_sources import read_decoded_notes, read_image_notes, store_image_notes
-from roarbench.store.provenance import count_cores
 from roarbench.store.results import ResultsStore
+from roarbench.store.software_and_hardware import count_cores
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.submission_validation import SubmissionPace
 from roarbench.text import wrap_lines
@@ -156,7 +156,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
     if request.weights or request.starting_weights:
         _try_weights(request)
     store.refuse_sqlite_in_use_elsewhere()
-    store.wait_for_unreachable_server(partial(console.print, soft_wrap=True))
+    store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
     images = _decode_images(request, workspace, console)
     store_image_notes(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
     return JobContext(workspace, images, request.suite, request.weights)

@@ -143,9 +143,9 @@ class _Runner:
         while self._schedule.active:
             looking = self._engine.idle > 0 and time.monotonic() >= look
             if looking:
-                self._schedule.requeue_elsewhere()
+                self._schedule.requeue_steps_of_other_processes()
             yield from self._start_ready_steps()
-            if looking and self._schedule.elsewhere:
+            if looking and self._schedule.in_other_processes:
                 look = time.monotonic() + self._pause * random.uniform(0.5, 1.5)
                 self._pause = min(2 * self._pause, LAST_LOOK)
             if self._lease_numbers:
@@ -181,7 +181,7 @@ class _Runner:
             elif stopped := keys & answer.stopped.keys():
                 yield self._leave_out_stopped_runs(step, stopped, answer.stopped[min(stopped)])
             elif keys & answer.leased:
-                self._schedule.elsewhere.append(step.job.name)
+                self._schedule.in_other_processes.append(step.job.name)
             else:
                 self._schedule.queue(step.job.name)
 
@@ -222,7 +222,7 @@ class _Runner:
             return False
         foreign_leases = (lease for lease in self._store.list_leases() if lease.owner.id != self._owner.id)
         if left := any(lease.data == self._data for lease in foreign_leases):
-            self._schedule.elsewhere.append(step.job.name)
+            self._schedule.in_other_processes.append(step.job.name)
         return left
 
     def _record_done_elsewhere(self, step: Step) -> FinishedStep:
@@ -259,7 +259,7 @@ class _Runner:
     def _leave_to_lease_holder(self, step: Step) -> None:
         self._stopped.discard(step.job.name)
         self._remove_running(step)
-        self._schedule.elsewhere.append(step.job.name)
+        self._schedule.in_other_processes.append(step.job.name)
 
     def _remove_running(self, step: Step) -> None:
         del self._lease_numbers[step.job.name], self._started_at[step.job.name]

@@ -198,7 +198,7 @@ class SuiteSpec:
     @property
     def estimators_with_rank(self) -> tuple[str, ...]:
         """Return the ids of the estimators that tables rank, in order."""
-        return tuple(estimator.id for estimator in self.estimator_records if estimator.is_ranked)
+        return tuple(estimator.id for estimator in self.estimator_records if estimator.has_own_row)
 
     @property
     def dataset_record(self) -> DatasetRecord:

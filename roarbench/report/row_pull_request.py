@@ -9,7 +9,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
-from roarbench.report.combined_table import make_leading_table, render
+from roarbench.report.roar_and_own_network_table import make_leading_table, render
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,

@@ -223,7 +223,7 @@ class _ReferenceDraws:
             self.own = (1 - estimate.shared) / _draw_mean_square(estimate.own_freedom, generator, bootstrap)
         self.prior = generator.choice(PRIORS, bootstrap.resamples, p=estimate.prior)
         self.rows = compute_reference_curves(scores)
-        self._sizes = lru_cache(1)(self._draw_part_deviations)  # all levels of a row use the same sizes
+        self._sizes = lru_cache(1)(self._draw_shared_and_own_deviations)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw_network_normals)
         # rows share the common part of their deviations
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean_network_effect)
@@ -236,7 +236,9 @@ class _ReferenceDraws:
         true, whole = self._sizes(curve)
         return true[0] * common + true[1] * own, whole[0] * common + whole[1] * own
 
-    def _draw_part_deviations(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    def _draw_shared_and_own_deviations(
+        self, curve: ReferenceCurve
+    ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Draw the sizes of the shared part and the row's own part, (resamples,): true, and with image noise."""
         ratio = self._draw_variance_ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own

@@ -19,9 +19,9 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.runs import CLEAN, Run, read_run_record
 from roarbench.store.database import Database, delete_rows, select_matching
 from roarbench.store.leases import read_leases
-from roarbench.store.provenance import read_code_version
 from roarbench.store.results import REASON_LENGTH
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
+from roarbench.store.software_and_hardware import read_code_version
 from roarbench.text import fit_on_one_line
 
 _KINDS = {"result": results, "failure": failures}
@@ -68,10 +68,14 @@ def list_submission_ids(database: Database, prefix: str) -> list[str]:
     )
 
 
-def _map_keys_to_estimators(database: Database, prefix: str) -> dict[str, str]:
+def _map_keys_to_estimators(database: Database, estimator_prefix: str) -> dict[str, str]:
     """Return estimators by run key, for results and failures of estimators that may begin with this string."""
-    done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(prefix, autoescape=True))
-    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
+    done = select(results.c.key, results.c.estimator).where(
+        results.c.estimator.startswith(estimator_prefix, autoescape=True)
+    )
+    tried = select(failures.c.key, failures.c.record).where(
+        failures.c.record.contains(estimator_prefix, autoescape=True)
+    )
     with database.begin_read() as connection:
         estimators = {row.key: row.estimator for row in connection.execute(done)}
         return estimators | {

@@ -35,9 +35,9 @@ from roarbench.store.leases import (
     release_lease,
     renew_leases,
 )
-from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import Failure, RunResult, make_row, read_result, read_run
 from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results, stopped, tries
+from roarbench.store.software_and_hardware import read_code_version
 from roarbench.store.submissions_and_annotations import insert_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import find_default_url as find_default_url
@@ -182,9 +182,9 @@ class ResultsStore:
                     seen = f"{self.database.where} is an SQLite file, and {name} is using it"
                     raise StoreError(f"{seen}; for several machines use --db postgresql://HOST/NAME")
 
-    def wait_for_unreachable_server(self, tell: Callable[[str], object]) -> None:
-        """Wait from now on for an unreachable server, and report it through `tell`."""
-        self.database.patience, self.database.tell = OUTAGE, tell
+    def enable_waiting_for_server(self, report: Callable[[str], object]) -> None:
+        """Wait from now on for an unreachable server, and describe it through `report`."""
+        self.database.patience, self.database.tell = OUTAGE, report
 
     @contextmanager
     def skip_waiting(self) -> Iterator[None]:

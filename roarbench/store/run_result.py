@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roarbench.identity import encode_canonically, make_record
 from roarbench.plan.runs import Run, read_run_record
-from roarbench.store.provenance import Provenance
+from roarbench.store.software_and_hardware import Provenance
 
 
 @dataclass(frozen=True)

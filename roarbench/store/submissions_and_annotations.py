@@ -18,9 +18,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.runs import CLEAN, read_run_record
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
-from roarbench.store.provenance import read_code_version
 from roarbench.store.run_result import RunResult
 from roarbench.store.schema import entries, failures, imports, remarks, reproductions, results
+from roarbench.store.software_and_hardware import read_code_version
 from roarbench.submissions.file import Submission, ValidationFinding, check_source
 
 

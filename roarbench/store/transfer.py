@@ -38,9 +38,9 @@ from roarbench.store.image_set_sources import (
     insert_image_notes,
     read_image_notes,
 )
-from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, make_row, read_result
+from roarbench.store.software_and_hardware import Provenance
 from roarbench.store.submissions_and_annotations import (
     export_annotations,
     insert_annotations,

@@ -34,7 +34,7 @@ def make_tables() -> dict[str, str]:
 
 def _make_rows() -> Iterator[list[str]]:
     for row in ESTIMATORS.values():
-        if row.is_ranked and row.base != "truth":
+        if row.has_own_row and row.base != "truth":
             values = ", ".join(f"{name}={format_value(value)}" for name, value in row.parameters.items())
             took = f"{float(f'{time_milliseconds(row):.2g}'):g}"  # 260, not 2.6e+02
             yield [f"`{row.id}`", row.about, values, measure_cost(row), took]

@@ -11,9 +11,9 @@ from roarbench.compute.inputs import normalise
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
-from roarbench.compute.streamed_images import StreamedChangingImages, StreamedImages
+from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training, fit
-from roarbench.devices import COMPILING
+from roarbench.devices_and_precision import COMPILING
 from roarbench.enums import Order, Precision, Unit
 from roarbench.errors import NoRoom
 from tests.helpers import trainings

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.compute import streamed_images
+from roarbench.compute import streamed_degraded_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, RandomlyDegradedImages, RemovalMasks, degrade, unpack_bits
 from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
-from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
+from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
 from roarbench.datasets.decoded import _map_file
 from roarbench.enums import Order, Split, Unit
 from roarbench.execution import device_inputs as inputs
@@ -145,12 +145,12 @@ def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
 @pytest.mark.parametrize("side", [8, 64])
 def test_all_pages_of_a_part_are_asked_for_before_the_first_image_is_copied(side, tmp_path, monkeypatch):
     """Images of a fraction of a page, and of three pages."""
-    monkeypatch.setattr(streamed_images, "READERS", 1)
+    monkeypatch.setattr(streamed_degraded_images, "READERS", 1)
     pixels, asked = np.random.default_rng(0).integers(256, size=(50, 3, side, side), dtype=np.uint8), []
     pixels.tofile(tmp_path / "pixels")
     mapped = _map_file(tmp_path / "pixels", np.uint8, pixels.shape)
-    monkeypatch.setattr(streamed_images, "_find_memory_map", lambda array: SimpleNamespace(madvise=ask))
-    monkeypatch.setattr(streamed_images.np, "take", lambda *arguments, **options: asked.append("copies"))
+    monkeypatch.setattr(streamed_degraded_images, "_find_memory_map", lambda array: SimpleNamespace(madvise=ask))
+    monkeypatch.setattr(streamed_degraded_images.np, "take", lambda *arguments, **options: asked.append("copies"))
 
     def ask(advice, start, length):
         assert advice == mmap.MADV_WILLNEED and start % mmap.PAGESIZE == 0
@@ -190,13 +190,13 @@ def test_images_whose_masks_change_are_read_ahead_with_the_same_draws(fill, tmp_
 
 def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     streamed, _ = both()
-    read, real = [], streamed_images._copy_rows
+    read, real = [], streamed_degraded_images._copy_rows
 
     def noted(source, rows, target):
         read.append((rows.tolist(), threading.get_ident()))
         real(source, rows, target)
 
-    monkeypatch.setattr(streamed_images, "_copy_rows", noted)
+    monkeypatch.setattr(streamed_degraded_images, "_copy_rows", noted)
     begun = []
     parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
     for number, _ in enumerate(streamed.read(parts)):

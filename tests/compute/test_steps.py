@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench import devices
+from roarbench import devices_and_precision
 from roarbench.compute import train
 from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.inputs import PIXEL_MOVING
-from roarbench.compute.streamed_images import AHEAD, StreamedChangingImages, StreamedImages
+from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training
 from roarbench.errors import NoRoom
 from tests.helpers.networks import Small
@@ -139,11 +139,11 @@ def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(
     torch.compiler.reset()
     states = []
     for failed in ([], ["nothing is compiled"]):
-        monkeypatch.setattr(devices, "_COMPILER_FAILURES", failed)
+        monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", failed)
         model, (inputs, labels) = network(), pictures(24)
         recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3)
         training = Training(model, inputs, labels, NORM, recipe, seed=3)
-        training._compiles, training._forward = True, devices.compile_network(model)
+        training._compiles, training._forward = True, devices_and_precision.compile_network(model)
         states.append((weights_after(training), list(training.losses)))
     assert counts["compiled"] == compiled + 1
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
@@ -151,7 +151,7 @@ def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(
 
 
 def test_the_statistics_of_batch_norm_are_copied_only_before_a_step_that_compiles(monkeypatch):
-    monkeypatch.setattr(devices, "_COMPILER_FAILURES", ["nothing is compiled"])
+    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", ["nothing is compiled"])
     model, (inputs, labels) = network(), pictures(24)
     training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
     training._compiles, model.buffers = True, Mock(wraps=model.buffers)

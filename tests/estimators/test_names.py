@@ -43,9 +43,9 @@ def test_lists_are_split_outside_of_parentheses(parts):
 
 
 def test_controls_twins_and_checks():
-    assert all(find_estimator(name).is_ranked for name in (*CONTROLS, *PAPER, "truth", "mine@12345678~cuda"))
+    assert all(find_estimator(name).has_own_row for name in (*CONTROLS, *PAPER, "truth", "mine@12345678~cuda"))
     checks = ("random-redrawn", "sobel~blurred", *(f"grad~{twin}" for twin in TWINS))
-    assert not any(find_estimator(name).is_ranked for name in checks)
+    assert not any(find_estimator(name).has_own_row for name in checks)
     assert find_estimator("sobel~blurred").control
     assert find_estimator("random-blurred").twin == "blurred"
 

@@ -16,7 +16,7 @@ from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.job_interface import JobOutcome
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.provenance import read_code_version
+from roarbench.store.software_and_hardware import read_code_version
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]

@@ -14,8 +14,8 @@ from roarbench.plan.planned_runs import Point, build_run, expand_points, list_un
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.store.provenance import Provenance
 from roarbench.store.run_result import RunResult, pack_correctness
+from roarbench.store.software_and_hardware import Provenance
 
 DATA = PINNED["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000

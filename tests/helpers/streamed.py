@@ -6,7 +6,7 @@ import torch
 from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.ranking import arrange_features, draw_tie_order, make_sort_keys
-from roarbench.compute.streamed_images import StreamedImages
+from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.enums import Order, Unit
 
 CPU = torch.device("cpu")

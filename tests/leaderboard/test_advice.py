@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, OPEN
-from leaderboard.combined_board import Answer, NamedRow, make_paired_board
-from roarbench.report.combined_table import CombinedTable
+from leaderboard.roar_and_own_network_board import Answer, NamedRow, make_paired_board
+from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.stats.bootstrap import Estimate
 from tests.helpers.two_questions import by_hand
 

@@ -162,6 +162,8 @@ def test_the_first_page_of_both_questions_reads_its_own_suite_with_few_statement
         view = next(iter(live.read_views(first_page_only=True).values()))
         page = render_page(Site({view.slug: view}, [], live=True), make_address())
         event.remove(Engine, "before_cursor_execute", count)
-        assert view.is_combined and view.paired_board and 'id="rows"' in page.html and not live.state
+        assert (
+            view.leads_with_roar_and_own_network and view.paired_board and 'id="rows"' in page.html and not live.state
+        )
         assert list(live._views) == [view.slug] and len(live.read_views()) == 2
     assert len(statements) <= 40

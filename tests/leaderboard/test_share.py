@@ -17,7 +17,7 @@ from PIL import Image
 from leaderboard import page_text
 from leaderboard.curves_and_preview_pictures import draw_preview_card
 from leaderboard.links import Address, Site, make_address
-from leaderboard.page import submit_and_cite, suites
+from leaderboard.page import submit_and_cite, verdicts_by_suite
 from leaderboard.page.trust import TRUST, build_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates
@@ -187,7 +187,7 @@ def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
         published = {file.suite for file in read_index(ROOT / "results")}
         shown = {view.results.suite.versioned for view in views.values()}
         assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
-        counts = suites.build_context(Site(views, list_addresses(views)), make_address("suites"))["counts"]
+        counts = verdicts_by_suite.build_context(Site(views, list_addresses(views)), make_address("suites"))["counts"]
         assert counts == {"Photographs": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
         both, first = views["quick-v7"], views["quick-v6"]
         assert (

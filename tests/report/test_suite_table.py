@@ -19,9 +19,9 @@ from roarbench.report.table_formats import render
 from roarbench.report.table_notes import write_all_notes
 from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import pack_correctness
+from roarbench.store.software_and_hardware import Provenance
 from roarbench.store.submissions_and_annotations import store_findings, store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import ValidationFinding, check_source

@@ -8,7 +8,12 @@ import pytest
 from roarbench.analysis.bootstrap_draws import Evidence
 from roarbench.api.published_results import load_published_results
 from roarbench.plan.suites import RESULTS
-from roarbench.report.combined_table import CombinedTable, format_text, has_combined_table, make_combined_table
+from roarbench.report.roar_and_own_network_table import (
+    CombinedTable,
+    format_text,
+    has_combined_table,
+    make_combined_table,
+)
 from roarbench.report.table import find_default_unit, make_table
 from roarbench.report.table_formats import list_columns
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns

@@ -10,9 +10,9 @@ import pytest
 from roarbench.errors import StoreError
 from roarbench.store import provenance as provenance_module
 from roarbench.store import schema
-from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_correctness
+from roarbench.store.software_and_hardware import Provenance
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 

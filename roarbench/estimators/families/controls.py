@@ -104,7 +104,7 @@ def input_x_class_mean(inputs: MapInput) -> Tensor:
     )
 
 
-def linear_classifier(inputs: MapInput) -> Tensor:
+def input_x_linear_classifier_weights(inputs: MapInput) -> Tensor:
     """Return the image times the weights of a linear classifier of thumbnails, weighted by local detail.
 
     The first product is input x gradient of that classifier. For rows of tables, which have one pixel, the detail is
@@ -163,5 +163,5 @@ ESTIMATORS = (
         control=True, uses_prediction=True, maps=input_x_class_mean, papers=(), neighbours=True),
     Estimator("linear-classifier", title="Linear classifier",
         about="image times weights of a linear thumbnail classifier for the predicted class, weighted by local detail",
-        control=True, uses_prediction=True, maps=linear_classifier, papers=(), neighbours=False),
+        control=True, uses_prediction=True, maps=input_x_linear_classifier_weights, papers=(), neighbours=False),
 )  # fmt: skip

@@ -25,7 +25,7 @@ from leaderboard.page_text import make_slug
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import Protocol
-from roarbench.report.combined_table import CombinedTable
+from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate

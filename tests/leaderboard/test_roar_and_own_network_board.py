@@ -8,10 +8,10 @@ import pytest
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
-from leaderboard.combined_board import make_paired_board
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
+from leaderboard.roar_and_own_network_board import make_paired_board
 from leaderboard.roar_and_own_network_scatter import make_scatter
 from roarbench.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
@@ -19,8 +19,8 @@ from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.report.combined_table import CombinedTable
 from roarbench.report.estimator_papers_and_settings import make_repeat_command
+from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations

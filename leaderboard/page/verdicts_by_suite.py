@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
-from leaderboard.combined_board import Answer
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
 from leaderboard.page_text import make_plain
+from leaderboard.roar_and_own_network_board import Answer
 from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.views import SuiteView, sort_by_size
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder

@@ -11,7 +11,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.plan.suites import SUITES
-from roarbench.report.combined_table import (
+from roarbench.report.roar_and_own_network_table import (
     CombinedTable,
     format_html,
     format_text,
