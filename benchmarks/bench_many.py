@@ -20,7 +20,7 @@ from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.train import fit
-from roarbench.devices_and_precision import COMPILING, choose_device, list_gpu_ids
+from roarbench.device_settings import COMPILING, choose_device, list_gpu_ids
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.job_interface import Job
 from roarbench.local_workers import LocalEngine

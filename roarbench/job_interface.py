@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from roarbench.devices_and_precision import is_gpu_dead, is_machine_failure
+from roarbench.device_settings import is_gpu_dead, is_machine_failure
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.logs import add_log_fields
 from roarbench.stopping import convert_exit_to_error

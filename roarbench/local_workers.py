@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.devices_and_precision import SHARING, avoid_avx512_sorts, keep_freed_cpu_memory, limit_compiler_threads
+from roarbench.device_settings import SHARING, avoid_avx512_sorts, keep_freed_cpu_memory, limit_compiler_threads
 from roarbench.errors import MachineError
 from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.logs import write_worker_log

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.devices_and_precision import COMPILING, SHARING, limit_compiler_threads
+from roarbench.device_settings import COMPILING, SHARING, limit_compiler_threads
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.logs import write_worker_log

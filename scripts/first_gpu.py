@@ -31,7 +31,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.compute.train import Training, let_cudnn_choose_kernels
-from roarbench.devices_and_precision import choose_clock, choose_device, name_device
+from roarbench.device_settings import choose_clock, choose_device, name_device
 from roarbench.enums import Unit
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe

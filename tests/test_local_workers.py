@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from roarbench import local_workers, stopping
-from roarbench.devices_and_precision import SHARING
+from roarbench.device_settings import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
 from roarbench.job_interface import Job, perform_job
 from roarbench.local_workers import LocalEngine

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.devices_and_precision import SHARING
+from roarbench.device_settings import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.job_interface import Job
 from tests.helpers import forked

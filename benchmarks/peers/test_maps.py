@@ -17,7 +17,7 @@ from peers.beside import Beside, Figure, measure_core_seconds
 from torch import Tensor, nn
 
 from roarbench.compute.networks import build_network, count_network_cost
-from roarbench.devices_and_precision import can_use_bf16
+from roarbench.device_settings import can_use_bf16
 from roarbench.enums import Precision
 from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps

@@ -19,7 +19,7 @@ from roarbench.api.removal import check_map_shape, hash_images, rank_maps, split
 from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
-from roarbench.devices_and_precision import keep_freed_cpu_memory, release_freed_cpu_memory
+from roarbench.device_settings import keep_freed_cpu_memory, release_freed_cpu_memory
 from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from roarbench.api.removal import compute_logits, split_into_batches
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.network_copies_for_threads import copy_and_fold, copy_sharing_weights
-from roarbench.devices_and_precision import release_freed_cpu_memory
+from roarbench.device_settings import release_freed_cpu_memory
 
 _ITEMS_AHEAD = 8  # per thread, after which all threads wait for the slowest; bounds the memory of prepared batches
 _MOST = 4  # threads, each of which takes memory for the activations of a batch

@@ -22,7 +22,7 @@ from roarbench.compute.external_networks import (
 )
 from roarbench.compute.network_checks import check_network, warn_of_sigmoid
 from roarbench.compute.prediction import choose_scoring_batch_size
-from roarbench.devices_and_precision import choose_float32_layout
+from roarbench.device_settings import choose_float32_layout
 from roarbench.enums import Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
 from roarbench.estimators.engine import IMAGES_PER_PASS

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.devices_and_precision import can_use_bf16, choose_device, describe_cuda_failure
+from roarbench.device_settings import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds

@@ -181,7 +181,7 @@ def _choose_compiling(engine: EngineOptions, workspace: "Workspace", part: Plan,
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """
-    from roarbench.devices_and_precision import COMPILING, list_gpu_ids
+    from roarbench.device_settings import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe
     from roarbench.store.training_speeds import suggest_compiling
 

@@ -22,7 +22,7 @@ from roarbench.compute.bit_planes import (
     find_rows_with_ties_at_boundaries,
 )
 from roarbench.compute.ranking import arrange_features, convert_to_sortable_integers, make_sort_keys
-from roarbench.devices_and_precision import send_to_device
+from roarbench.device_settings import send_to_device
 from roarbench.enums import Unit
 
 _ROWS = 32  # images per sort: their keys at 224 pixels take 39 MB, and a sort several times that

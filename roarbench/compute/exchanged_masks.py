@@ -16,7 +16,7 @@ from torch import Tensor
 
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import replace_features, take_rows, unpack_bits
-from roarbench.devices_and_precision import send_to_device
+from roarbench.device_settings import send_to_device
 from roarbench.enums import Order, Unit
 
 

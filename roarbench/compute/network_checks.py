@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.compute.external_networks import TWO_CLASSES, read_logits
-from roarbench.devices_and_precision import is_out_of_memory
+from roarbench.device_settings import is_out_of_memory
 from roarbench.errors import CallerError
 from roarbench.stopping import convert_exit_to_error
 from roarbench.text import describe_error, describe_type

@@ -15,7 +15,7 @@ from roarbench.compute.inputs import (
     send_normalisation,
 )
 from roarbench.compute.streamed_degraded_images import Streamed
-from roarbench.devices_and_precision import choose_float32_layout, find_device, use_exact_float32
+from roarbench.device_settings import choose_float32_layout, find_device, use_exact_float32
 
 _READ = 32  # inputs per step of preparation on a CPU
 

@@ -35,7 +35,7 @@ from roarbench.compute.inputs import (
 from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
 from roarbench.compute.streamed_degraded_images import Streamed, StreamedChangingImages
-from roarbench.devices_and_precision import (
+from roarbench.device_settings import (
     CompilerFailed,
     can_use_bf16,
     compile_network,

@@ -10,12 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices_and_precision import (
-    choose_float32_layout,
-    is_out_of_memory,
-    keep_freed_cpu_memory,
-    use_exact_float32,
-)
+from roarbench.device_settings import choose_float32_layout, is_out_of_memory, keep_freed_cpu_memory, use_exact_float32
 from roarbench.enums import Precision
 from roarbench.errors import MachineError
 from roarbench.estimators.catalogue import Form, find_pass_settings, list_plain_and_noisy_bases

@@ -12,7 +12,7 @@ __all__ = [
     "Tensor",
     "backward_rules",
     "captum",
-    "devices_and_precision",
+    "device_settings",
     "lrp_rules",
     "network_surgery",
     "nn",
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from captum.attr._utils import lrp_rules  # captum exports the rules only from this private module
     from torch import Tensor, nn
 
-    from roarbench import devices_and_precision
+    from roarbench import device_settings
     from roarbench.estimators import backward_rules, network_surgery, noise_and_random_draws
 else:
 
@@ -41,5 +41,5 @@ else:
     Tensor = Any
     torch, nn, F = (_Later(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _Later("captum.attr"), _Later("captum.attr._utils.lrp_rules")
-    devices_and_precision = _Later("roarbench.devices_and_precision")
+    device_settings = _Later("roarbench.device_settings")
     backward_rules, network_surgery, noise_and_random_draws = (_Later(f"roarbench.estimators.{name}") for name in _OWN)

@@ -18,7 +18,7 @@ from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from roarbench.devices_and_precision import is_out_of_memory
+from roarbench.device_settings import is_out_of_memory
 from roarbench.enums import Precision
 from roarbench.errors import RunError
 

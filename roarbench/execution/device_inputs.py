@@ -27,7 +27,7 @@ from roarbench.compute.inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices_and_precision import choose_device, count_available_gpu_bytes
+from roarbench.device_settings import choose_device, count_available_gpu_bytes
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.execution.importance import make_image_ids

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices_and_precision import (
+from roarbench.device_settings import (
     choose_clock,
     choose_device,
     choose_precision,

@@ -13,7 +13,7 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
-from roarbench.devices_and_precision import choose_device
+from roarbench.device_settings import choose_device
 from roarbench.enums import OTHER_REFERENCE, ScoredNetwork, Split
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.devices_and_precision import list_gpu_ids
+from roarbench.device_settings import list_gpu_ids
 from roarbench.errors import CallerError
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, SMALL, Rates, assume_rates

@@ -32,7 +32,7 @@ from roarbench.compute.prediction import (
 )
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices_and_precision import choose_device, choose_precision, list_gpu_libraries, name_device
+from roarbench.device_settings import choose_device, choose_precision, list_gpu_libraries, name_device
 from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, Precision, ScoredNetwork, Split
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED

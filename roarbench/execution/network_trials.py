@@ -22,7 +22,7 @@ from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.sources import mark_balanced_subset, mark_held_out_images
-from roarbench.devices_and_precision import choose_device
+from roarbench.device_settings import choose_device
 from roarbench.enums import MapNumerics, Unit
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator

@@ -25,7 +25,7 @@ from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import decode_image
-from roarbench.devices_and_precision import (
+from roarbench.device_settings import (
     COMPILING,
     choose_clock,
     choose_device,

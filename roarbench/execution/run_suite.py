@@ -21,7 +21,7 @@ from roarbench.compute.external_networks import TIMM, import_timm
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices_and_precision import list_gpu_ids
+from roarbench.device_settings import list_gpu_ids
 from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.execution.artifact_verification import (

@@ -10,7 +10,7 @@ from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices_and_precision import choose_device
+from roarbench.device_settings import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
 from roarbench.execution.device_inputs import get_device_mean, get_device_or_mapped_pixels, stream_if_too_large
 from roarbench.execution.job_context import JobContext

@@ -13,7 +13,7 @@ from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training, fit
-from roarbench.devices_and_precision import COMPILING
+from roarbench.device_settings import COMPILING
 from roarbench.enums import Order, Precision, Unit
 from roarbench.errors import NoRoom
 from tests.helpers import trainings

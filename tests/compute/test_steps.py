@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench import devices_and_precision
+from roarbench import device_settings
 from roarbench.compute import train
 from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.inputs import PIXEL_MOVING
@@ -139,11 +139,11 @@ def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(
     torch.compiler.reset()
     states = []
     for failed in ([], ["nothing is compiled"]):
-        monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", failed)
+        monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", failed)
         model, (inputs, labels) = network(), pictures(24)
         recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3)
         training = Training(model, inputs, labels, NORM, recipe, seed=3)
-        training._compiles, training._forward = True, devices_and_precision.compile_network(model)
+        training._compiles, training._forward = True, device_settings.compile_network(model)
         states.append((weights_after(training), list(training.losses)))
     assert counts["compiled"] == compiled + 1
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
@@ -151,7 +151,7 @@ def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(
 
 
 def test_the_statistics_of_batch_norm_are_copied_only_before_a_step_that_compiles(monkeypatch):
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", ["nothing is compiled"])
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", ["nothing is compiled"])
     model, (inputs, labels) = network(), pictures(24)
     training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
     training._compiles, model.buffers = True, Mock(wraps=model.buffers)

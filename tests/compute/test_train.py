@@ -20,7 +20,7 @@ from roarbench.compute.inputs import normalise
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit
-from roarbench.devices_and_precision import can_use_bf16
+from roarbench.device_settings import can_use_bf16
 from roarbench.enums import Order, Precision, Unit
 from roarbench.errors import Diverged
 from roarbench.plan.recipes import find_recipe

@@ -14,7 +14,7 @@ from roarbench.compute.inputs import MEMORY_SHARE
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
-from roarbench.devices_and_precision import COMPILING, choose_float32_layout
+from roarbench.device_settings import COMPILING, choose_float32_layout
 from roarbench.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench import devices_and_precision
+from roarbench import device_settings
 from roarbench.compute import train
 from roarbench.enums import MapNumerics, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, StoreError
@@ -129,7 +129,7 @@ def test_rankings_of_another_reference_are_refused(work, other):
 def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, monkeypatch, hardware, maps):
     asked = []
     monkeypatch.setattr(
-        devices_and_precision, "can_use_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware
+        device_settings, "can_use_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware
     )
     other = replace(other, suite=replace(work.suite, maps=maps))
     rank_all(other, "grad", "random")

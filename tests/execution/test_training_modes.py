@@ -8,11 +8,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from roarbench import devices_and_precision
+from roarbench import device_settings
 from roarbench.cli import doctor
 from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _choose_compiling
-from roarbench.devices_and_precision import COMPILING
+from roarbench.device_settings import COMPILING
 from roarbench.execution import rate_measurement
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suites import find_suite
@@ -25,7 +25,7 @@ COMPILED_QUICK = replace(QUICK, recipe="quick@2(compile=true)", reference_recipe
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     monkeypatch.setenv(COMPILING, "mine")
     monkeypatch.delenv(COMPILING)
 
@@ -58,7 +58,7 @@ def test_each_mode_is_timed_and_one_that_fails_is_told(seconds):
 
 def test_a_compiler_that_gave_up_has_no_speed(seconds, monkeypatch):
     """The network ran as it is, which is the speed of no compiled one."""
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", ["no C compiler"])
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", ["no C compiler"])
     found = measure_training_speeds(QUICK)
     assert isinstance(found[UNCOMPILED], float) and "no C compiler" in found[COMPILED]
 
@@ -87,7 +87,7 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
-    monkeypatch.setattr(devices_and_precision, "list_gpu_ids", lambda: ("0",))
+    monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ("0",))
     said = doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
     assert said.endswith("by quick@2, because doctor measured 4,000 images/s instead of 3,000 on a GPU")
     _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
@@ -96,7 +96,7 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     for asked, compiles in ((False, False), (True, True)):  # nothing was measured of this suite
         _choose_compiling(EngineOptions(compile=asked), Workspace(tmp_path), find_suite("planted"), console)
         assert (os.environ.pop(COMPILING, "") == "default") is compiles
-    monkeypatch.setattr(devices_and_precision, "list_gpu_ids", lambda: ())
+    monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ())
     _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
     assert COMPILING not in os.environ
 
@@ -131,7 +131,7 @@ def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeyp
 )
 def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gpus, told, tmp_path, monkeypatch):
     console = Console(file=StringIO(), width=200)
-    monkeypatch.setattr(devices_and_precision, "list_gpu_ids", lambda: gpus)
+    monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: gpus)
     _choose_compiling(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
     line = "training uncompiled: networks are compiled on GPUs only, and this machine has none\n"
     assert console.file.getvalue() == line * told

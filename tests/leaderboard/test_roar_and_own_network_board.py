@@ -93,7 +93,7 @@ def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
 
 
 def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views, monkeypatch):
-    for page in ("board", "suites"):
+    for page in ("board", "verdicts_by_suite"):
         monkeypatch.setattr(
             f"leaderboard.page.{page}.recommend_rows",
             lambda _: recommend_rows(make_paired_board(CombinedTable(*by_hand()))),

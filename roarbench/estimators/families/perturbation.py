@@ -7,7 +7,7 @@ from itertools import product
 from roarbench.errors import RunError
 from roarbench.estimators.estimator import NOISE, SEED, Estimator, MapInput, Paper, Passes, make_baseline_images
 from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
-from roarbench.estimators.lazy_torch import F, Tensor, devices_and_precision, noise_and_random_draws, torch
+from roarbench.estimators.lazy_torch import F, Tensor, device_settings, noise_and_random_draws, torch
 
 ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
     title = {Visualizing and Understanding Convolutional Networks},
@@ -70,7 +70,7 @@ def _compute_logit_drops(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iter
     `pixel_sets` has the pixels of each step, bool (h, w).
     """
     whole, baseline = inputs.compute_logit(inputs.images), inputs.baseline
-    layout = devices_and_precision.choose_float32_layout(inputs.images.device)
+    layout = device_settings.choose_float32_layout(inputs.images.device)
     for pixels in pixel_sets:
         without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=layout)
         yield (whole - inputs.compute_logit(without))[:, :, None, None] * pixels

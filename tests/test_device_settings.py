@@ -10,11 +10,11 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from roarbench import devices_and_precision
+from roarbench import device_settings
 from roarbench.compute.networks import build_network
 from roarbench.compute.train import let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.devices_and_precision import (
+from roarbench.device_settings import (
     SHARING,
     CompilerFailed,
     choose_device,
@@ -127,7 +127,7 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
     for seed, side in enumerate([8, 8, *range(10, 26, 2), 8]):
         forward = compile_network(build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
         forward(torch.zeros(2, 3, side, side))
-    assert len(graphs) == 9 < devices_and_precision.VARIANTS
+    assert len(graphs) == 9 < device_settings.VARIANTS
     torch.compiler.reset()
 
 
@@ -137,17 +137,17 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
         raise RuntimeError("Failed to find\nC compiler.")
 
     tries, images = [], torch.randn(2, 3, 16, 16)
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
     torch.compiler.reset()
-    assert devices_and_precision.describe_compilation_failure() == ""
+    assert device_settings.describe_compilation_failure() == ""
     for seed in (0, 1):
         model = build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).eval()
         assert torch.equal(compile_network(model)(images), model(images))
         monkeypatch.setattr(torch, "compile", lambda model, **rest: lambda images: tries.append(1) or model(images))
     assert tries == []  # each try would take seconds
     line = "training is not compiled and therefore slower (Failed to find C compiler.); see roarbench doctor"
-    assert devices_and_precision.describe_compilation_failure() == line
+    assert device_settings.describe_compilation_failure() == line
     torch.compiler.reset()
 
 
@@ -165,14 +165,14 @@ def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(k
 
         return forward
 
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", compiling)
     assert torch.equal(compile_network(model)(images), model(images))
-    assert "Triton 1.0 is too old" in devices_and_precision.describe_compilation_failure()
+    assert "Triton 1.0 is too old" in device_settings.describe_compilation_failure()
 
 
 def test_compiling_is_said_once_for_each_shape_while_it_happens(monkeypatch, caplog):
-    monkeypatch.setattr(devices_and_precision, "_COMPILED_SHAPES", set())
+    monkeypatch.setattr(device_settings, "_COMPILED_SHAPES", set())
     monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: caplog.messages.copy())
     said = []
     for images in (torch.zeros(4, 3), torch.zeros(4, 3), torch.zeros(2, 3)):  # of three networks of one kind
@@ -188,24 +188,24 @@ def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatc
 
         return forward
 
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", compiling)
     with pytest.raises(torch.OutOfMemoryError):
         compile_network(torch.nn.Linear(3, 2))(torch.randn(4, 3))
-    assert devices_and_precision.describe_compilation_failure() == ""
+    assert device_settings.describe_compilation_failure() == ""
 
 
 def test_a_backward_pass_that_cannot_be_compiled_is_told_from_a_failure_of_the_machine(monkeypatch):
     def run_backward(error):
-        devices_and_precision.run_compiled_backward(SimpleNamespace(backward=Mock(side_effect=error)))
+        device_settings.run_compiled_backward(SimpleNamespace(backward=Mock(side_effect=error)))
 
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     with pytest.raises(torch.OutOfMemoryError):
         run_backward(torch.OutOfMemoryError("CUDA out of memory"))
-    assert devices_and_precision.describe_compilation_failure() == ""
+    assert device_settings.describe_compilation_failure() == ""
     with pytest.raises(CompilerFailed):
         run_backward(TritonMissing("ptxas is too old"))
-    assert "ptxas is too old" in devices_and_precision.describe_compilation_failure()
+    assert "ptxas is too old" in device_settings.describe_compilation_failure()
     with pytest.raises(ValueError, match="the network's own"):  # nothing is compiled any more
         run_backward(ValueError("the network's own"))
 
@@ -224,8 +224,8 @@ def test_a_torch_without_the_option_compiles_too(monkeypatch):
     """Older versions lack the option, and their module of options refuses names that it does not know."""
     import torch._inductor.config as inductor
 
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", [])
-    monkeypatch.setattr(devices_and_precision, "_COMPILED_SHAPES", set())
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILED_SHAPES", set())
     monkeypatch.delitem(inductor._config, "loop_reindexing_after_fusion", raising=False)
     with pytest.raises(AttributeError):
         inductor.loop_reindexing_after_fusion = False
@@ -236,10 +236,10 @@ def test_a_torch_without_the_option_compiles_too(monkeypatch):
 def test_a_compiler_that_cannot_be_started_leaves_the_network_as_it_is(monkeypatch):
     """torch refuses versions of Python that it does not know yet."""
     model, refused = torch.nn.Linear(3, 2), Mock(side_effect=RuntimeError("not supported on Python 3.99+"))
-    monkeypatch.setattr(devices_and_precision, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", refused)
     assert compile_network(model) is model
-    assert "not supported on Python 3.99+" in devices_and_precision.describe_compilation_failure()
+    assert "not supported on Python 3.99+" in device_settings.describe_compilation_failure()
 
 
 def test_trainings_let_cudnn_choose_its_kernels_and_keep_float32_exact():
@@ -252,10 +252,10 @@ def test_a_gpu_is_timed_on_the_wall_after_all_its_work(monkeypatch):
     """Processor time would count threads that draw noise meanwhile, and the turns of the wait itself."""
     done = []
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: done.append("waited"))
-    monkeypatch.setattr(devices_and_precision.time, "perf_counter", lambda: done.append("read") or 7.0)
-    assert devices_and_precision.choose_clock(torch.device("cuda"))() == 7.0
+    monkeypatch.setattr(device_settings.time, "perf_counter", lambda: done.append("read") or 7.0)
+    assert device_settings.choose_clock(torch.device("cuda"))() == 7.0
     assert done == ["waited", "read"]
-    assert devices_and_precision.choose_clock(torch.device("cpu")) is devices_and_precision.time.process_time
+    assert device_settings.choose_clock(torch.device("cpu")) is device_settings.time.process_time
 
 
 PROGRAMS = {  # what a caller's program may have set, in torch's older and newer ways
@@ -271,31 +271,31 @@ PROGRAMS = {  # what a caller's program may have set, in torch's older and newer
 def test_float32_is_exact_whatever_the_program_has_set_and_its_settings_are_put_back(program):
     """Torch refuses to read the older settings where newer ones say something else."""
     everything, all_of_cudnn = torch.backends.fp32_precision, torch.backends.cudnn.fp32_precision
-    with devices_and_precision.use_exact_float32():  # puts torch's own settings back after the test
+    with device_settings.use_exact_float32():  # puts torch's own settings back after the test
         PROGRAMS[program]()
-        before = devices_and_precision._read_float32_settings()
-        with devices_and_precision.use_exact_float32():
-            exact = devices_and_precision._read_float32_settings()
+        before = device_settings._read_float32_settings()
+        with device_settings.use_exact_float32():
+            exact = device_settings._read_float32_settings()
             assert set(exact.parts) == {"ieee"} and exact.products == "highest"
             assert exact.cudnn == (True, False, True, False)
             with torch.backends.cudnn.flags(enabled=False):  # as code of others may do
                 pass
-        assert devices_and_precision._read_float32_settings() == before
+        assert device_settings._read_float32_settings() == before
         torch.backends.fp32_precision = everything
         torch.backends.cudnn.fp32_precision = all_of_cudnn  # which `cudnn.flags` has set to what it had inherited
 
 
 def test_float32_is_exact_until_the_last_block_is_left_and_then_as_it_was():
     """Threads leave their blocks in any order."""
-    before = devices_and_precision._read_float32_settings()
+    before = device_settings._read_float32_settings()
     for order in itertools.permutations(range(3)):
-        blocks = [devices_and_precision.use_exact_float32() for _ in order]
+        blocks = [device_settings.use_exact_float32() for _ in order]
         for block in blocks:
             block.__enter__()
         for number in order:
-            assert devices_and_precision._read_float32_settings().cudnn == (True, False, True, False)
+            assert device_settings._read_float32_settings().cudnn == (True, False, True, False)
             blocks[number].__exit__(None, None, None)
-        assert devices_and_precision._read_float32_settings() == before
+        assert device_settings._read_float32_settings() == before
 
 
 def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_means():
@@ -307,12 +307,12 @@ def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_m
 
 
 def test_compilers_share_the_cores(monkeypatch):
-    monkeypatch.setattr(devices_and_precision.os, "sched_getaffinity", lambda who: range(96))
+    monkeypatch.setattr(device_settings.os, "sched_getaffinity", lambda who: range(96))
     for processes, each in ((4, "24"), (1, "32"), (200, "1")):
-        monkeypatch.setattr(devices_and_precision.os, "environ", {})
-        devices_and_precision.limit_compiler_threads(processes)
-        devices_and_precision.limit_compiler_threads(5)  # what is set counts
-        assert devices_and_precision.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
+        monkeypatch.setattr(device_settings.os, "environ", {})
+        device_settings.limit_compiler_threads(processes)
+        device_settings.limit_compiler_threads(5)  # what is set counts
+        assert device_settings.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
 
 
 PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu avx2 {}\n\nprocessor\t: 1\n"
@@ -329,15 +329,15 @@ PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu a
 )
 def test_processes_sort_without_avx_512_where_that_is_slow(monkeypatch, tmp_path, vendor, family, flags, slow):
     (tmp_path / "cpuinfo").write_text(PROCESSOR.format(vendor, family, flags))
-    monkeypatch.setattr(devices_and_precision, "Path", lambda name: tmp_path / name.rpartition("/")[2])
+    monkeypatch.setattr(device_settings, "Path", lambda name: tmp_path / name.rpartition("/")[2])
     monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
-    with devices_and_precision.avoid_avx512_sorts():
-        assert ("X86_V4" in devices_and_precision.os.environ.get("NPY_DISABLE_CPU_FEATURES", "")) == slow
-    assert "NPY_DISABLE_CPU_FEATURES" not in devices_and_precision.os.environ
+    with device_settings.avoid_avx512_sorts():
+        assert ("X86_V4" in device_settings.os.environ.get("NPY_DISABLE_CPU_FEATURES", "")) == slow
+    assert "NPY_DISABLE_CPU_FEATURES" not in device_settings.os.environ
     monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "AVX512_SPR")  # the caller's
-    with devices_and_precision.avoid_avx512_sorts():
-        assert devices_and_precision.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
-    assert devices_and_precision.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
+    with device_settings.avoid_avx512_sorts():
+        assert device_settings.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
+    assert device_settings.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc keeps freed memory")
@@ -345,9 +345,9 @@ def test_kept_memory_returns_to_the_system():
     def resident():
         return int(Path("/proc/self/statm").read_text().split()[1])
 
-    devices_and_precision.keep_freed_cpu_memory()
+    device_settings.keep_freed_cpu_memory()
     used = torch.ones(2**25)  # 128 MB
     whole = resident()
     del used
-    devices_and_precision.release_freed_cpu_memory()
+    device_settings.release_freed_cpu_memory()
     assert resident() < whole - 2**14  # pages of 4 kB
