@@ -8,8 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from roarbench.errors import StoreError
-from roarbench.store import provenance as provenance_module
-from roarbench.store import schema
+from roarbench.store import schema, software_and_hardware
 from roarbench.store.results import ResultsStore, find_default_url
 from roarbench.store.run_result import RunResult, pack_correctness
 from roarbench.store.software_and_hardware import Provenance
@@ -127,15 +126,15 @@ def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
         subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
     (folder / "notes.txt").write_text("not part of the code")
     (tmp_path / "README.md").unlink()  # not code either
-    commit = provenance_module._run_git(folder, "log", "-1", "--format=%h")
-    assert provenance_module._read_commit(folder) == commit
+    commit = software_and_hardware._run_git(folder, "log", "-1", "--format=%h")
+    assert software_and_hardware._read_commit(folder) == commit
     (folder / "__init__.py").write_text("2")
-    assert provenance_module._read_commit(folder) == f"{commit}+dirty"
+    assert software_and_hardware._read_commit(folder) == f"{commit}+dirty"
     (folder / "venv").mkdir()  # an environment inside a checkout is not of it
     (folder / "venv" / "__init__.py").write_text("1")
-    assert provenance_module._read_commit(folder / "venv") == ""
+    assert software_and_hardware._read_commit(folder / "venv") == ""
     monkeypatch.setenv("PATH", "")
-    assert provenance_module._read_commit(folder) == ""
+    assert software_and_hardware._read_commit(folder) == ""
 
 
 def test_what_is_not_known_is_not_said_and_what_somebody_else_says_is_no_markup():
