@@ -33,7 +33,9 @@ from studies.paper.published import (
     HIGH,
     OTHER_LEVELS,
     DataSet,
+    OtherMachine,
     cost,
+    draw_own_network_gains,
     draw_roar_gains,
     front,
     keep_roar_level,
@@ -226,17 +228,18 @@ def _stands_for(tau: Estimate) -> str:
 
 
 def machines(sets: list[DataSet]) -> str:
-    """Return whether ROAR gains that another machine computed for the same networks are those of the published rows."""
+    """Return whether gains that another machine computed for the same networks are those of the published rows."""
     rows = []
     for each in sets:
-        for run, results in each.earlier.items():
-            here, there = draw_roar_gains(each.results, run.level), draw_roar_gains(results, run.level)
+        for other, results in each.elsewhere.items():
+            here, there = (_draw_gains_of(other, part) for part in (each.results, results))
             if found := compute_agreement(here, there, CONFIDENCE):
                 gaps = [measure_gap(here[name], there[name]) for name in here.keys() & there.keys()]
                 inside = sum(gap.inside for gap in gaps)
+                question = f"ROAR at {other.level:g}" if other.protocol is ROAR else "own-network gain"
                 rows.append(
                     [
-                        *(each.name, f"{run.level:g}", run.machine, str(found.rows)),
+                        *(each.name, question, other.machine, str(found.rows)),
                         format_interval(found.tau, lambda value: f"{value:+.2f}"),
                         MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed",
                         f"{inside} of {len(gaps)}",
@@ -244,8 +247,12 @@ def machines(sets: list[DataSet]) -> str:
                         judge_machine(found.tau, found.opposed or 0, inside / len(gaps)),
                     ]
                 )
-    heads = ("data set", "level", "other machine", "rows", "Kendall's tau [95 %]", "settled pairs")
+    heads = ("data set", "gain", "other machine", "rows", "Kendall's tau [95 %]", "settled pairs")
     return format_markdown_table((*heads, "differences within the error", "largest, points", "the machine"), rows)
+
+
+def _draw_gains_of(other: OtherMachine, results: SuiteResults) -> dict[str, Sample]:
+    return draw_roar_gains(results, other.level) if other.protocol is ROAR else draw_own_network_gains(results)
 
 
 class Gap(NamedTuple):

@@ -30,18 +30,23 @@ HIGH = 0.9  # the level that every data set has
 OTHER_LEVELS = (0.1, 0.3, 0.5, 0.7)  # of ROAR, compared with it
 
 
-class EarlierRun(NamedTuple):
-    """ROAR rows of one level that another machine computed than the published rows: a curve has rows of one machine."""
+class OtherMachine(NamedTuple):
+    """Rows that another machine computed than the published rows: a curve has rows of one machine."""
 
     name: str  # of the data set
-    level: float
+    protocol: Protocol
+    level: float  # of ROAR
     machine: str
     file: Path
 
 
-EARLIER_RUNS = (
-    EarlierRun("imagenette64", 0.9, "AMD EPYC, bfloat16", Path(__file__).with_name("imagenette64-roar-epyc.parquet")),
-    EarlierRun("imagenette64", 0.5, "Intel Xeon, float32", Path(__file__).with_name("imagenette64-roar-50.parquet")),
+OTHER_MACHINES = tuple(
+    OtherMachine("imagenette64", protocol, level, machine, Path(__file__).with_name(f"imagenette64-{file}.parquet"))
+    for protocol, level, machine, file in (
+        (ROAR, 0.9, "AMD EPYC, bfloat16", "roar-epyc"),
+        (ROAR, 0.5, "Intel Xeon, float32", "roar-50"),
+        (OWN_NETWORK, 0.0, "NVIDIA H100, bfloat16", "own-network-h100"),
+    )
 )
 
 
@@ -53,7 +58,7 @@ class DataSet:
     results: SuiteResults  # of the whole suite
     high: SuiteResults  # the same, whose ROAR boards have the high level alone
     again: SuiteResults  # of the same suite with other seeds and explained networks
-    earlier: dict[EarlierRun, SuiteResults]  # rows of other machines
+    elsewhere: dict[OtherMachine, SuiteResults]  # rows of other machines
 
     @classmethod
     def read(cls, name: str, store: ResultsStore, folder: Path) -> "DataSet":
@@ -63,12 +68,12 @@ class DataSet:
         suite = own.get(called) or find_suite(called)
         results = collect_results(suite, store, data=data)
         again = collect_results(replace(suite, replication=REPLICATION), store, data=data)
-        earlier = {}
-        for run in (run for run in EARLIER_RUNS if run.name == name):
-            with ResultsStore.open(find_default_url(folder / run.file.stem)) as rows:
-                import_results(rows, run.file)
-                earlier[run] = collect_results(suite, rows, data=data)
-        return cls(name, results, keep_roar_level(results, HIGH), again, earlier)
+        elsewhere = {}
+        for other in (other for other in OTHER_MACHINES if other.name == name):
+            with ResultsStore.open(find_default_url(folder / other.file.stem)) as rows:
+                import_results(rows, other.file)
+                elsewhere[other] = collect_results(suite, rows, data=data)
+        return cls(name, results, keep_roar_level(results, HIGH), again, elsewhere)
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol are there; of ROAR those at the high level."""
@@ -87,8 +92,7 @@ class DataSet:
     @cached_property
     def own_samples(self) -> dict[str, Sample]:
         """Return the draws of own-network gains."""
-        found = compute_own_network_gains(self.high, OWN_NETWORK, Unit.SCALAR, Bootstrap())
-        return {name: each.gain for name, each in found.items() if name in self.own}
+        return draw_own_network_gains(self.high)
 
     def samples(self, protocol: Protocol) -> dict[str, Sample]:
         """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""
@@ -114,6 +118,12 @@ def keep_roar_level(results: SuiteResults, level: float) -> SuiteResults:
 def draw_roar_gains(results: SuiteResults, level: float) -> dict[str, Sample]:
     """Return the draws of ROAR gains at one level, of estimators alone."""
     return draw_gains(Evidence.of(keep_roar_level(results, level)), ROAR)
+
+
+def draw_own_network_gains(results: SuiteResults) -> dict[str, Sample]:
+    """Return the draws of own-network gains, without rows that have 0 by construction."""
+    found = compute_own_network_gains(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    return {name: each.gain for name, each in found.items() if each.gain.value or each.gain.draws.any()}
 
 
 def is_check(name: str) -> bool:
