@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.page_text import make_slug
-from roarbench.analysis.image_selection import IMAGES, choose_images, find_pictured_protocol
+from roarbench.analysis.pictured_images import IMAGES, choose_images, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.matched_other_image_masks import (

@@ -126,18 +126,18 @@ def record_whole_read(path: Path, checksum: str) -> None:
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
             text = _make_signature(path, checksum)
-            write_atomically(_find_note_path(path), lambda temporary: temporary.write_text(text))
+            write_atomically(_make_whole_read_note_path(path), lambda temporary: temporary.write_text(text))
 
 
 def _was_read_whole_before(path: Path, checksum: str) -> bool:
     if path.stat().st_size < LARGE:
         return False
     with suppress(OSError):
-        return _find_note_path(path).read_text() == _make_signature(path, checksum)
+        return _make_whole_read_note_path(path).read_text() == _make_signature(path, checksum)
     return False
 
 
-def _find_note_path(path: Path) -> Path:
+def _make_whole_read_note_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.read")
 
 

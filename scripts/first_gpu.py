@@ -158,7 +158,7 @@ def time_whole_training() -> str:
     start = time.perf_counter()
     with let_cudnn_choose_kernels():
         while not begun.step or (begun.step < begun.steps and time.perf_counter() - start < WHOLE_SECONDS):
-            begun.advance()
+            begun.do_optimiser_step()
             if begun.step % _WAIT_EVERY == 0:
                 wait_for_gpu()
         wait_for_gpu()
@@ -200,7 +200,7 @@ def measure_images_per_second(
         while begun.step < begun.steps and (sum(taken) < seconds_at_most or len(taken) < 2):
             before_step()
             start = read_clock()
-            begun.advance()
+            begun.do_optimiser_step()
             taken.append(read_clock() - start)
     timed = taken[len(taken) // 2 :]
     return len(timed) * begun._batch / sum(timed), len(taken)

@@ -93,12 +93,12 @@ class Evidence:
         return {fill: self.get_draws(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
-    def gap_with_retraining(self) -> SampledGains:
+    def lerf_morf_gap_retrained(self) -> SampledGains:
         """Return the areas between the KAR and ROAR curves over their common levels."""
         return self._draw_areas_between_orders(ROAR, KAR)
 
     @cached_property
-    def gap_without_retraining(self) -> SampledGains:
+    def lerf_morf_gap_unretrained(self) -> SampledGains:
         """Return the areas between the LeRF and MoRF curves without retraining, over their common levels."""
         return self._draw_areas_between_orders(MORF, LERF)
 

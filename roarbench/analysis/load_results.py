@@ -113,7 +113,7 @@ def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Return a suite's results in an open store; raise CallerError as `load_suite_results` does."""
     notes = list_image_notes(results, query.store, suite.dataset)
-    known = [given for *_, given in results.list_data_versions(suite.dataset, suite.model) if given]
+    known = [given for *_, given in results.map_versions_to_seeds(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, query, notes, results) if query.data else None
     collected = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
@@ -141,7 +141,7 @@ def _find_image_fingerprint(
     suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore
 ) -> str:
     """Return the fingerprint of the images that `--data` specifies."""
-    versions = results.list_data_versions(suite.dataset, suite.model)
+    versions = results.map_versions_to_seeds(suite.dataset, suite.model)
     mine = [note for note in notes if note.limit == query.limit]
     known = {*(data for data, limit, _ in versions if limit == query.limit), *(note.data for note in mine)}
     begun = [data for data in known if data.startswith(query.data) and len(query.data) >= _FEWEST]

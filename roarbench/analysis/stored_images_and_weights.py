@@ -70,14 +70,14 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
     results on the same images are of this kind.
     """
-    by_version = store.list_data_versions(suite.dataset, suite.model)
+    by_version = store.map_versions_to_seeds(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
     for data, limit in dict.fromkeys(key[:2] for key in by_version):
         seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
         combined = [] if suite.networks else _join_given_weights(seeds)
         versions = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
-        explained = [version for version in versions if _has_results(suite, version, store, explained=True)]
-        if not explained and _has_results(suite, versions[0], store, explained=False):
+        explained = [version for version in versions if _has_results(suite, version, store, with_reference=True)]
+        if not explained and _has_results(suite, versions[0], store, with_reference=False):
             explained = versions[:1]
         stored += explained
     return stored
@@ -93,9 +93,9 @@ def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
     return [*seeds]
 
 
-def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, explained: bool) -> bool:
+def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, with_reference: bool) -> bool:
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
-    return bool(store.find_done_keys([run.key for run in runs if bool(run.reference) is explained]))
+    return bool(store.find_done_keys([run.key for run in runs if bool(run.reference) is with_reference]))
 
 
 @dataclass(frozen=True)

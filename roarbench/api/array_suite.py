@@ -123,7 +123,7 @@ def write_array_suite(
     return folder
 
 
-def read_lists(**arguments: Any) -> dict[str, list[Any]]:
+def require_lists(**arguments: Any) -> dict[str, list[Any]]:
     """Return arguments as lists; raise CallerError for a single name or number."""
     for key, value in arguments.items():
         if isinstance(value, str | float | int):
@@ -303,7 +303,7 @@ def _encode_png(image: NDArray[np.uint8]) -> bytes:
     return encoded.getvalue()
 
 
-def find_and_write_peak_learning_rate(path: Path, say: Callable[[str], object]) -> bool:
+def write_peak_learning_rate_if_missing(path: Path, say: Callable[[str], object]) -> bool:
     """Find a peak learning rate that trains the network and write it to the suite's file; False if none is needed."""
     if not _needs_tuning(path):
         return False

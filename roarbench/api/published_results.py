@@ -81,7 +81,7 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     """Return a suite's rows in these files; if all rows have the same images, these need not be the suite's own."""
     store = _import_into_cached_store(files)
     with open_results(store, "") as results:
-        images = {data for data, limit, _ in results.list_data_versions(plan.dataset, plan.model) if limit is None}
+        images = {data for data, limit, _ in results.map_versions_to_seeds(plan.dataset, plan.model) if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
     return SuiteResult.read(plan, query, published=True)
 

@@ -145,10 +145,10 @@ class Suite:
             CallerError: The arguments do not fit together.
         """
         from roarbench.analysis.load_results import find_suite_spec
-        from roarbench.api.array_suite import read_lists, write_array_suite
+        from roarbench.api.array_suite import require_lists, write_array_suite
 
         root = find_default_store() if store is None else Path(store)
-        lists = read_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
+        lists = require_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
         lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
         settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         say = partial(make_console().print, soft_wrap=True)
@@ -209,12 +209,12 @@ class Suite:
     def tune(self, protocol: str, console: "Console") -> None:
         """Find a peak learning rate for a suite from arrays that lacks one, if a protocol (empty: any) trains."""
         from roarbench.analysis.load_results import find_suite_spec
-        from roarbench.api.array_suite import find_and_write_peak_learning_rate
+        from roarbench.api.array_suite import write_peak_learning_rate_if_missing
 
         trains = any(block.protocol.trains for block in self.plan.blocks if protocol in ("", block.protocol.name))
         if not trains or not self.name_or_file.endswith(".toml"):
             return
-        if find_and_write_peak_learning_rate(Path(self.name_or_file), partial(console.print, soft_wrap=True)):
+        if write_peak_learning_rate_if_missing(Path(self.name_or_file), partial(console.print, soft_wrap=True)):
             self.plan = find_suite_spec(self.name_or_file, self.store, self.db)
             self.__dict__.pop("_runnable_plan_and_warnings", None)
 

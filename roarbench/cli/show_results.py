@@ -242,7 +242,7 @@ def report(
     source: ResultsOptions,
 ) -> None:
     """Write a supplement for a paper (HTML or PDF): tables, curves, warnings, methods, provenance and BibTeX."""
-    from leaderboard.report import write_report
+    from leaderboard.suite_report import write_report
     from leaderboard.views import SuiteView
     from roarbench.analysis.load_results import load_suite_results
 

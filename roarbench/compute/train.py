@@ -95,7 +95,7 @@ def fit(
     with defer_stop(), let_cudnn_choose_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
-            training.advance()
+            training.do_optimiser_step()
             done = training.step
             if (done % check_every == 0 or done == training.steps) and not math.isfinite(
                 loss := training.losses[-1].item()
@@ -151,7 +151,7 @@ class Training:
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
 
-    def advance(self) -> None:
+    def do_optimiser_step(self) -> None:
         """Do one optimiser step; if GPU memory runs out, repeat it with half as many images per forward pass.
 
         The parts use the same random numbers, and their gradients add up to those of the whole batch up to rounding. A

@@ -71,7 +71,7 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
                 plain, repairs = _turn_upright(image)
                 values = read_deep_values(plain, lower and _turn_upright(lower)[0])
                 repairs += _note_conversion(image.mode, record.channels) if values is None else (DEEP,)
-                bits = _count_bits(values)
+                bits = _count_bits_of_largest_value(values)
                 if values is not None:
                     plain = reduce_to_eight_bits(values, record.depth or 16)
                     repairs += (FLAT,) if _is_flat(np.asarray(plain)) and not _is_flat(values) else ()
@@ -99,7 +99,7 @@ def try_decoding(content: bytes) -> InspectedImage:
         with Image.open(BytesIO(content)) as image:
             lower = read_lower_colour_bytes(image, content)
             image.load()
-            return InspectedImage("", _count_bits(read_deep_values(image, lower)))
+            return InspectedImage("", _count_bits_of_largest_value(read_deep_values(image, lower)))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
@@ -122,7 +122,7 @@ def check_depth(bits: int, depth: int, source: str) -> None:
         raise DataError(f"{seen}; write depth = {wanted} under [data]")
 
 
-def refuse_damaged_images(
+def refuse_many_damaged_images(
     names: Sequence[str], images: int, source: str, kinds: Mapping[str, int], advice: str = "repair or remove them"
 ) -> None:
     """Raise DataError if the share of damaged images exceeds `DAMAGED_SHARE`; `kinds` counts the images by fault."""
@@ -142,7 +142,7 @@ def _describe_damage(error: Exception, content: bytes) -> str:
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
 
 
-def _count_bits(values: Values | None) -> int:
+def _count_bits_of_largest_value(values: Values | None) -> int:
     """Return how many bits the largest value needs; 0 for images of 8 bits."""
     return 0 if values is None else int(values.max()).bit_length()
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
-from roarbench.datasets.decode_image import is_deep_grey, refuse_damaged_images, round_up_depth, try_decoding
+from roarbench.datasets.decode_image import is_deep_grey, refuse_many_damaged_images, round_up_depth, try_decoding
 from roarbench.datasets.file_formats import find_split_pairs, is_split_name, is_train_name
 from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
 from roarbench.datasets.sources import add_image_counts
@@ -162,7 +162,7 @@ def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) ->
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
         seen = list(pool.map(lambda file: try_decoding(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
-    refuse_damaged_images(names, len(checked), record.name, Counter(one.damage for one in seen))
+    refuse_many_damaged_images(names, len(checked), record.name, Counter(one.damage for one in seen))
     return _set_bit_depth(shaped, (one.bits for one in seen))
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_damaged_images
+from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_many_damaged_images
 from roarbench.datasets.file_formats import FileGroup, RowGroup, read_image_files, read_parquet_images
 from roarbench.datasets.sources import RawSplit, make_read_error
 from roarbench.enums import Split
@@ -240,4 +240,4 @@ def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Dec
     rows = [raw.rows[number] for number in sorted(tally.damaged)]
     names = [files[row] if files else f"image {row}" for row in rows]
     advice = () if files else ("download their files again",)
-    refuse_damaged_images(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)
+    refuse_many_damaged_images(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)

@@ -50,7 +50,7 @@ from roarbench.execution.device_inputs import (
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.pretrained_weights import load_given_weights
-from roarbench.execution.shared_scoring_networks import load_common_network, make_images_with_exchanged_masks
+from roarbench.execution.shared_scoring_networks import load_stored_common_network, make_images_with_exchanged_masks
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.plan.suite import find_explained_and_scored_network
@@ -176,7 +176,7 @@ def _train_or_load_scored_network(
         t, channels = run.cell.t, images.record.channels
         norm = Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
     if run.cell.retrain is ScoredNetwork.COMMON:
-        return load_common_network(work, run, rankings), norm, None
+        return load_stored_common_network(work, run, rankings), norm, None
     model = work.build_starting_network(run.recipe_record, run.seed).to(choose_device())
     inputs, labels = _make_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)

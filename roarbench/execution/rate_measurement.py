@@ -159,12 +159,12 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
             for _ in range(half):
-                training.advance()
+                training.do_optimiser_step()
             start, launch_start = clock(), time.perf_counter()
-            training.advance()
+            training.do_optimiser_step()
             launching += half * (time.perf_counter() - launch_start)  # a GPU may still compute
             for _ in range(half - 1):
-                training.advance()
+                training.do_optimiser_step()
             seconds += clock() - start
     return _TrainingTime(seconds / (sizes * half * batch), launching / seconds)
 

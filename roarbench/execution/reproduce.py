@@ -141,7 +141,7 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
 
     A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
     """
-    stored = (given for *_, given in store.list_data_versions(run.cell.dataset, run.cell.model))
+    stored = (given for *_, given in store.map_versions_to_seeds(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
         repeated = replace(suite, replication=run.seed // REPLICATION)

@@ -76,7 +76,7 @@ def tune_common_network(work: JobContext, common: CommonNetwork, spec: RankingSp
         store.save(model, {"network": make_record(common), "rankings": rankings.checksum, "seconds": seconds})
 
 
-def load_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
+def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
     """Load the common network that scores a run, on the device.
 
     It was tuned on the row's rankings. Untouched images, which have no rankings, are scored by the network before

@@ -66,7 +66,7 @@ def _read_pixel_format(section: TomlTable) -> DatasetRecord:
     return replace(read_preprocessing(section, channels), depth=depth)
 
 
-def _read_split(section: TomlTable, record: DatasetRecord, single_split: str) -> DatasetRecord:
+def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_split_name: str) -> DatasetRecord:
     """Read the names of the splits, or the share of the only split that is drawn for testing."""
     split_keys = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
@@ -75,7 +75,7 @@ def _read_split(section: TomlTable, record: DatasetRecord, single_split: str) ->
                 f"has {split_keys[0]} and test_share; write either train and test, or only test_share"
             )
         share, seed = section.read_number("test_share", 0.01, 0.9), section.read_integer("seed", 0, 2**31, 0)
-        return replace(record, train_split=single_split, test_split=single_split, share=share, seed=seed)
+        return replace(record, train_split=single_split_name, test_split=single_split_name, share=share, seed=seed)
     if "test" not in split_keys:
         says = "names no split" if not split_keys else "has train and no test"
         raise section.make_error(
@@ -100,12 +100,12 @@ def _read_class_count(section: TomlTable, record: DatasetRecord) -> DatasetRecor
 
 def _read_images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     folder = _read_folder(section, "images", base)
-    return replace(_read_class_count(section, _read_split(section, record, ".")), own=FOLDERS, folder=folder)
+    return replace(_read_class_count(section, _read_splits_or_share(section, record, ".")), own=FOLDERS, folder=folder)
 
 
 def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     folder = _read_folder(section, "parquet", base)
-    record = _read_class_count(section, _read_split(section, record, "train"))
+    record = _read_class_count(section, _read_splits_or_share(section, record, "train"))
     return replace(_read_column_names(section, record), own=PARQUET, folder=folder)
 
 
@@ -140,7 +140,7 @@ def _read_hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetR
         seen = f"revision is '{revision}', expected the 40 digits of a commit, so that the data stay the same"
         raise section.make_error(f"{seen}; the data set's page on the hub lists commits under Files, History")
     return replace(
-        _read_column_names(section, _read_split(section, record, "train")),
+        _read_column_names(section, _read_splits_or_share(section, record, "train")),
         hub=hub,
         revision=revision,
         config=section.read_text("config", ""),

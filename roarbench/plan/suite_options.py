@@ -120,10 +120,10 @@ def _split_names(estimators: list[str] | None) -> list[str]:
     return [part.strip() for listed in estimators or () for part in split_estimator_ids(listed) if part.strip()]
 
 
-def set_explained_networks(suite: SuiteSpec, references: Sequence[str], titles: Sequence[str] = ()) -> SuiteSpec:
+def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known_titles: Sequence[str] = ()) -> SuiteSpec:
     """Return a suite whose explained networks have these weights; without any, the suite itself.
 
-    A reference is a string that `make_weights_title` accepts, or the unique start of one of `titles`.
+    A reference is a string that `make_weights_title` accepts, or the unique start of one of `known_titles`.
     Whether weights of a file fit the network is checked only when they are read.
     """
     if suite.networks and references:
@@ -132,7 +132,7 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], titles: 
         raise CallerError(f"{seen}; {change}leave --reference out")
     names: dict[str, str] = {}
     for reference in references:
-        matching = [title for title in titles if title.startswith(reference)] if "@" in reference else []
+        matching = [title for title in known_titles if title.startswith(reference)] if "@" in reference else []
         given = matching[0] if len(matching) == 1 else make_weights_title(reference)
         if given in names:
             same = "is named twice" if reference == names[given] else f"has the weights of {names[given]}"

@@ -76,8 +76,8 @@ def _make_protocol_record(replication: Replication) -> dict[str, Any]:
     return {
         "rows": [_make_row_record(row) for row in replication.rows],
         **{name: getattr(replication, name) for name in _SUMS},
-        "beats_asked": replication.beats_all_counts[0],
-        "beats_equal": replication.beats_all_counts[1],
+        "beats_asked": replication.beats_all_compared_and_equal[0],
+        "beats_equal": replication.beats_all_compared_and_equal[1],
     }
 
 
@@ -134,7 +134,7 @@ def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
 
 
 def _summarize_agreement(replication: Replication) -> list[str]:
-    compared, same = replication.beats_all_counts
+    compared, same = replication.beats_all_compared_and_equal
     lines = [f"Beats every control: {same} of {compared} verdicts equal."] if compared else []
     lines += [
         f"Verdicts against single controls: {replication.equal} of {replication.verdicts} equal, "

@@ -83,8 +83,8 @@ def format_json(panel: ValidityPanel) -> str:
         "resamples": evidence.bootstrap.resamples,
         "bootstrap_seed": evidence.bootstrap.seed,
         "chance": 1 / results.classes,
-        "retrained_gap_levels": list(evidence.gap_with_retraining.levels),
-        "reference_gap_levels": list(evidence.gap_without_retraining.levels),
+        "retrained_gap_levels": list(evidence.lerf_morf_gap_retrained.levels),
+        "reference_gap_levels": list(evidence.lerf_morf_gap_unretrained.levels),
         "rows": [_make_plain_row(evidence, name, floors.get(name, ())) for name in panel.names],
         "mixed": [row._asdict() for row in results.unranked_rows],
         "agreements": {
@@ -115,8 +115,8 @@ def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> di
         },
         "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in evidence.draws_by_unit.items()},
         "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in evidence.draws_by_fill.items()},
-        "retrained_gap": evidence.gap_with_retraining.estimate_area(name)._asdict(),
-        "reference_gap": evidence.gap_without_retraining.estimate_area(name)._asdict(),
+        "retrained_gap": evidence.lerf_morf_gap_retrained.estimate_area(name)._asdict(),
+        "reference_gap": evidence.lerf_morf_gap_unretrained.estimate_area(name)._asdict(),
     }
 
 
@@ -182,8 +182,8 @@ def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
     for parts in (evidence.draws_by_unit, evidence.draws_by_fill):
         shown |= {f"gain, {part}": drawn for part, drawn in parts.items()} if len(parts) > 1 else {}
     gaps = {
-        "LeRF - MoRF, retrained": evidence.gap_with_retraining,
-        "LeRF - MoRF, reference": evidence.gap_without_retraining,
+        "LeRF - MoRF, retrained": evidence.lerf_morf_gap_retrained,
+        "LeRF - MoRF, reference": evidence.lerf_morf_gap_unretrained,
     }
     shown |= {heading: drawn for heading, drawn in gaps.items() if drawn.levels}
     return {
@@ -224,7 +224,8 @@ def write_legend(panel: ValidityPanel) -> list[str]:
         ]
     if results.ties:
         lines += ["ties: percent of a map's features that have its most frequent value; their order is random"]
-    for network, areas in (("retrained", evidence.gap_with_retraining), ("reference", evidence.gap_without_retraining)):
+    gaps = {"retrained": evidence.lerf_morf_gap_retrained, "reference": evidence.lerf_morf_gap_unretrained}
+    for network, areas in gaps.items():
         if areas.levels:
             levels = ", ".join(f"{t:g}" for t in (0.0, *areas.levels))
             lines += [f"LeRF - MoRF, {network}: area between the two curves over t = {levels}"]

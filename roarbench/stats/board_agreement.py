@@ -112,7 +112,7 @@ class Replication:
     tau: float | None  # Kendall's tau-b of the gains; None for fewer than three rows, and for equal gains
 
     @property
-    def beats_all_counts(self) -> tuple[int, int]:
+    def beats_all_compared_and_equal(self) -> tuple[int, int]:
         """Return the number of rows that both boards compare with every control, and for how many they agree."""
         pairs = [row.beats for row in self.rows if row.beats]
         return len(pairs), sum(one == other for one, other in pairs)

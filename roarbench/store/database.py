@@ -155,7 +155,7 @@ class Database:
         except ValueError as error:  # reading a row checks its values
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a backup") from error
 
-    def watch_file(self) -> None:
+    def remember_open_file(self) -> None:
         """Record which SQLite file is open, because writes to a removed file would not fail."""
         self._file = _identify_file(self.where)
 

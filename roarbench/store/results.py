@@ -252,7 +252,7 @@ class ResultsStore:
             rows = select_matching(connection, select(results), results.c.key, keys)
             return {row.key: read_result(row, parsed) for row in rows}
 
-    def list_data_versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
+    def map_versions_to_seeds(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return the versions of results on a data set and network, oldest first, with their seeds.
 
         A version consists of the fingerprint of the images, the images per split of a reduced data set, and the given

@@ -33,7 +33,7 @@ from studies.replication.run import (
 
 def describe_equal_verdicts(pairs: Sequence[tuple[Board, Board]]) -> str:
     """Return in a sentence how often two boards give the same verdict that leads."""
-    counts = [compare_boards(*pair).beats_all_counts for pair in pairs]
+    counts = [compare_boards(*pair).beats_all_compared_and_equal for pair in pairs]
     return f"Beats every control: {sum(same for _, same in counts)} of {sum(asked for asked, _ in counts)} the same."
 
 

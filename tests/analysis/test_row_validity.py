@@ -76,7 +76,7 @@ def test_values_by_scipy(made):
     whole, found = made.suite_results, compute_validity_panel(made.suite_results, BOOTSTRAP)
     assert found.names == (*MAIN, "random-blurred"), "checks stand in their rows"
     assert {each.rows for each in found.agreements.values() if each} == {len(MAIN)}, "twins are no own opinions"
-    assert (made.unit, made.gap_with_retraining.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
+    assert (made.unit, made.lerf_morf_gap_retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
     assert made.main.estimate_area("grad").value == pytest.approx(gain(whole, "grad"), abs=1e-9)
     twins = find_twins(made, "grad")
     assert set(twins) == {"blurred", "untrained", "other-target"}
@@ -91,8 +91,8 @@ def test_values_by_scipy(made):
     retrained = {"estimator": "var-grad"}
     scored = retrained | {"retrain": ScoredNetwork.NONE}
     for drawn, lost, levels in (
-        (made.gap_with_retraining, retrained, (0.9,)),
-        (made.gap_without_retraining, scored, LEVELS),
+        (made.lerf_morf_gap_retrained, retrained, (0.9,)),
+        (made.lerf_morf_gap_unretrained, scored, LEVELS),
     ):
         expected = gap(whole, lost | {"order": Order.LERF}, lost, levels)
         assert drawn.estimate_area("var-grad").value == pytest.approx(expected, abs=1e-9)
@@ -189,7 +189,7 @@ def test_a_missing_cell_is_missing(made):
     assert twins["blurred"] == (Estimate(), Estimate()) and twins["untrained"].gain.value is not None
     assert gone.main.estimate_area("grad").value == made.main.estimate_area("grad").value
     own = lacking(whole, estimator="grad", t=0.9, retrain=ScoredNetwork.IMAGES)
-    assert own.main.estimate_area("grad") == own.gap_with_retraining.estimate_area("grad") == Estimate()
+    assert own.main.estimate_area("grad") == own.lerf_morf_gap_retrained.estimate_area("grad") == Estimate()
     blurred = find_twins(own, "grad")["blurred"]
     assert blurred.difference == Estimate() and blurred.gain.value is not None
 
@@ -201,21 +201,23 @@ def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
         assert number.value is not None and number.low is number.high is None
     assert {describe_row_warnings(made, name) for name in found.names} == {RowWarning(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
-    assert made.gap_without_retraining.estimate_area("var-grad").low is not None, (
+    assert made.lerf_morf_gap_unretrained.estimate_area("var-grad").low is not None, (
         "nothing is trained: images alone are chance"
     )
 
 
 def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone():
     found = judged(replace(SUITE, blocks=(PLAIN,)))
-    assert [part.levels for part in (found.mask_only, found.gap_with_retraining, found.gap_without_retraining)] == [
+    assert [
+        part.levels for part in (found.mask_only, found.lerf_morf_gap_retrained, found.lerf_morf_gap_unretrained)
+    ] == [
         (),
         (),
         (),
     ]
     assert (
-        found.gap_with_retraining.estimate_area("grad")
-        == found.gap_without_retraining.estimate_area("grad")
+        found.lerf_morf_gap_retrained.estimate_area("grad")
+        == found.lerf_morf_gap_unretrained.estimate_area("grad")
         == Estimate()
     )
     assert (

@@ -95,11 +95,11 @@ def test_a_training_learns_what_it_learns_on_a_processor(precision, micro_batch,
 def test_no_step_waits_for_the_gpu(kind):
     training = begun(replace(RECIPE, augmentation=kind, precision=Precision.BF16))
     for _ in range(5):  # fills the stores of memory
-        training.advance()
+        training.do_optimiser_step()
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(12):
-            training.advance()
+            training.do_optimiser_step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert training.step == 5 + 12

@@ -37,7 +37,7 @@ def training_of(model, images, on_gpu=True, inputs=None, micro_batch=0):
 
 def weights_after(training):
     while training.step < training.steps:
-        training.advance()
+        training.do_optimiser_step()
     return training.state()["model"]
 
 
@@ -93,7 +93,7 @@ def test_parts_of_the_next_steps_are_read_during_a_step(changing, monkeypatch):
         changing_images._pixels = inputs
     training = Training(plain(), changing_images if changing else inputs, labels, NORM, recipe, seed=3)
     while training.step < training.steps:
-        training.advance()
+        training.do_optimiser_step()
         counts.append(len(begun))
     assert counts == [3 + AHEAD, 9, 9, 9 + 3 + AHEAD, 18, 18]
 
@@ -108,10 +108,10 @@ def test_parts_of_the_next_steps_are_read_during_a_step(changing, monkeypatch):
 def test_what_cannot_be_halved_is_refused_unless_others_hold_the_memory(make, images, said, gpu):
     """Then the machine failed, and the job is tried again."""
     with pytest.raises(NoRoom, match=said):
-        training_of(make(), images).advance()
+        training_of(make(), images).do_optimiser_step()
     gpu["there"] = 1e9
     with pytest.raises(torch.OutOfMemoryError):
-        training_of(make(), images).advance()
+        training_of(make(), images).do_optimiser_step()
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_the_statistics_of_batch_norm_are_copied_only_before_a_step_that_compile
 
 def test_on_a_processor_nothing_is_halved():
     with pytest.raises(torch.OutOfMemoryError):
-        training_of(plain(), 7, on_gpu=False).advance()
+        training_of(plain(), 7, on_gpu=False).do_optimiser_step()
 
 
 @pytest.mark.parametrize("kind", sorted(PIXEL_MOVING))

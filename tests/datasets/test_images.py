@@ -21,7 +21,7 @@ from roarbench.datasets.decode_image import (
     crop_centre_square,
     crop_to_pixels,
     decode_image,
-    refuse_damaged_images,
+    refuse_many_damaged_images,
     try_decoding,
 )
 from roarbench.datasets.file_formats import has_idx_files, read_idx
@@ -128,7 +128,7 @@ def test_what_is_wrong_with_an_image_is_named():
         with pytest.raises(
             DataError, match=re.escape(f"2 of 9 images of it cannot be decoded completely: a, b (2 {kind})")
         ):
-            refuse_damaged_images(["a", "b"], 9, "it", {kind: 2, "grey": 5})
+            refuse_many_damaged_images(["a", "b"], 9, "it", {kind: 2, "grey": 5})
     assert (
         decode_image(stored(Image.fromarray(dark), "PNG"), TINY).repairs[-1]
         == "of one value after conversion to 8 bits"

@@ -135,7 +135,7 @@ def test_rates_are_measured_per_image(monkeypatch):
             assert len(labels) == len(inputs) >= short.batch
             self.steps, self.recipe, self.sizes = round(short.epochs * len(inputs) / short.batch), short, set()
 
-        def advance(self):
+        def do_optimiser_step(self):
             size = len(steps) * len(self.recipe.sides) // self.steps
             now[0] += 2.0 * self.recipe.batch + 100.0 * (size not in self.sizes)
             self.sizes.add(size)
@@ -226,7 +226,7 @@ def test_launches_are_timed_in_the_first_of_the_timed_steps(monkeypatch):
         def __init__(self, *arguments):
             pass
 
-        def advance(self):
+        def do_optimiser_step(self):
             device[0], wall[0] = device[0] + 4.0, wall[0] + (1.0 if wall[0] == device[0] else 4.0)
 
     def read_clock():

@@ -101,7 +101,7 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
         common.state_dict()
     )
     tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
-    judge = networks.load_common_network(work, run, rankings_of(work, run))
+    judge = networks.load_stored_common_network(work, run, rankings_of(work, run))
     assert compute_weights_checksum(judge.state_dict()) == compute_weights_checksum(tuned.state_dict())
     explained = [name for name in jobs if name.startswith("rank trained")]  # by rows, of images whose masks are met
     assert explained == [f"rank trained {split} 0" for split in Split if split is Split.TEST or not is_lent]
@@ -112,7 +112,7 @@ def answers(work, run):
     rankings = rankings_of(work, run)
     bits = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, Order.MORF, rankings.layout)
     images = remove_features(work.images, Split.TEST, bits, run.cell)
-    model = networks.load_common_network(work, run, rankings)
+    model = networks.load_stored_common_network(work, run, rankings)
     return predict_logits(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
 
 
@@ -143,11 +143,11 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
         for run in (
             run for run in runs if (run.cell.fill, run.cell.ranking_estimator) == ("zero", find_estimator("grad"))
         ):
-            own = networks.load_common_network(work, run, rankings_of(work, run))
+            own = networks.load_stored_common_network(work, run, rankings_of(work, run))
             assert compute_weights_checksum(own.state_dict()) == compute_weights_checksum(tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(network_jobs, "load_common_network", lambda *_, own=own: own)
+                patch.setattr(network_jobs, "load_stored_common_network", lambda *_, own=own: own)
                 patch.setattr(Normalisation, "of", lambda _: norm)
                 expected = tiny_suite.score(blackened, mean).correctness
             np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, expected)
@@ -158,7 +158,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
     rankings = rankings_of(work, run)
     model = trained(work, 0, (RankingMask(rankings.splits[Split.TRAIN], rankings.layout, 0.9, Order.MORF),))
-    monkeypatch.setattr(networks, "load_common_network", lambda *_: model)
+    monkeypatch.setattr(networks, "load_stored_common_network", lambda *_: model)
     np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, answers(work, run))
 
 

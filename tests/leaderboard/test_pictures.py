@@ -11,7 +11,7 @@ from PIL import Image
 
 from leaderboard.page import estimator, images
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
-from roarbench.analysis.image_selection import (
+from roarbench.analysis.pictured_images import (
     CorrectCountsPerImage,
     choose_images,
     count_correct_predictions_per_image,

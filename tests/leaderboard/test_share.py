@@ -21,7 +21,7 @@ from leaderboard.page import submit_and_cite, verdicts_by_suite
 from leaderboard.page.trust import TRUST, build_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates
-from leaderboard.report import render_report, write_report
+from leaderboard.suite_report import render_report, write_report
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, VERSIONS
@@ -147,7 +147,7 @@ def test_a_report_is_printed_as_pdf(view, tmp_path, require):
 
 
 def test_without_a_browser_a_pdf_is_refused(view, tmp_path, monkeypatch):
-    monkeypatch.setattr("leaderboard.report.shutil.which", lambda name: None)
+    monkeypatch.setattr("leaderboard.suite_report.shutil.which", lambda name: None)
     with pytest.raises(CallerError, match="apt-get install chromium"):
         write_report(view, tmp_path / "report.pdf")
     assert list(tmp_path.iterdir()) == []
