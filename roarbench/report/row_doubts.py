@@ -95,8 +95,9 @@ def _find_provenance_doubts(evidence: Evidence, protocol: Protocol, name: str) -
             yield Doubt(
                 short, f"{capitalize(fit_on_one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate"
             )
-    place = protocol.retrain, protocol.order
-    made = [run for point, run in results.by_estimator.get(name, ()) if (point.cell.retrain, point.cell.order) == place]
+    places = {(part.retrain, part.order) for part in protocol.made_of or (protocol,)}
+    runs = results.by_estimator.get(name, ())
+    made = [run for point, run in runs if (point.cell.retrain, point.cell.order) in places]
     changed = sum("dirty" in result.provenance.code_version for result in made)
     if changed:
         words = f"{changed} of its {len(made)} runs were computed by code with uncommitted changes."

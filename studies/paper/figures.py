@@ -31,8 +31,8 @@ README_PICTURE = HERE.parents[1] / "docs" / "imagenette.png"
 # rows of the picture in README.md, from the highest own-network gain
 _PICTURED = ("input-x-grad", "ig", "sgsq-grad", "grad", "var-grad", "sg-grad", "random-blurred", "sobel", "random")
 _PASSES = (2, 10, 50, 200, 800)  # ticks
-_ACROSS = 3  # panels in a row
-_SIZE = 6  # of labels, in points; a letter is about half as wide as high
+_ACROSS = 2  # panels in a row
+_SIZE = 7  # of labels, in points; a letter is about half as wide as high
 
 
 def draw_questions(sets: list[DataSet]) -> None:
@@ -58,12 +58,14 @@ def draw_readme_picture(each: DataSet) -> None:
     styles = choose_styles(curves) | {"ig": Style(COLOURS[1], "h", "-"), "input-x-grad": Style(COLOURS[3], "d", "-")}
     for curve in curves:
         draw_measured_curve(left, curve, styles[curve.estimator])
-    left.set(xlabel="removed, t", title="ROAR: test accuracy after retraining")
+    left.set(title="ROAR: test accuracy after retraining")
+    left.set_xlabel("fraction of the features removed, t; bands: 95 %", fontsize=FONT_POINTS)
     left.set_xticks([0, *board.levels], [f"{t:g}" for t in (0, *board.levels)])
     left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     label_ends(left, curves, (), styles)
-    draw_gain_bars(right, {name: each.own[name].gain if name in each.own else Estimate(0.0) for name in _PICTURED}, "")
-    right.set(ylim=(len(_PICTURED) - 0.4, -0.6), title="own-network gain, points")
+    gains = {name: each.own[name].gain if name in each.own else Estimate(0.0) for name in _PICTURED}
+    draw_gain_bars(right, gains, "points, with 95 % intervals; grey: not significantly above 0")
+    right.set(ylim=(len(_PICTURED) - 0.4, -0.6), title="own-network gain")
     for axes in (left, right):
         axes.title.set_fontsize(FONT_POINTS + 1)
         axes.tick_params(labelsize=FONT_POINTS)
@@ -108,7 +110,8 @@ def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
     for name, x in across.items():
         y = each.own[name].gain
         assert x.value is not None and y.value is not None, "rows without a gain are left out"
-        axes.errorbar(x.value, y.value, yerr=_bars(y), xerr=_bars(x), fmt="o", color="C0", elinewidth=0.6, markersize=3)
+        bars = {"yerr": _bars(y), "xerr": _bars(x), "ecolor": "lightsteelblue", "elinewidth": 0.6}  # behind the labels
+        axes.errorbar(x.value, y.value, fmt="o", color="C0", markersize=3, **bars)
         axes.annotate(
             format_estimator_name(name), (x.value, y.value), (0, 0), textcoords="offset points", fontsize=_SIZE
         )

@@ -16,6 +16,7 @@ from leaderboard.page.estimator import (
 )
 from leaderboard.render import load_templates
 from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.enums import Order
 from roarbench.plan.protocols import SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED
@@ -24,6 +25,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
+from roarbench.store.provenance import Provenance
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
@@ -247,6 +249,19 @@ def test_masks_that_tell_the_class_have_their_size(suite):
     ((_, elsewhere, grave),) = said(MATCHED)
     assert "This mark was computed from results of ROAR, not of matched." in elsewhere and not grave
     assert not said(ROAR, 0.3), "masks that tell nothing"
+
+
+def test_only_runs_of_a_protocol_or_of_the_two_that_it_is_made_of_count_as_runs_of_changed_code():
+    """ROAR has two levels of three trainings in scalar and of one in pixel unit, KAR two of one training."""
+    found = held()
+    changed = Provenance("0.2.0 1a2b3c4d+dirty", {}, {})
+    runs = {p: replace(r, provenance=changed) if p.cell.order is Order.LERF else r for p, r in found.results.items()}
+    results = replace(found, results=runs)
+    assert texts(results, ROAR) == []
+    for protocol, number in (("kar", 2), ("diffroar", 10)):
+        (short, said, _), *_ = texts(results, SHOWN[protocol])
+        assert short == "changed code"
+        assert said == f"2 of its {number} runs were computed by code with uncommitted changes."
 
 
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])
