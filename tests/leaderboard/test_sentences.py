@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from roarbench.store.provenance import Provenance
 
 from leaderboard.board_contents import BoardRow
 from leaderboard.headline import describe_winners, write_combined_headline
@@ -25,7 +26,6 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
-from roarbench.store.provenance import Provenance
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
