@@ -110,8 +110,8 @@ def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
     for name, x in across.items():
         y = each.own[name].gain
         assert x.value is not None and y.value is not None, "rows without a gain are left out"
-        bars = {"yerr": _bars(y), "xerr": _bars(x), "ecolor": "lightsteelblue", "elinewidth": 0.6}  # behind the labels
-        axes.errorbar(x.value, y.value, fmt="o", color="C0", markersize=3, **bars)
+        axes.errorbar(x.value, y.value, _bars(y), _bars(x), fmt="none", ecolor="lightsteelblue", elinewidth=0.6)
+        axes.plot(x.value, y.value, "o", color="C0", markersize=3)
         axes.annotate(
             format_estimator_name(name), (x.value, y.value), (0, 0), textcoords="offset points", fontsize=_SIZE
         )

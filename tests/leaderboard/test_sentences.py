@@ -4,7 +4,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from roarbench.store.provenance import Provenance
 
 from leaderboard.board_contents import BoardRow
 from leaderboard.headline import describe_winners, write_combined_headline
@@ -26,6 +25,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
+from roarbench.store.software_and_hardware import Provenance
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
