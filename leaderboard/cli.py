@@ -52,19 +52,19 @@ def run_app(shown: ShownStore, port: int) -> None:
     if cached:
         Thread(target=read_code_version, daemon=True).start()  # asks git, while Streamlit is imported
     else:
-        _try_store(shown)
+        _check_store_opens(shown)
     from streamlit.web import cli
 
     if cached and read_cached_page(shown) is None:
         cached = False
-        _try_store(shown)
+        _check_store_opens(shown)
     Thread(target=_compute_pages_in_advance, args=[shown, cached], daemon=True).start()
     os.environ[SELECTION_VARIABLE] = json.dumps(shown)
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
 
-def _try_store(shown: ShownStore) -> None:
+def _check_store_opens(shown: ShownStore) -> None:
     from roarbench.store.results import ResultsStore  # a cached page needs no database
 
     ResultsStore.open(shown.url, read_only=True).close()

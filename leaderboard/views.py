@@ -112,7 +112,7 @@ class SuiteView:
     @property
     def leads_with_roar_and_own_network(self) -> bool:
         """Return whether the suite leads with ROAR and own-network gain."""
-        return not _rank_suite(self.results.suite, self.headline_protocol)
+        return not _rank_by_headline(self.results.suite, self.headline_protocol)
 
     @property
     def combined_table(self) -> CombinedTable | None:
@@ -244,7 +244,7 @@ class LiveStore:
         A suite without ROAR shows the ranks of suites on its data set and network.
         """
         near = "", ""
-        best = {suite: min(_rank_suite(suite, block.protocol) for block in suite.blocks) for suite in order}
+        best = {suite: min(_rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
             self._read[suite] = self._read_if_changed(suite)
             if any(make_sort_key(view.results) == (False, best[suite]) for view in self._read[suite][1]):
@@ -304,14 +304,14 @@ def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
 
 def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
     """Return the sort key of suites: those with rows first, then by headline protocol."""
-    return not results.has_rows, _rank_suite(results.suite, results.headline_protocol)
+    return not results.has_rows, _rank_by_headline(results.suite, results.headline_protocol)
 
 
-def _rank_suite(suite: SuiteSpec, first: Protocol) -> int:
+def _rank_by_headline(suite: SuiteSpec, protocol: Protocol) -> int:
     """Rank a suite by its headline protocol: ROAR with own-network gain, matched gain, others."""
-    if has_combined_table(suite) and first in (ROAR, OWN_NETWORK):
+    if has_combined_table(suite) and protocol in (ROAR, OWN_NETWORK):
         return 0
-    return 1 if first == MATCHED else 2
+    return 1 if protocol == MATCHED else 2
 
 
 def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy, interpolate, pad
 from torch.utils.data import DataLoader, Dataset
 
 from roarbench.compute.augment import find_largest_shift
-from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
+from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
@@ -124,7 +124,7 @@ def write_images_and_maps(folder: Path) -> tuple[Tensor, Layout]:
     np.save(folder / "pixels.npy", rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
     np.save(folder / "maps.npy", maps)
     ties = draw_tie_order(np.arange(IMAGES), layout.features)
-    np.save(folder / "planes.npy", encode(make_sort_keys(maps.reshape(IMAGES, -1), ties), layout))
+    np.save(folder / "planes.npy", encode_planes(make_sort_keys(maps.reshape(IMAGES, -1), ties), layout))
     return torch.from_numpy(rng.integers(CLASSES, size=IMAGES)), layout
 
 

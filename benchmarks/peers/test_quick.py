@@ -22,7 +22,7 @@ from peers.test_maps import BLACK, BY_CAPTUM, build_small_network, make_batch, m
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from roarbench.compute.bit_planes import Layout, encode
+from roarbench.compute.bit_planes import Layout, encode_planes
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import draw_tie_order, make_sort_keys
 from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
@@ -74,7 +74,7 @@ def write_rankings(folder: Path, layout: Layout) -> None:
     maps = np.load(folder / "maps.npy").reshape(IMAGES, -1)
     np.save(
         folder / "again.npy",
-        encode(make_sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features)), layout),
+        encode_planes(make_sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features)), layout),
     )
 
 

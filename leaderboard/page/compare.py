@@ -26,7 +26,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of a suite's page: the requested pair, or the best row beside some others."""
     view = site.find_view(address)
     rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
-    pairs = [(pair, _make_sheets(site, view, pair)) for pair in _choose_pairs(view, address, rows)]
+    pairs = [(pair, _add_pictures_of_pair(site, view, pair)) for pair in _choose_pairs(view, address, rows)]
     return {
         "view": view,
         "found": [
@@ -54,11 +54,11 @@ def _choose_pairs(view: SuiteView, address: Address, rows: dict[str, BoardRow]) 
         yield chosen[0], row
 
 
-def _make_sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
+def _add_pictures_of_pair(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
     """Return sheets of both rows, with images that favour the first, then the second; None without pictures."""
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None
-    sheets, answers = zip(*(images.add_sheet(site, view, row.id) for row in rows), strict=True)
+    sheets, answers = zip(*(images.add_pictures(site, view, row.id) for row in rows), strict=True)
     left = [second - first for first, second in zip(*(counts.own for counts in answers), strict=True)]
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]

@@ -217,7 +217,7 @@ def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator
             if best is None or len(available.rows) > len(best[1].rows):
                 by_images[view.results.data] = view, available
     for view, pictures in by_images.values():
-        sheet, answers = images.add_sheet(site, view, name)
+        sheet, answers = images.add_pictures(site, view, name)
         yield (
             make_plain(view.title),
             (

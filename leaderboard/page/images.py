@@ -46,8 +46,8 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     rows = []
     for name in names:
         href = site.get_page_link("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"
-        rows.append((name == wanted, *find_display_name(name), href, () if live else add_sheet(site, view, name)))
-    href, now = add_sheet(site, view, wanted)
+        rows.append((name == wanted, *find_display_name(name), href, () if live else add_pictures(site, view, name)))
+    href, now = add_pictures(site, view, wanted)
     protocol = find_pictured_protocol(view.results)
     levels = len(view.get_board(protocol).levels)
     name, detail = find_display_name(wanted)
@@ -75,7 +75,7 @@ def add_photographs(site: Site, view: SuiteView) -> str:
     return site.add_file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
-def add_sheet(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
+def add_pictures(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
     """Add a row's pictures to the site; return their address, and the number of correct predictions per image."""
     pictures = view.pictures
     assert pictures is not None, "asked only where there are pictures"

@@ -1,8 +1,8 @@
 """Rankings stored with only as many bits as their levels need.
 
-Five levels divide an image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `encode` writes the bin
-numbers as bit-planes; `find_removed_bits` reads from them which features are removed at a level. The bin codes form a
-search tree: the middle level needs one plane, its neighbours need two, and the others three.
+Five levels divide an image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `encode_planes` writes the
+bin numbers as bit-planes; `find_removed_bits` reads from them which features are removed at a level. The bin codes form
+a search tree: the middle level needs one plane, its neighbours need two, and the others three.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Layout:
 Keys = NDArray[np.int32] | NDArray[np.int64]
 
 
-def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
+def encode_planes(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     """Encode the bin of every feature as bit-planes.
 
     The keys are sorted completely, which is three times as fast as a partition at several boundaries, because NumPy
@@ -70,7 +70,7 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
 
 
 def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
-    """Encode keys as `encode` does, given a sorted copy of them.
+    """Encode keys as `encode_planes` does, given a sorted copy of them.
 
     Equal keys must not lie on both sides of a boundary; `find_rows_with_ties_at_boundaries` finds rows where they do.
     """
@@ -107,7 +107,7 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     that the level needs are read.
 
     Args:
-        planes: uint8 (n, planes, width), from `encode`.
+        planes: uint8 (n, planes, width), from `encode_planes`.
         t: Removal fraction: one of the layout's levels, 0 or 1.
         order: MoRF or LeRF.
         layout: The layout that the planes were encoded with.

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from roarbench.compute.bit_planes import (
     Keys,
     Layout,
-    encode,
+    encode_planes,
     encode_with_sorted_copy,
     find_planes_changing_at_boundaries,
     find_rows_with_ties_at_boundaries,
@@ -36,7 +36,7 @@ DrawTies = Callable[[NDArray[np.int64]], NDArray[np.int32]]
 class RankedBatch(NamedTuple):
     """Bit-planes of a batch of maps, and each map's share of tied features."""
 
-    planes: NDArray[np.uint8]  # (n, planes, width), see `bit_planes.encode`
+    planes: NDArray[np.uint8]  # (n, planes, width), see `bit_planes.encode_planes`
     tied: list[float]  # share of features that have the map's most frequent value, per map; 1 / d without ties
 
 
@@ -74,7 +74,7 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
     encoded = encode_with_sorted_copy(numbers, ordered, layout)
     rows = np.flatnonzero(find_rows_with_ties_at_boundaries(ordered, layout))
     if len(rows):
-        encoded[rows] = encode(make_sort_keys(features[rows], draw_ties(rows)), layout)
+        encoded[rows] = encode_planes(make_sort_keys(features[rows], draw_ties(rows)), layout)
     return RankedBatch(encoded, compute_largest_tie_shares(ordered))
 
 

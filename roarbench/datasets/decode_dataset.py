@@ -32,7 +32,7 @@ def decode_dataset(
     data: Path | None = None,
     limit: int | None = None,
     workers: int = 1,
-    note: Callable[[DecodingProgress], object] = lambda progress: None,
+    report_progress: Callable[[DecodingProgress], object] = lambda progress: None,
 ) -> ImageData:
     """Open a data set in the decoded store of a folder; decode it first if needed.
 
@@ -42,7 +42,7 @@ def decode_dataset(
         data: Local folder in the hub's layout (or with IDX files) that replaces the record's source.
         limit: Number of images per split, balanced over the classes: the first images of each class.
         workers: Number of processes that decode.
-        note: Function that receives the progress.
+        report_progress: Function that receives the progress.
 
     Raises:
         DataError: The images cannot be reached or read, or differ from the record.
@@ -54,7 +54,7 @@ def decode_dataset(
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{target}.lock"):
                 if not (target / MANIFEST).exists():  # another process may have decoded the data set meanwhile
-                    _decode_into(target, record, data, limit, workers, note)
+                    _decode_into(target, record, data, limit, workers, report_progress)
         except OSError as error:
             raise _make_store_error(error, record, folder) from error
     return open_decoded(target)
@@ -104,7 +104,7 @@ def _decode_into(
     data: Path | None,
     limit: int | None,
     workers: int,
-    note: Callable[[DecodingProgress], object],
+    report_progress: Callable[[DecodingProgress], object],
 ) -> None:
     source, raw = make_source_identity(record, data), open_source(record, data, limit is not None)
     splits = {split: raw[split].select_subset(limit) for split in Split}
@@ -112,7 +112,7 @@ def _decode_into(
     shutil.rmtree(target, ignore_errors=True)  # a folder without manifest is the rest of an interrupted deletion
     partial.mkdir(exist_ok=True)
     try:
-        tallies = decode_splits(partial, record, splits, workers, note)
+        tallies = decode_splits(partial, record, splits, workers, report_progress)
         if _find_decoded_folder(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
             raise DataError(f"{seen}; run again when no program changes them")

@@ -83,11 +83,11 @@ def decode_splits(
     record: DatasetRecord,
     splits: dict[Split, RawSplit],
     workers: int,
-    note: Callable[[DecodingProgress], object],
+    report_progress: Callable[[DecodingProgress], object],
 ) -> dict[Split, DecodingTally]:
     """Decode the missing pixels of both splits into a folder.
 
-    Small data sets are decoded in this process. `note` receives the progress after every part.
+    Small data sets are decoded in this process. `report_progress` receives the progress after every part.
 
     Raises:
         DataError: Files cannot be read, or too many images are damaged.
@@ -105,14 +105,14 @@ def decode_splits(
     todo = [part for part in parts if part.name not in done]
     finished = total - sum(len(part.rows) for part in todo)
     if todo:
-        note(DecodingProgress(record.name, finished, total, size, free))
+        report_progress(DecodingProgress(record.name, finished, total, size, free))
     with (folder / JOURNAL).open("a") as journal:
         for part, tally in _decode_parts(todo, workers):
             values = vars(tally) | {"histogram": tally.histogram.tolist()}
             print(json.dumps({"part": part.name, "tally": values}), file=journal, flush=True)
             done[part.name] = tally
             finished += len(part.rows)
-            note(DecodingProgress(record.name, finished, total, size, free))
+            report_progress(DecodingProgress(record.name, finished, total, size, free))
     for part in parts:
         tallies[part.split] += done[part.name]
     check_depth(max(tally.bits for tally in tallies.values()), record.depth, record.name)

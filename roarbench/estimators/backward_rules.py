@@ -150,7 +150,7 @@ class _Elementwise(torch.autograd.Function):
             argument = own.clone()
             y = call(argument, *arguments, **keywords)
             (derivative,) = torch.autograd.grad(y.sum(), own)
-        ctx.save_for_backward(_subtract_halves(own.detach()), _subtract_halves(y.detach()), derivative)
+        ctx.save_for_backward(_subtract_baseline_half(own.detach()), _subtract_baseline_half(y.detach()), derivative)
         if y is not argument:
             return y.detach()
         ctx.mark_dirty(x)
@@ -174,7 +174,7 @@ class _MaxPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any]) -> Tensor:
         y, positions = F.max_pool2d(x, *arguments, **keywords | {"return_indices": True})
-        dx, dy = _subtract_halves(x).flatten(2), _subtract_halves(y).flatten(2)
+        dx, dy = _subtract_baseline_half(x).flatten(2), _subtract_baseline_half(y).flatten(2)
         image, baseline = positions.flatten(2).chunk(2)
         index = torch.where(dy > 0, image, baseline)
         change = dx.gather(2, index)
@@ -190,6 +190,6 @@ class _MaxPool(torch.autograd.Function):
         return back.view(ctx.shape), None, None
 
 
-def _subtract_halves(both: Tensor) -> Tensor:
+def _subtract_baseline_half(both: Tensor) -> Tensor:
     image, baseline = both.chunk(2)
     return image - baseline

@@ -293,11 +293,11 @@ class Schedule:
         """Return whether any step is left or in progress."""
         return self._graph.is_active()
 
-    def take_ready(self, most: int) -> list[Step]:
-        """Take up to `most` steps that can start, the most urgent first."""
+    def take_ready(self, limit: int) -> list[Step]:
+        """Take up to `limit` steps that can start, the most urgent first."""
         for name in self._graph.get_ready():
             self.queue(name)
-        count = min(most, len(self._ready))
+        count = min(limit, len(self._ready))
         return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
 
     def requeue_steps_of_other_processes(self) -> None:

@@ -194,7 +194,7 @@ class StepDisplay(ProgressDisplay):
                 timed_work.total += cost(step)
         self._reported = set(reported)
 
-    def note(self, event: FinishedStep) -> None:
+    def show_event(self, event: FinishedStep) -> None:
         """Show that a step ended."""
         text = _describe_step(event)
         self._running = self._running if event.elsewhere else event.running
@@ -254,7 +254,7 @@ class DecodingDisplay(ProgressDisplay):
         """Return whether anything was decoded."""
         return self._first is not None
 
-    def note(self, progress: parallel_decoding.DecodingProgress) -> None:
+    def show_progress(self, progress: parallel_decoding.DecodingProgress) -> None:
         """Show the progress."""
         if self._first is None:
             self._first, self._start = progress, time.monotonic()

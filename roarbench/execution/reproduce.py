@@ -114,7 +114,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     refuse_untrusted_network(suite, request.trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
         record = suite.dataset_record
-        images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, display.note)
+        images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, display.show_progress)
     if images.fingerprint != run.data:
         seen = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
         raise DataError(f"{seen}; give the stored run's images with --data")
@@ -223,7 +223,7 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
         with start_work(work, [run], store, measure, workers, console) as (display, events):
             for event in events:
                 if not event.failure:
-                    display.note(event)
+                    display.show_event(event)
                 elif event.step.first_run:  # the failure names the reason of the step that the run needed
                     raise RunError(event.failure)
         return store.read_results([run.key])[run.key]

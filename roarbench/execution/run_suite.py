@@ -117,7 +117,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     start, check_files = request.start, request.check_files
     with start_work(work, todo, store, measure, workers, console, start, check_files) as (display, events):
         for event in events:
-            display.note(event)
+            display.show_event(event)
             failed += len(event.step.runs) if event.failure else 0
             left -= set(event.step.runs)
             if request.tell_roar and left_of_roar and left_of_roar.isdisjoint(left):
@@ -154,7 +154,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
     if request.weights or request.starting_weights:
-        _try_weights(request)
+        _check_weights_load(request)
     store.refuse_sqlite_in_use_elsewhere()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
     images = _decode_images(request, workspace, console)
@@ -171,7 +171,7 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
     measure = partial(measure_rates, suite=request.suite, work=lacking, say=partial(console.print, soft_wrap=True))
     with start_work(work, runs, store, measure, request.workers, console, request.start) as (display, events):
         for event in events:
-            display.note(event)
+            display.show_event(event)
             if event.failure:
                 raise RunError(event.failure)
     _refuse_near_chance(collect_stored_results(request.suite, store, results.data, results.limit), work, console)
@@ -272,7 +272,7 @@ def start_work(
             yield display, chain(left_out, last.enter_context(closing(run_missing(work, runs, store, engine))))
 
 
-def _try_weights(request: Request) -> None:
+def _check_weights_load(request: Request) -> None:
     suite, channels, generator = request.suite, request.suite.dataset_record.channels, torch.Generator().manual_seed(0)
     for network in suite.networks:
         if network.model.startswith(TIMM):
@@ -291,7 +291,7 @@ def _decode_images(request: Request, workspace: Workspace, console: Console) -> 
     # this machine's CPUs decode photographs, even if remote workers do the rest
     workers = count_cores() if list_gpu_ids() else min(request.workers, PER_CORE * count_cores())
     with DecodingDisplay(console) as display:
-        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, display.note)
+        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, display.show_progress)
     lines = []
     if display.has_decoded and images.repairs:
         lines.append(describe_repairs(images.repairs))

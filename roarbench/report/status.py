@@ -145,7 +145,7 @@ def make_status_table(status: dict[str, Any]) -> Table:
     return shown
 
 
-def measure_progress(suite_results: SuiteResults, store: ResultsStore, left: int, now: datetime) -> dict[str, Any]:
+def measure_progress(suite_results: SuiteResults, store: ResultsStore, runs_left: int, now: datetime) -> dict[str, Any]:
     """Return the active workers, the rate of finished runs, and the seconds left.
 
     Returns:
@@ -163,7 +163,7 @@ def measure_progress(suite_results: SuiteResults, store: ResultsStore, left: int
     return {
         "workers": list(by_owner.values())[::-1],
         "per_hour": None if pace is None else 3600 * pace,
-        "seconds_left": None if pace is None else left / pace,
+        "seconds_left": None if pace is None else runs_left / pace,
     }
 
 

@@ -123,7 +123,7 @@ class ReferenceCurve:
     means: dict[float, dict[str, float]]
     # area under the curve at levels above 0, in accuracy, by name, for references with all these levels
     areas: dict[str, float]
-    # squares of the areas that come from the finite number of images, see `sum_squares`; 0 for one reference
+    # squares of the areas from the finite number of images, see `compute_sums_of_squares`; 0 for one reference
     noise: float
     digest: bytes  # hash of the row's correctness under all references and levels, 16 bytes
 
@@ -152,7 +152,7 @@ def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) 
     return ReferenceCurve(
         {t: {name: float(bits.mean()) for name, bits in by_network.items()} for t, by_network in answers.items()},
         {name: float(area.mean()) for name, area in areas.items()},
-        float(sum_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
+        float(compute_sums_of_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
         hashlib.sha256(b"".join(hash_correctness(board.correct[estimator, t]) for t in levels)).digest()[:16],
     )
 
@@ -201,17 +201,17 @@ def _factor_covariance(curves: Sequence[ReferenceCurve]) -> tuple[tuple[float, .
     return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]
 
 
-def sum_squares(answers: Bits | Floats) -> Floats:
+def compute_sums_of_squares(values: Bits | Floats) -> Floats:
     """Compute the sums of squares of a table of repetitions by images, divided by the number of images.
 
     Returns:
         Shape (2,): the sum of squares between repetitions, and the residual one divided by the degrees of freedom of
             the images.
     """
-    images = answers.shape[1]
-    accuracies = answers.mean(1, dtype=np.float64)
+    images = values.shape[1]
+    accuracies = values.mean(1, dtype=np.float64)
     between = float(((accuracies - accuracies.mean()) ** 2).sum())
-    within = float(((answers - answers.mean(0, dtype=np.float64)) ** 2).sum())  # sum over repetitions and residual
+    within = float(((values - values.mean(0, dtype=np.float64)) ** 2).sum())  # sum over repetitions and residual
     return np.array([between, (within - images * between) / (images - 1) / images])
 
 
@@ -277,7 +277,7 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVarian
     unique = {hash_correctness(bits): bits for _, bits in trainings}  # counts each training once, whatever its names
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
-    variance, noise = np.sum([sum_squares(bits) for bits in groups], axis=0) / freedom
+    variance, noise = np.sum([compute_sums_of_squares(bits) for bits in groups], axis=0) / freedom
     raw = np.concatenate([_compute_training_deviations(bits) for bits in groups])
     size = np.sqrt(np.mean(raw**2))
     return TrainingVariance(float(variance), float(noise), freedom, raw / size if size > 0 else raw)

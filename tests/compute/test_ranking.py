@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from roarbench.compute import device_ranking
-from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
+from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
 from roarbench.compute.ranking import arrange_features, count_removed, draw_tie_order, rank
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.errors import CallerError, RunError
@@ -91,7 +91,7 @@ def test_levels_outside_0_and_1_are_refused(t):
 def test_planes_by_hand():
     """Ten features, the most important one first: their bins are 0 1 1 2 2 3 3 4 4 5."""
     layout = Layout((1, 2, 5), Unit.SCALAR, PAPER_LEVELS)
-    planes = encode(np.arange(10)[None, ::-1].copy(), layout)
+    planes = encode_planes(np.arange(10)[None, ::-1].copy(), layout)
     np.testing.assert_array_equal(
         planes[0], [[0b00000_111, 0b11_000000], [0b00011_001, 0b11_000000], [0b01100_000, 0b01_000000]]
     )

@@ -174,7 +174,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(change, decode, tiny_
     """Read on, the store would hold images of both states, or black ones, under the name of the first."""
     changes = [CHANGES[change]]  # once, at the first note
     with pytest.raises(DataError, match="^cannot read|were changed while they were read|^--data .* is missing"):
-        decode(note=lambda progress: changes and changes.pop()(tiny_folder))
+        decode(report_progress=lambda progress: changes and changes.pop()(tiny_folder))
     assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
 
 
@@ -210,7 +210,7 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
     """Nothing is done twice or differently."""
     source = write(tmp_path / "many", some_images())
     with pytest.raises(KeyboardInterrupt):
-        decode_dataset(MANY, tmp_path / "store", source, note=stop_half_way)
+        decode_dataset(MANY, tmp_path / "store", source, report_progress=stop_half_way)
     room = shutil.disk_usage(tmp_path)  # what is missing are 135,552 of 231,552 bytes
     monkeypatch.setattr(parallel_decoding.shutil, "disk_usage", lambda folder: room._replace(free=140_000))
     [journal] = tmp_path.glob("store/*.partial/journal.jsonl")
@@ -228,7 +228,7 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
         parts = [json.loads(line)["part"] for line in journal.read_text().splitlines()]  # what was cut off is gone
         assert len(parts) == len(written) + len(seen)
 
-    again = decode_dataset(MANY, tmp_path / "store", source, note=note)
+    again = decode_dataset(MANY, tmp_path / "store", source, report_progress=note)
     assert not set(seen) & set(written)
     assert len(seen) + len(written) == 13
     assert told[0].done == sum(int(name.split()[2]) for name in written)

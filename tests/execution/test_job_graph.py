@@ -129,10 +129,10 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
     with StepDisplay(log, todo, lambda step: 10.0, workers=2) as watch:
         for step in todo:
             clock.now += 1
-            watch.note(FinishedStep(step, "", seconds=10.0))
+            watch.show_event(FinishedStep(step, "", seconds=10.0))
         for kind in ("rank", "seal", "run", "run"):
-            watch.note(FinishedStep(make_step(kind), "rank grad train 0 failed: no memory"))
-        watch.note(FinishedStep(make_step("run"), "no memory"))
+            watch.show_event(FinishedStep(make_step(kind), "rank grad train 0 failed: no memory"))
+        watch.show_event(FinishedStep(make_step("run"), "no memory"))
     *said, once, own = log.file.getvalue().splitlines()
     assert said[0] == "  2%    about 4 min left  ROAR: trained none t=0 seed 0"
     assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
@@ -143,7 +143,7 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
 def test_a_reference_is_called_ready_because_given_weights_are_not_trained():
     log, step = Console(file=StringIO(), width=80), make_step("reference")
     with StepDisplay(log, [step], lambda step: 1.0, workers=1) as watch:
-        watch.note(FinishedStep(step, "", seconds=1.0))
+        watch.show_event(FinishedStep(step, "", seconds=1.0))
     assert log.file.getvalue().rstrip().endswith("reference ready")
 
 
@@ -153,7 +153,7 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
         assert watch.seconds_left == 150.0  # others compute here: each takes three times as long
         left = []
         for step in todo:
-            watch.note(FinishedStep(step, "", seconds=10.0))
+            watch.show_event(FinishedStep(step, "", seconds=10.0))
             left.append(watch.seconds_left)
     assert left[49] == pytest.approx(50 * 10 / 2, rel=0.1)
     assert left[-1] == 0.0

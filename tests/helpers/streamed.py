@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from roarbench.compute.bit_planes import Layout, encode, find_removed_bits
+from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.ranking import arrange_features, draw_tie_order, make_sort_keys
 from roarbench.compute.streamed_degraded_images import StreamedImages
@@ -21,13 +21,13 @@ def seeded(seed):
 def encoded(importance, layout):
     """Bit-planes of maps (n, c, h, w) or (n, h, w) of the images 0 … n - 1."""
     ties = draw_tie_order(np.arange(len(importance)), layout.features)
-    return encode(make_sort_keys(arrange_features(importance, layout.shape, layout.unit), ties), layout)
+    return encode_planes(make_sort_keys(arrange_features(importance, layout.shape, layout.unit), ties), layout)
 
 
 def both(t=0.5, order=Order.MORF, unit=Unit.SCALAR, n=20):
     """Streamed images, and the same held in memory."""
     pixels, layout = torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=seeded(1)), LAYOUTS[unit]
     keys = torch.rand(n, layout.features, generator=seeded(2)).argsort(1).argsort(1).numpy().astype(np.uint64)
-    planes = encode(keys, layout)
+    planes = encode_planes(keys, layout)
     held = DegradedImages(pixels, torch.from_numpy(find_removed_bits(planes, t, order, layout)), FILL, unit)
     return StreamedImages(pixels.numpy(), held.removed.numpy(), FILL, unit, CPU), held

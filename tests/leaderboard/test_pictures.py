@@ -192,7 +192,7 @@ def test_an_estimators_page_shows_each_data_set_once_in_the_suite_with_most_pict
         pictures = SimpleNamespace(rows=rows, numbers=range(3), kinds=("map", "own"))
         return SimpleNamespace(title=title, slug=title, pictures=pictures, results=SimpleNamespace(data=data))
 
-    monkeypatch.setattr(images, "add_sheet", lambda site, view, name: (f"{view.slug} {name}", ANSWERS))
+    monkeypatch.setattr(images, "add_pictures", lambda site, view, name: (f"{view.slug} {name}", ANSWERS))
     monkeypatch.setattr(images, "add_photographs", lambda site, view: view.slug)
     views = [
         view("few", "one", "grad", "ig"),

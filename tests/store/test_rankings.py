@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from filelock import FileLock
 
-from roarbench.compute.bit_planes import encode
+from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import draw_tie_order, make_sort_keys
 from roarbench.enums import PAPER_LEVELS, MapNumerics, Split, Unit
 from roarbench.errors import StoreError
@@ -29,7 +29,7 @@ COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
 def planes_of(split, spec=SPEC):
     importance = np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
     ties = draw_tie_order(np.arange(COUNTS[split]), spec.layout.features)
-    return encode(make_sort_keys(importance.astype(np.float32), ties), spec.layout)
+    return encode_planes(make_sort_keys(importance.astype(np.float32), ties), spec.layout)
 
 
 PLANES = {split: planes_of(split) for split in Split}
@@ -297,7 +297,7 @@ def finish(store, spec, sign=1, **made):
         keys = make_sort_keys(
             importance.astype(np.float32), draw_tie_order(np.arange(COUNTS[split]), spec.layout.features)
         )
-        store.write_part(spec, split, 0, COUNTS[split], encode(keys, spec.layout), MapProvenance(0.25, **made))
+        store.write_part(spec, split, 0, COUNTS[split], encode_planes(keys, spec.layout), MapProvenance(0.25, **made))
     store.seal(spec, {split: COUNTS[split] for split in spec.splits})
     return store.open(spec).checksum
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from roarbench.compute.bit_planes import encode
+from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import arrange_features, draw_tie_order, make_sort_keys
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import RunError
@@ -156,7 +156,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
         layout = stored.layout
         flat = arrange_features(expected, layout.shape, layout.unit)
         keys = make_sort_keys(flat, draw_tie_order(batch.ids.numpy(), layout.features))
-        differ = np.bitwise_count(stored.splits[Split.TEST] ^ encode(keys, layout)).mean() / 8
+        differ = np.bitwise_count(stored.splits[Split.TEST] ^ encode_planes(keys, layout)).mean() / 8
         assert differ < 0.01  # but for rounding, as above
 
 
