@@ -156,8 +156,9 @@ class Plan:
         if not rates.gpus:
             return rates.load * (overhead + sum(parts.values()) / self.workers)
         core_seconds, network_seconds = (sum(parts.pop(part) for part in each) for each in (_ON_CORES, _IN_NETWORKS))
-        gpu_seconds = sum(parts.values()) + network_seconds * max(rates.busy, min(1.0, rates.gpus / self.workers))
-        return overhead + gpu_seconds / rates.gpus + core_seconds / self.workers
+        gpus = min(rates.gpus, self.workers)  # a worker uses one
+        gpu_seconds = sum(parts.values()) + network_seconds * max(rates.busy, gpus / self.workers)
+        return overhead + gpu_seconds / gpus + core_seconds / self.workers
 
     def make_record(self) -> dict[str, Any]:
         """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""

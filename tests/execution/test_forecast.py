@@ -47,7 +47,7 @@ hand v1: 12 runs, 3 done, 9 to do
   scoring     10 images                      30 s     30 s
   overhead    1,000 jobs                     20 s     20 s
   together about 64 min of wall time with 2 workers, measured just now
-  together about 915 h (38 days) of wall time with 4 GPUs and 2 workers, assuming a guess
+  together about 1,831 h (76 days) of wall time with 4 GPUs and 2 workers, assuming a guess
   disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB per worker, and for all\
  workers together 3.0 GB for images and 1.0 GB for each ranking in use; with less memory, each\
  epoch reads them from disk
@@ -68,9 +68,10 @@ def test_a_plan_in_words_and_as_a_record():
         "noise" not in quiet.format_text()
         and PLAN.estimate_wall_seconds(GUESS) - quiet.estimate_wall_seconds(GUESS) == 150 * 2.0 / 2
     )  # drawn by the cores
-    unranked = replace(PLAN, work=WORK._replace(images_ranked=0))  # GPUs sort, where there are any
-    assert [PLAN.estimate_wall_seconds(rates) - unranked.estimate_wall_seconds(rates) for rates in (HERE, GUESS)] == [
-        20 * 4.0 / 2,
+    more = replace(PLAN, workers=8)
+    unranked = replace(more, work=WORK._replace(images_ranked=0))  # GPUs sort, where there are any
+    assert [more.estimate_wall_seconds(rates) - unranked.estimate_wall_seconds(rates) for rates in (HERE, GUESS)] == [
+        20 * 4.0 / 8,
         20 * 4.0 / 4,
     ]
     idle = replace(PLAN, work=WORK._replace(jobs=0))  # one process hands out all jobs
@@ -192,6 +193,7 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
     """Not by its operations alone, of which a GPU does trillions a second."""
     suite = find_suite("cifar10")
     found, recipe = assume_rates(suite, GPU), suite.recipe_record
+    assert found.busy == 142 / 1842, "no more than 15 workers were tried"
     assert found.train == pytest.approx(0.007 / recipe.batch)
     for name, speed in (("imagenet-paper", 8.1e13), ("imagenet-100-64", 3.4e13)):
         large = assume_rates(find_suite(name), GPU)
@@ -200,10 +202,12 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
 
 
 def test_workers_share_a_gpu_only_while_it_waits_for_launches():
-    shared = replace(GUESS, gpus=1, busy=0.25)  # of the GPU, 70 s of networks without trainings, 80 of rankings
-    plan = replace(PLAN, work=NOTHING._replace(images_explained=100, images_scored=10, images_ranked=20))
+    shared = replace(HERE, gpus=1, busy=0.25)  # of the GPU, 80 s of networks, 80 of rankings
+    work = {"images_reference": 4, "images_retrained": 6, "images_explained": 80, "images_scored": 10}
+    plan = replace(PLAN, work=NOTHING._replace(**work, images_ranked=20))
     assert [replace(plan, workers=n).estimate_wall_seconds(shared) for n in (1, 2, 4, 8)] == [160, 120, 100, 100]
     assert replace(plan, workers=8).estimate_wall_seconds(replace(shared, busy=1.0, gpus=4)) == 40
+    assert replace(plan, workers=2).estimate_wall_seconds(replace(shared, gpus=4)) == 80, "two GPUs are idle"
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,8 @@ def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
     assert software_and_hardware._read_commit(folder / "venv") == ""
     monkeypatch.setenv("PATH", "")
     assert software_and_hardware._read_commit(folder) == ""
+    monkeypatch.setattr(software_and_hardware, "_read_commit", lambda package: package.name)
+    assert software_and_hardware.read_code_version.__wrapped__().endswith(" roarbench"), "the whole package"
 
 
 def test_what_is_not_known_is_not_said_and_what_somebody_else_says_is_no_markup():
