@@ -13,6 +13,7 @@ from leaderboard.roar_and_own_network_board import Answer
 from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.views import SuiteView, sort_by_size
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.plan.runs import Run
 
 _SHOWN = 8  # visible columns per kind; the page hides others under "more"
 
@@ -56,22 +57,23 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
-    """Leave out suites whose questions and rows another suite on their images and network has."""
+    """Leave out suites that another suite on their images and network repeats."""
     for view in views:
         if not any(_is_repeated_by(view, other) for other in view.suites_on_same_images):
             yield view
 
 
 def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:
-    """Return whether another suite has both questions with more rows, or this suite's only question with its rows."""
+    """Return whether another suite has both questions with more rows, or both, and all runs of this suite."""
     if not other.paired_board:
         return False
     if view.paired_board:
         return _count_own_rows(other) > _count_own_rows(view)
-    own = {row.id for row in view.board.rows} - {*view.results.suite.added}
-    return any(
-        own <= each.answers.keys() for each in other.paired_board.questions if each.protocol is view.board.protocol
-    )
+    return _list_runs(view) <= _list_runs(other)
+
+
+def _list_runs(view: SuiteView) -> set[Run]:
+    return {result.run for result in view.results.results.values()}
 
 
 def _count_own_rows(view: SuiteView) -> int:

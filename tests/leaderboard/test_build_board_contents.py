@@ -78,7 +78,9 @@ def test_a_board_states_once_that_the_code_of_all_rows_was_changed():
     assert every.facts == (*own.facts, "by code with uncommitted changes")
     assert [row.doubts for row in every.rows] == [row.doubts for row in own.rows]
     assert some.facts == own.facts
-    begun = change(replace(found, results={p: r for p, r in found.results.items() if p.cell.estimator != "grad"}), names)
+    begun = change(
+        replace(found, results={p: r for p, r in found.results.items() if p.cell.estimator != "grad"}), names
+    )
     assert begun.facts[-1] == every.facts[-1], "a row without runs has no origin"
     marked = {row.id for row in some.rows if "changed code" in (doubt.short for doubt in row.doubts)}
     assert marked == {row.id for row in some.rows if row.started} - {"grad"}

@@ -179,6 +179,19 @@ def test_pictures_of_a_store_are_written_for_the_demo(tmp_path, monkeypatch, cap
     assert ["no pictures" in line for line in told] == ["quick v2" not in line for line in told] == [False, True]
 
 
+def test_a_suite_of_roar_alone_is_repeated_by_one_with_all_its_runs_and_not_by_one_with_its_rows():
+    """Runs of other explained networks are no repetition."""
+
+    def view(paired, *runs):
+        results = {number: SimpleNamespace(run=run) for number, run in enumerate(runs)}
+        return SimpleNamespace(paired_board=paired, results=SimpleNamespace(results=results))
+
+    small, large, other = view(None, "a", "b"), view("both", "a", "b", "c"), view("both", "A", "B", "C")
+    for beside, shown in (([large], []), ([other], [small]), ([view(None, "a", "b", "c")], [small])):
+        small.suites_on_same_images = beside
+        assert list(verdicts_by_suite._drop_repeated_suites([small])) == shown
+
+
 @pytest.mark.slow
 def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
     import_module("make_demo").write_demo(tmp_path)
