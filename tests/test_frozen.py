@@ -18,9 +18,10 @@ from torch import nn
 
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.networks import build_network
+from roarbench.enums import PAPER_LEVELS
 from roarbench.identity import hash_value, make_record
 from roarbench.plan.recipes import RECIPES
-from roarbench.plan.suites import VERSIONS
+from roarbench.plan.suites import VERSIONS, find_suite
 
 FILE = Path(__file__).with_name("frozen.json")
 FROZEN = json.loads(FILE.read_text())
@@ -67,6 +68,11 @@ HASHES = {
 @pytest.mark.parametrize("kind", HASHES)
 def test_every_recipe_and_suite_is_there_and_what_it_was(kind):
     assert HASHES[kind] == FROZEN[kind]
+
+
+def test_the_levels_that_rankings_always_store_are_those_of_the_paper():
+    """Rankings of a suite with other levels have these, too; Hooker et al. 2019, section 4."""
+    assert {block.levels for block in find_suite("imagenet-paper").blocks} == {PAPER_LEVELS}
 
 
 @pytest.mark.parametrize("name", {**MODELS, **FROZEN["networks"]})

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from roarbench.stats.curves import UNTOUCHED, Correctness
+from roarbench.enums import Order
+from roarbench.stats.curves import UNTOUCHED, Correctness, compute_gain
 from roarbench.stats.probability_drop import compute_probability_drop
 
 
@@ -15,6 +16,13 @@ def test_a_curve_is_complete_with_a_cell_for_every_level():
     del cells[UNTOUCHED]
     assert not Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
     assert Correctness((), (0.5,), {}).images == 0
+
+
+def test_a_gain_by_hand_has_the_sign_of_its_order():
+    """A lead of 20 points at the middle level, whose weight is .5: a lower curve is better for MoRF, worse for LeRF."""
+    curve, random = np.array([0.8, 0.4, 0.2]), np.array([0.8, 0.6, 0.2])
+    gains = [compute_gain((0.0, 0.5, 1.0), curve, random, order) for order in (Order.MORF, Order.LERF)]
+    assert gains == pytest.approx([10.0, -10.0])
 
 
 def test_probabilities_by_hand():

@@ -79,6 +79,8 @@ BETTER, WORSE, SAME = Verdict.BETTER, Verdict.WORSE, Verdict.SAME
 BESIDE = {  # by row, its verdicts on two controls, with p and difference
     "yes": (True, "two", {"one": (BETTER, 0.001, 5.0), "two": (BETTER, 0.01, 3.0)}),
     "≈ two": (False, "two", {"one": (BETTER, 0.001, 4.0), "two": (SAME, 0.6, 0.5)}),
+    # not shown to be above either, and below one
+    "≈ one": (False, "one", {"one": (SAME, 0.3, -1.0), "two": (SAME, 0.8, 1.0)}),
     "< one": (False, "one", {"one": (WORSE, 0.001, -6.0), "two": (BETTER, 0.001, 2.0)}),
     "< two": (False, "two", {"one": (SAME, 0.4, -7.0), "two": (WORSE, 0.001, -2.0)}),  # worse than one is said first
 }
