@@ -164,10 +164,12 @@ def test_a_step_by_itself_has_the_folder_of_the_report_as_its_store(monkeypatch,
 def test_the_docstring_says_how_it_is_started():
     root, (_, whole, one) = Path(__file__).parents[1], re.findall("^    (.*?) +# ", first_gpu.__doc__, re.MULTILINE)
     assert "first-gpu:" in (root / "Makefile").read_text()
-    words = f"{whole.replace('FOLDER', 'x')} {one.partition('.py ')[2].replace('NAME', 'convolution')} --help"
-    words = words.replace("python", sys.executable, 1)
-    done = subprocess.run(words, shell=True, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    program = [sys.executable, whole.split()[1], "--help"]
+    done = subprocess.run(program, cwd=root, capture_output=True, text=True)
+    usage = done.stdout.partition("\n\n")[0]  # the description below it repeats the docstring
+    named = re.findall("--[a-z]+", f"{whole} {one}")
+    assert done.returncode == 0 and sorted(named) == ["--out", "--step"]
+    assert [option for option in named if option not in usage] == []
 
 
 @pytest.mark.process
