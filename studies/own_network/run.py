@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 import roarbench as rb
 from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.enums import Order, Unit
-from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR
+from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain
 from roarbench.text import format_interval, format_markdown_table
 from studies.page import Tables, write_shipped_tables
+from studies.paper.published import draw_own_network_gains
 
 Kept = NDArray[np.bool_]  # (maps, networks, levels, images)
 FOLDER = Path(__file__).parent
@@ -177,9 +177,7 @@ def make_order_table() -> str:
 
 
 def _compute_published_gains(name: str) -> Mapping[str, Sample]:
-    stored = rb.load_published_results(f"benchmark-{name}").stored
-    found = compute_own_network_gains(stored, OWN_NETWORK, Unit.SCALAR, Bootstrap(2000))
-    return {row: each.gain for row, each in found.items() if each.gain.value or each.gain.draws.any()}
+    return draw_own_network_gains(rb.load_published_results(f"benchmark-{name}").stored)
 
 
 def _has_different_answers(kept: Kept) -> bool:
