@@ -102,7 +102,7 @@ def draw_gain_bars(axes: Axes, gains: Mapping[str, Estimate | None], label: str)
     """Draw one bar per name, the first at height 0, as `draw_gains` does."""
     for height, gain in enumerate(gains.values()):
         value, low, high = gain or Estimate()
-        if not value:
+        if value is None or (value == 0 and low == high):  # 0 by construction has no interval
             word = "not run" if gain is None else MISSING if value is None else "0"
             axes.text(0, height, f" {word}", color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
             continue

@@ -90,6 +90,14 @@ def test_what_is_not_run_is_told_from_what_is_missing(both):
     assert words == ["not run", "–", "0", "0", "0", "0"]
 
 
+def test_a_measured_gain_of_zero_is_drawn_with_its_interval():
+    """`gb-sq` on Imagenette has 0.0 [-1.6, 1.6]; a gain of 0 by construction has no interval."""
+    (axes,) = draw_gains({"gain": {"gb-sq": Estimate(0.0, -1.6, 1.6), "random": Estimate(0.0, 0.0, 0.0)}}).axes
+    assert [text.get_text().strip() for text in axes.texts] == ["0"]
+    intervals = [[float(x) for x in line.get_xdata()] for line in axes.lines if len(set(line.get_ydata())) == 1]
+    assert intervals == [[-1.6, 1.6]]
+
+
 def test_what_is_uncertain_is_said_in_the_last_line(both):
     once = replace(both, roar=replace(both.roar, board=replace(both.roar.board, covers=IntervalScope.NOTHING)))
     assert once.summarize_notes()[-1].startswith("One training per cell: no intervals for ROAR;")
