@@ -34,6 +34,7 @@ from roarbench.compute.inputs import (
 )
 from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
+from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
 from roarbench.compute.streamed_degraded_images import Streamed, StreamedChangingImages
 from roarbench.device_settings import (
     CompilerFailed,
@@ -135,12 +136,15 @@ class Training:
         self._bf16 = can_use_bf16(recipe.precision, self._device)
         self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
         self._optimiser = _make_optimiser(model, recipe)
+        # a graph reads the learning rate from the GPU; a CPU takes it as a number
+        self._learning_rate = torch.zeros((), device=self._device) if self._gpu else None
         self._compiles = self._gpu and (recipe.compile or is_compilation_on())
         self._forward = compile_network(model) if self._compiles else model
         self._compiled = set[float]()  # shares of the full side whose backward pass is compiled
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.images_per_pass = min(recipe.micro_batch or self._batch, self._batch)
+        self._replayed = self._make_replayed_steps()
         self._needs_correction: dict[torch.Size, bool] = {}  # whether oneDNN's gradients do, by image shape
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._ahead: Iterator[Tensor] = iter(())  # streamed images of the next parts
@@ -205,16 +209,38 @@ class Training:
         self.images_per_pass //= 2
 
     def _do_step(self) -> None:
-        for group in self._optimiser.param_groups:
-            group["lr"] = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
+        self._set_learning_rate()
         parts = self._split_batch(self._take_next_batch())
-        self._optimiser.zero_grad()
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _SEED_DISTANCE + self.step)
-            loss = torch.stack([self._add_gradients(index) for index in parts]).sum()
-        self._optimiser.step()
+            if self._replayed is not None and self.images_per_pass == self._batch:
+                loss = self._replayed.run(self._update_weights, *self._load_part(parts[0]))
+            else:
+                self._optimiser.zero_grad()
+                loss = torch.stack([self._add_gradients(*self._load_part(index)) for index in parts]).sum()
+                self._optimiser.step()
         self.losses.append(loss)
         self.step += 1
+
+    def _set_learning_rate(self) -> None:
+        rate = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
+        if self._learning_rate is not None:
+            self._learning_rate.fill_(rate)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate if self._learning_rate is None else self._learning_rate
+
+    def _make_replayed_steps(self) -> ReplayedSteps | None:
+        """Return the steps' CUDA graphs; None if this training has several passes a step or cannot be replayed."""
+        if self._gpu and not self._compiles and self.images_per_pass == self._batch and is_replayable(self._model):
+            return ReplayedSteps()
+        return None
+
+    def _update_weights(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Do an optimiser step with the gradients of one pass over the whole batch; return its loss."""
+        self._optimiser.zero_grad()
+        loss = self._add_gradients_of_one_pass(images, labels)
+        self._optimiser.step()
+        return loss
 
     def _take_next_batch(self) -> Tensor:
         """Return the indices of the next batch, and start reading the batches after it."""
@@ -247,6 +273,7 @@ class Training:
         self._optimiser.load_state_dict(state["optimiser"])
         self.losses.extend(loss.to(self._device) for loss in state["losses"])
         self._rewind(state["waiting"], state["generators"])
+        self._replayed = self._make_replayed_steps()  # a graph would write into the optimiser's earlier tensors
 
     def _rewind(self, waiting: Tensor, generator_states: list[Tensor]) -> None:
         self._batches.waiting, self._batches_ahead = waiting, 0
@@ -262,9 +289,12 @@ class Training:
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
-    def _add_gradients(self, index: Tensor) -> Tensor:
+    def _load_part(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a part's images, by `_load_images`, and labels, int64 (b,), on the device."""
+        return self._load_images(index), self._labels.index_select(0, send_to_device(index, self._device))
+
+    def _add_gradients(self, images: Tensor, labels: Tensor) -> Tensor:
         """Run the forward and backward pass of a part; return the part's share of the batch's loss."""
-        images, labels = self._load_images(index), self._labels.index_select(0, send_to_device(index, self._device))
         pairs = zip(torch.split(images, self.images_per_pass), torch.split(labels, self.images_per_pass), strict=True)
         return torch.stack([self._add_gradients_of_one_pass(*pair) for pair in pairs]).sum()
 
@@ -353,5 +383,6 @@ def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[st
 def _make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     groups = group_by_weight_decay(model, recipe.weight_decay)
     if recipe.optimiser is Optimiser.ADAMW:
-        return torch.optim.AdamW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True)
+        on_gpu = find_device(model).type == "cuda"  # CUDA graphs need it
+        return torch.optim.AdamW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True, capturable=on_gpu)
     return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)
