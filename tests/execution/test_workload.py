@@ -119,7 +119,7 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
         with register_module_forward_pre_hook(passed):
             return compute_maps_together(*given)
 
-    note("trained", train.Training, "_add_gradients", lambda self, index: index)
+    note("trained", train.Training, "_load_part", lambda self, index: index)
     note("scored", network_jobs, "predict_logits", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
     note("drawn", engine, "draw_normal_noise", lambda images, ids, *_: ids)
