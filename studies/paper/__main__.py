@@ -30,6 +30,7 @@ from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import format_verdict, make_parser, write_tables
 from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture
 from studies.paper.published import (
+    HALF,
     HIGH,
     OTHER_LEVELS,
     DataSet,
@@ -92,7 +93,7 @@ def accuracies(sets: list[DataSet]) -> str:
 
 def accuracies_at_50(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first half: the paper's and ours."""
-    return _accuracies_at(0.5, {each.name: each.results for each in sets if each.other_roar_samples[0.5]})
+    return _accuracies_at(HALF, {each.name: each.results for each in sets if each.other_roar_samples[HALF]})
 
 
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
@@ -182,6 +183,9 @@ def orders(sets: list[DataSet]) -> str:
             whole = first.whole(protocol) and second.whole(protocol)
             samples = first.samples(protocol), second.samples(protocol)
             rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, _carries_over))
+        halves = first.other_roar_samples[HALF], second.other_roar_samples[HALF]
+        whole = first.whole(ROAR) and second.whole(ROAR)
+        rows.append(_order(f"ROAR at .5: {first.name}, {second.name}", *halves, whole, _carries_over))
     return format_markdown_table(
         ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict"), filter(None, rows)
     )
