@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.commands import PROGRAM
 from tests.helpers.store_rows import make_result, make_run
 
@@ -29,9 +29,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store that holds the rows of `quick` and as many others as make 10,000."""
     folder = tmp_path_factory.mktemp("rows")
     run_command("import", str(SHIPPED), "--store", str(folder))
-    with ResultsStore.open(find_default_url(folder)) as results:
-        results.add_all(make_result(make_run(seed), 4000) for seed in range(ROWS - len(results.find_keys(""))))
-        assert len(results.find_keys("")) == ROWS
+    with ResultsStore.open(make_default_url(folder)) as results:
+        results.add_results(
+            make_result(make_run(seed), 4000) for seed in range(ROWS - len(results.list_result_keys("")))
+        )
+        assert len(results.list_result_keys("")) == ROWS
     return folder
 
 

@@ -72,7 +72,7 @@ def read_cached_page(shown: ShownStore) -> Page | None:
     from roarbench.store.results import ResultsStore
 
     with ResultsStore.open(shown.url, read_only=True) as results:
-        return page if cached["state"] == results.read_store_stamp() else None
+        return page if cached["state"] == results.read_change_stamp() else None
 
 
 def cache_page(shown: ShownStore, files: str, state: str, page: Page) -> None:

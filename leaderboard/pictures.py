@@ -240,7 +240,7 @@ def _open_rankings(
             results.suite, results.data, chosen.images.record.shape, find_estimator(name), chosen.unit, number
         )
         both = replace(spec, splits=tuple(Split))  # suites that train with this row rank training images too
-        for wanted_spec in filter(store.has, (spec, both)):
+        for wanted_spec in filter(store.has_finished, (spec, both)):
             try:
                 ranked.setdefault(name, store.open(wanted_spec))
             except StoreError:

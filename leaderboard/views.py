@@ -24,7 +24,7 @@ from roarbench.analysis.stored_images_and_weights import (
     add_stored_submissions,
     collect_results_by_images_and_weights,
     drop_idle_submissions,
-    list_image_notes,
+    list_image_sources,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
@@ -227,8 +227,8 @@ class LiveStore:
         Raises:
             StoreError: The database cannot be read.
         """
-        with self._lock, self._store.database.hold_connection():
-            state = self._store.read_store_stamp()
+        with self._lock, self._store.database.use_one_connection():
+            state = self._store.read_change_stamp()
             if state != self.state:
                 order = list_suites_in_order(self._store)
                 needed = self._select_suites_of_first_page(order) if first_page_only else order
@@ -254,7 +254,7 @@ class LiveStore:
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
     def _read_if_changed(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
-        stamp = self._store.read_network_stamp(suite.dataset, suite.model)
+        stamp = self._store.read_change_stamp_of_network(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
         read = read_suite(self._store, suite, self._folder, self._selection)
@@ -269,7 +269,7 @@ class LiveStore:
                     seen.wait(_PAUSE)
                 for suite in list_suites_in_order(self._store):
                     # one suite per lock, so a visitor waits for one suite at most
-                    with self._lock, self._store.database.hold_connection():
+                    with self._lock, self._store.database.use_one_connection():
                         self._read[suite] = self._read_if_changed(suite)
                     sleep(_BREATH)
                 for view in self.read_views().values():
@@ -320,12 +320,12 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     Different images or explained networks in the store are separate results, the suite's own first. The store's folder
     has rankings and images, if any.
     """
-    notes = list_image_notes(store, folder, suite.dataset)
-    versions = collect_results_by_images_and_weights(add_stored_submissions(suite, store), store, notes)
+    sources = list_image_sources(store, folder, suite.dataset)
+    versions = collect_results_by_images_and_weights(add_stored_submissions(suite, store), store, sources)
     matching = [
         drop_idle_submissions(results, suite, store)
         for results in versions
-        if matches_query(results, *selection, notes)
+        if matches_query(results, *selection, sources)
     ]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [

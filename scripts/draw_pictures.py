@@ -27,7 +27,7 @@ from roarbench.execution.job_context import JobContext
 from roarbench.execution.ranking_jobs import rank_batch
 from roarbench.plan.suites import find_suite
 from roarbench.store.rankings import Rankings
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.workspace import Workspace
 
 IMAGES = 3
@@ -35,7 +35,7 @@ IMAGES = 3
 
 def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
     """Write the pictures of these suites, which have own-network gain."""
-    with ResultsStore.open(find_default_url(store), read_only=True) as stored:
+    with ResultsStore.open(make_default_url(store), read_only=True) as stored:
         found = [each for name in suites for each in read_suite(stored, find_suite(name), store)]
     for results in found:
         chosen = choose_pictured_images(results, Workspace(store), IMAGES)

@@ -18,7 +18,7 @@ from leaderboard.render import cache_first_page
 from leaderboard.views import read_views
 from roarbench.store import schema
 from roarbench.store.published_folder import read_index
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,7 +35,7 @@ def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
     partial = folder / "partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    with ResultsStore.open(find_default_url(partial)) as store:
+    with ResultsStore.open(make_default_url(partial)) as store:
         for file in read_index(RESULTS):
             if not suites or file.suite.partition("@")[0] in suites:
                 import_results(store, RESULTS / file.path)
@@ -48,7 +48,7 @@ def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
 
 def write_pictures(store: Path, folder: Path) -> None:
     """Write the pictures of every suite of a store that has images and rankings."""
-    with ResultsStore.open(find_default_url(store), read_only=True) as results:
+    with ResultsStore.open(make_default_url(store), read_only=True) as results:
         for view in read_views(results, store).values():
             path = find_pictures_file(view.results, folder)
             if view.pictures:
@@ -66,4 +66,4 @@ if __name__ == "__main__":
     else:
         write_demo(arguments.folder)
         time.sleep(SETTLED)  # else the cached page would be checked by opening the store
-        cache_first_page(make_shown_store(find_default_url(arguments.folder), arguments.folder))
+        cache_first_page(make_shown_store(make_default_url(arguments.folder), arguments.folder))

@@ -35,7 +35,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness
 from roarbench.store.software_and_hardware import Provenance
 
@@ -57,9 +57,9 @@ def install_made_up_suites(estimators: int) -> list[SuiteSpec]:
 
 def fill_store(folder: Path, suites: list[SuiteSpec]) -> None:
     generator = np.random.default_rng(0)
-    with ResultsStore.open(find_default_url(folder)) as store:
+    with ResultsStore.open(make_default_url(folder)) as store:
         for suite in suites:
-            store.add_all(_make_result(suite, point, generator) for point in expand_points(suite))
+            store.add_results(_make_result(suite, point, generator) for point in expand_points(suite))
 
 
 def _make_result(suite: SuiteSpec, point: Point, generator: np.random.Generator) -> RunResult:
@@ -97,7 +97,7 @@ def show_first_page(estimators: int, folder: Path) -> None:
     from streamlit.testing.v1 import AppTest
 
     install_made_up_suites(estimators)
-    os.environ[first_page_cache.SELECTION_VARIABLE] = json.dumps((find_default_url(folder), str(folder)))
+    os.environ[first_page_cache.SELECTION_VARIABLE] = json.dumps((make_default_url(folder), str(folder)))
     shown = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=600).run()
     assert not shown.exception, shown.exception
     assert any("<tbody" in getattr(part, "value", "") for part in shown.get("html"))
@@ -108,7 +108,7 @@ def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
 
     install_made_up_suites(estimators)
     os.environ["XDG_CACHE_HOME"] = cache
-    run_app(first_page_cache.ShownStore(find_default_url(folder), str(folder)), port)
+    run_app(first_page_cache.ShownStore(make_default_url(folder), str(folder)), port)
 
 
 def time_visits(estimators: int, folder: Path, site: Path, suite: str) -> dict[str, Any]:

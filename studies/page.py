@@ -12,7 +12,7 @@ from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import Board, Row
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.text import SAME, format_interval
 
 Tables = Mapping[str, str]  # by the name of their marks
@@ -38,7 +38,7 @@ def write_store_tables(doc: str | None, page: Path, tables: Callable[[ResultsSto
 
 
 def open_store(folder: Path) -> ResultsStore:
-    return ResultsStore.open(find_default_url(folder), read_only=True)
+    return ResultsStore.open(make_default_url(folder), read_only=True)
 
 
 def collect_runs(suite: SuiteSpec, store: ResultsStore, most: int = 10) -> list[SuiteResults]:

@@ -75,9 +75,9 @@ def bubblewrap(require):
 @pytest.fixture
 def store(tmp_path):
     """A store of results in the folder of the test."""
-    from roarbench.store.results import ResultsStore, find_default_url
+    from roarbench.store.results import ResultsStore, make_default_url
 
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
         yield store
 
 

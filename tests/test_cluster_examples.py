@@ -149,11 +149,11 @@ def board_url(postgres_url):
 @pytest.mark.postgres
 def test_the_role_of_the_board_reads_all_and_changes_nothing(postgres_url, board_url, require):
     with ResultsStore.open(postgres_url) as store:
-        store.add_all([make_result(make_run())])
+        store.add_results([make_result(make_run())])
     role = ["-v", "database=postgres", "-v", "owner=postgres", "-v", "ON_ERROR_STOP=1", "-f", FOLDER / "board.sql"]
     assert said_of(require("psql", "apt-get install postgresql"), postgres_url, *role) == ""
     with ResultsStore.open(board_url, read_only=True) as board, ResultsStore.open(postgres_url) as store:
-        assert board.read_store_stamp() == store.read_store_stamp()
+        assert board.read_change_stamp() == store.read_change_stamp()
     with psycopg.connect(board_url, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM results").fetchone() == (1,)
         connection.execute("SET default_transaction_read_only = off")  # anybody may: it is the grants that hold

@@ -12,7 +12,7 @@ from roarbench.analysis.stored_images_and_weights import (
     collect_results,
     collect_results_by_images_and_weights,
     drop_idle_submissions,
-    list_image_notes,
+    list_image_sources,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint, StoreError, UnknownName, make_missing_suite_file_error
@@ -22,9 +22,9 @@ from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_argument, set_explained_weights
-from roarbench.store.archived_rows import find_keys
-from roarbench.store.image_set_sources import ImageNote, hash_source
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.archived_rows import find_run_keys
+from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_suites import list_all_suites, read_suites
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
@@ -33,7 +33,7 @@ LIST_RUNS = Hint("; `{}` lists the runs of a suite", "list-runs", ("--suite", "N
 
 def open_results(store: Path, db: str) -> ResultsStore:
     """Open the results of a store folder or database for reading; EmptyStore if there is no store yet."""
-    return ResultsStore.open(db or find_default_url(store), read_only=True)
+    return ResultsStore.open(db or make_default_url(store), read_only=True)
 
 
 def open_to_write(store: Path, db: str, check: Callable[[], object] | None = None) -> ResultsStore:
@@ -50,7 +50,7 @@ def open_to_write(store: Path, db: str, check: Callable[[], object] | None = Non
         check()
     except StoreError:
         pass  # opening for writing raises it again, or upgrades an older store
-    return ResultsStore.open(db or find_default_url(store))
+    return ResultsStore.open(db or make_default_url(store))
 
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
@@ -112,11 +112,11 @@ def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
 
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Return a suite's results in an open store; raise CallerError as `load_suite_results` does."""
-    notes = list_image_notes(results, query.store, suite.dataset)
-    known = [given for *_, given in results.map_versions_to_seeds(suite.dataset, suite.model) if given]
+    sources = list_image_sources(results, query.store, suite.dataset)
+    known = [given for *_, given in results.read_seeds_by_data_version(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
-    data = _find_image_fingerprint(suite, query, notes, results) if query.data else None
-    collected = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, notes)
+    data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
+    collected = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, sources)
     return add_prediction_stability_and_ties(drop_idle_submissions(collected, chosen, results), query.store)
 
 
@@ -127,27 +127,27 @@ def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> Resu
     return query._replace(data=data, references=references)
 
 
-def matches_query(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
+def matches_query(suite_results: SuiteResults, data: str, reference: str, sources: Iterable[ImageSource]) -> bool:
     """Return whether results are on these images (of any number) and for this network; "" matches everything."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
-        images = read and suite_results.data in _list_fingerprints(suite_results.suite, data, notes)
+        images = read and suite_results.data in _list_fingerprints(suite_results.suite, data, sources)
     else:
         images = suite_results.data.startswith(data)
     return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
 
 
 def _find_image_fingerprint(
-    suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore
+    suite: SuiteSpec, query: ResultsQuery, sources: list[ImageSource], results: ResultsStore
 ) -> str:
     """Return the fingerprint of the images that `--data` specifies."""
-    versions = results.map_versions_to_seeds(suite.dataset, suite.model)
-    mine = [note for note in notes if note.limit == query.limit]
-    known = {*(data for data, limit, _ in versions if limit == query.limit), *(note.data for note in mine)}
+    versions = results.read_seeds_by_data_version(suite.dataset, suite.model)
+    mine = [source for source in sources if source.limit == query.limit]
+    known = {*(data for data, limit, _ in versions if limit == query.limit), *(source.data for source in mine)}
     begun = [data for data in known if data.startswith(query.data) and len(query.data) >= _FEWEST]
     if len(begun) == 1:
         return begun[0]
-    gone = [note.data for note in mine if note.folder == str(Path(query.data).resolve())]
+    gone = [source.data for source in mine if source.folder == str(Path(query.data).resolve())]
     fingerprints = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
     if not fingerprints:
         words = ("--data", query.data) if suite.own else ("--suite", make_suite_argument(suite), "--data", query.data)
@@ -157,12 +157,12 @@ def _find_image_fingerprint(
     return fingerprints[-1]
 
 
-def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]) -> list[str]:
+def _list_fingerprints(suite: SuiteSpec, folder: str, sources: Iterable[ImageSource]) -> list[str]:
     from roarbench.datasets.file_locations_and_downloads import make_source_identity
 
     dataset = suite.dataset_record
-    files = hash_source(make_record(dataset.without_location), make_source_identity(dataset, Path(folder)))
-    return [note.data for note in notes if note.files == files]
+    files = hash_record_and_files(make_record(dataset.without_location), make_source_identity(dataset, Path(folder)))
+    return [source.data for source in sources if source.files == files]
 
 
 def load_reusable_results(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
@@ -173,12 +173,13 @@ def load_reusable_results(suite: SuiteSpec, query: ResultsQuery, data: str | Non
     """
     try:
         with open_results(query.store, query.db) as results:
-            notes = list_image_notes(results, query.store, suite.dataset)
+            sources = list_image_sources(results, query.store, suite.dataset)
             if data == "":
-                alike = _list_fingerprints(suite, query.data, [note for note in notes if note.limit == query.limit])
+                of_size = [source for source in sources if source.limit == query.limit]
+                alike = _list_fingerprints(suite, query.data, of_size)
                 data = alike[-1] if alike else ""
             if data != "":
-                return collect_results(suite, results, query.limit, data, notes)
+                return collect_results(suite, results, query.limit, data, sources)
     except EmptyStore:
         pass
     return SuiteResults(suite, data or "", query.limit, {})
@@ -236,8 +237,8 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
     for suite in list_all_suites(results.database):
         if (suite.dataset, suite.model) not in datasets_and_models:
             continue
-        notes, extended = list_image_notes(results, folder, suite.dataset), add_stored_submissions(suite, results)
-        for suite_results in collect_results_by_images_and_weights(extended, results, notes):
+        sources, extended = list_image_sources(results, folder, suite.dataset), add_stored_submissions(suite, results)
+        for suite_results in collect_results_by_images_and_weights(extended, results, sources):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not has_only_results_of_other_suites(suite_results, results):
                 dropped[suite_results.title] = suite_results.unranked_rows
@@ -246,7 +247,7 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
 
 def find_run_key(store: ResultsStore, beginning: str) -> str:
     """Return the full key of a run from its first digits; raise CallerError if no run or several runs match."""
-    keys = find_keys(store.database, beginning) if beginning else []
+    keys = find_run_keys(store.database, beginning) if beginning else []
     if len(keys) == 1:
         return keys[0]
     if keys:

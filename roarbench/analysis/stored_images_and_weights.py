@@ -21,18 +21,18 @@ from roarbench.plan.planned_runs import build_run, expand_points, has_explained_
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
-from roarbench.store.image_set_sources import LOCAL, ImageNote, read_decoded_notes, read_image_notes
+from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
 from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import (
     AnnotationKind,
-    describe_findings,
-    explain_unverified,
+    describe_validation_findings,
+    explain_unverified_estimators,
     find_added_estimators,
     read_annotations,
-    read_submissions,
+    read_submissions_of_estimators,
 )
 from roarbench.store.workspace import Workspace
 
@@ -50,15 +50,15 @@ class Version:
     given: str
 
 
-def list_image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[ImageNote]:
+def list_image_sources(store: ResultsStore, folder: Path, dataset: str) -> list[ImageSource]:
     """Return the known sources of a data set's images, from the database and the store folder, oldest first."""
-    noted = [note for note in read_image_notes(store.database) if note.dataset == dataset]
-    return list(dict.fromkeys([*noted, *read_decoded_notes(Workspace(folder).data, dataset)]))
+    known = [source for source in read_image_sources(store.database) if source.dataset == dataset]
+    return list(dict.fromkeys([*known, *read_sources_of_decoded_images(Workspace(folder).data, dataset)]))
 
 
-def is_original_data(data: str, notes: Iterable[ImageNote]) -> bool | None:
+def is_original_data(data: str, sources: Iterable[ImageSource]) -> bool | None:
     """Return whether images are the data set's own, and not from a folder given by the user; None if unknown."""
-    kinds = {note.kind for note in notes if note.data == data}
+    kinds = {source.kind for source in sources if source.data == data}
     if kinds - {LOCAL} or data in PINNED.values():
         return True
     return False if kinds else None
@@ -70,7 +70,7 @@ def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
     results on the same images are of this kind.
     """
-    by_version = store.map_versions_to_seeds(suite.dataset, suite.model)
+    by_version = store.read_seeds_by_data_version(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
     for data, limit in dict.fromkeys(key[:2] for key in by_version):
         seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
@@ -104,7 +104,7 @@ class Versions:
 
     suite: SuiteSpec
     stored: tuple[Version, ...]  # images and references that have results, oldest first
-    notes: tuple[ImageNote, ...]  # sources of the data set's images
+    sources: tuple[ImageSource, ...]  # sources of the data set's images
     # fingerprints of the images of failed runs, with images per split, oldest first
     begun: tuple[tuple[str, int | None], ...]
 
@@ -115,18 +115,18 @@ class Versions:
         source, as in old stores, are used only if there are no others.
         """
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
-        noted = [(note.data, note.limit) for note in self.notes]
-        begun = [data for data, size in (*noted, *self.begun) if size == limit]
-        own = [data for data in (*begun, *done) if is_original_data(data, self.notes)]
+        known = [(source.data, source.limit) for source in self.sources]
+        begun = [data for data, size in (*known, *self.begun) if size == limit]
+        own = [data for data in (*begun, *done) if is_original_data(data, self.sources)]
         if own:
             return next((data for data in reversed(own) if data in done), own[-1])
-        unknown = [data for data in done or begun if is_original_data(data, self.notes) is None]
+        unknown = [data for data in done or begun if is_original_data(data, self.sources) is None]
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
     def list_title_parts(self, version: Version) -> tuple[str, ...]:
         """Return the parts of a title that distinguish this version's images and networks from those of others."""
         alike = [other for other in self.stored if other.limit == version.limit]
-        own = is_original_data(version.data, self.notes)
+        own = is_original_data(version.data, self.sources)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
         images = own is False or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
@@ -146,7 +146,8 @@ class Versions:
         return "; ".join((*small, *self.list_title_parts(version))) or "the whole"
 
     def _describe_images(self, data: str) -> str:
-        own, folders = is_original_data(data, self.notes), [note.folder for note in self.notes if note.data == data]
+        own = is_original_data(data, self.sources)
+        folders = [source.folder for source in self.sources if source.data == data]
         if own:
             return f"the suite's own images, {data[:_SHOWN]}"
         whose = f"of {Path(folders[-1]).name}" if own is False else "of unknown origin"
@@ -159,10 +160,10 @@ class Versions:
         return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
-def _read_versions(suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
+def _read_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
-    mine = tuple(note for note in notes if note.dataset == suite.dataset)
-    begun = tuple(store.failures.list_failed_data(suite.dataset, suite.model))
+    mine = tuple(source for source in sources if source.dataset == suite.dataset)
+    begun = tuple(store.failures.list_data_of_failed_runs(suite.dataset, suite.model))
     return Versions(suite, tuple(_find_versions(suite, store)), mine, begun)
 
 
@@ -177,22 +178,22 @@ def collect_results(
     store: ResultsStore,
     limit: int | None = None,
     data: str | None = None,
-    notes: Iterable[ImageNote] = (),
+    sources: Iterable[ImageSource] = (),
 ) -> SuiteResults:
     """Collect a suite's results on the images with fingerprint `data`; None means the suite's own images.
 
     `limit` is the number of images per split, or None for all.
     """
-    versions = _read_versions(suite, store, notes)
+    versions = _read_versions(suite, store, sources)
     images = versions.find_default_images(limit) if data is None else data
     return _load_results(versions, Version(images, limit, suite.given), store)
 
 
 def collect_results_by_images_and_weights(
-    suite: SuiteSpec, store: ResultsStore, notes: Iterable[ImageNote] = ()
+    suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()
 ) -> list[SuiteResults]:
     """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
-    versions = _read_versions(suite, store, notes)
+    versions = _read_versions(suite, store, sources)
     loaded = [_load_results(versions, version, store) for version in versions.stored]
     return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
 
@@ -205,14 +206,15 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
     rankings = {row.rankings for row in stored.values() if row.rankings}
     other_versions = [other for other in versions.stored if other != version]
+    unverified = explain_unverified_estimators(store.database, results.values())
     return SuiteResults(
         suite,
         version.data,
         version.limit,
         results,
-        doubts=_add_doubts_of_compared_rows(explain_unverified(store.database, results.values()), suite.estimators),
-        submissions=read_submissions(store.database, {point.cell.estimator for point in results}),
-        findings=describe_findings(store.database, suite.estimators),
+        doubts=_add_doubts_of_compared_rows(unverified, suite.estimators),
+        submissions=read_submissions_of_estimators(store.database, {point.cell.estimator for point in results}),
+        findings=describe_validation_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, AnnotationKind.STABILITY, rankings),
         quantus=_load_quantus_scores(suite, store, version.data),
         title_parts=versions.list_title_parts(version),

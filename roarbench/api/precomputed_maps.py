@@ -88,7 +88,7 @@ def rank_precomputed_maps(row: str, maps: Maps, work: JobContext) -> None:
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, explained in enumerate(work.explained):
         for spec in (work.make_ranking_spec(find_estimator(row), unit, number) for unit in units):
-            if not work.rankings.has(spec):
+            if not work.rankings.has_finished(spec):
                 for split in spec.splits:
                     _rank_maps(explained, spec, split, maps[split][number])
                 join_ranked_ranges(work, spec)

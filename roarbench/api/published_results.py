@@ -14,8 +14,8 @@ from roarbench.files import compute_sha256
 from roarbench.identity import hash_value
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
-from roarbench.store.published_folder import find_suite_of_files, list_result_files, read_index
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.published_folder import find_published_suite, list_checked_result_files, read_index
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         if title not in published:
             raise UnknownName("published suite", title, published)
         own = [RESULTS / file.path for file in entries if file.suite == title]
-        return _read_result(find_suite_of_files(title, own), own)
-    files = list_result_files(str(source or ""))
-    return _read_result(find_suite_of_files(suite, files), files)
+        return _read_result(find_published_suite(title, own), own)
+    files = list_checked_result_files(str(source or ""))
+    return _read_result(find_published_suite(suite, files), files)
 
 
 def load_all_results() -> "pandas.DataFrame":
@@ -81,7 +81,8 @@ def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     """Return a suite's rows in these files; if all rows have the same images, these need not be the suite's own."""
     store = _import_into_cached_store(files)
     with open_results(store, "") as results:
-        images = {data for data, limit, _ in results.map_versions_to_seeds(plan.dataset, plan.model) if limit is None}
+        versions = results.read_seeds_by_data_version(plan.dataset, plan.model)
+    images = {data for data, limit, _ in versions if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
     return SuiteResult.read(plan, query, published=True)
 
@@ -91,7 +92,7 @@ def _import_into_cached_store(files: list[Path]) -> Path:
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=folder.parent))
-        with ResultsStore.open(find_default_url(temporary)) as store:
+        with ResultsStore.open(make_default_url(temporary)) as store:
             for file in files:
                 import_results(store, file)
         try:

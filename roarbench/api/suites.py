@@ -197,10 +197,10 @@ class Suite:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_trials import drop_inapplicable_estimators
-        from roarbench.store.user_suites import refuse_untrusted_network, trust_network
+        from roarbench.store.user_suites import record_trusted_network, refuse_untrusted_network
 
         if self.name_or_file.endswith(".toml"):
-            trust_network(self.plan)
+            record_trusted_network(self.plan)
         else:
             refuse_untrusted_network(self.plan, self.trusted, self.store)
         plan, warnings = drop_inapplicable_estimators(self.plan)

@@ -273,9 +273,9 @@ def leaderboard(
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.cli import export_site, serve_app
     from roarbench.plan.given_weights_titles import make_weights_title
-    from roarbench.store.workspace import find_default_url
+    from roarbench.store.workspace import make_default_url
 
-    url = db or find_default_url(store)
+    url = db or make_default_url(store)
     selection = data, make_weights_title(reference) if reference and "@" not in reference else reference
     if export is None:
         serve_app(url, store, port, selection)
@@ -329,7 +329,7 @@ def _watch_states(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQu
 
     seen, suite_results = "", None
     while True:
-        stamp = results.read_store_stamp()
+        stamp = results.read_change_stamp()
         if suite_results is None or stamp != seen:
             seen, suite_results = stamp, load_from_open_store(results, suite, query)
         status = count_status(suite_results, results)

@@ -78,7 +78,7 @@ def export_(
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
     with open_results(store, db) as results:
-        if not results.find_keys(""):
+        if not results.list_result_keys(""):
             seen = f"results store {results.database.where} has no results"
             raise CallerError(seen, Hint("; `{}` computes them", "run"))
         count = ways[file.suffix](results, file)
@@ -95,11 +95,11 @@ def import_(
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
     from roarbench.analysis.load_results import find_unranked_rows, open_to_write
     from roarbench.report.import_summary import format_import_summary
-    from roarbench.store.published_folder import list_result_files
+    from roarbench.store.published_folder import list_checked_result_files
     from roarbench.store.transfer import check_exports, import_results
 
     print_default_store(store, err)
-    files = list_result_files(source)
+    files = list_checked_result_files(source)
     unchecked = [] if Path(source).is_dir() else files
     with open_to_write(store, db, partial(check_exports, unchecked)) as results:
         for file in files:

@@ -38,7 +38,7 @@ def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_fil
     """
     store, specs = work.rankings, find_needed_rankings(work, runs)
     checks = [partial(verify_decoded, work.images.folder, split, hash_whole_files) for split in Split]
-    checks += [partial(store.verify, spec, hash_whole_files) for spec in specs if store.has(spec)]
+    checks += [partial(store.verify_files, spec, hash_whole_files) for spec in specs if store.has_finished(spec)]
     with ThreadPoolExecutor(count_cores()) as pool:  # hashing releases the interpreter lock
         for future in [pool.submit(check) for check in checks]:
             future.result()
@@ -51,12 +51,12 @@ def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> I
         run, own = result.run, work.find_explained_network(result.run)
         if result.rankings and (spec := work.make_ranking_spec_of_run(run)):
             if spec not in rankings:
-                rankings[spec] = _make_ranking_artifact(work, spec), work.rankings.list_checksums(spec)
+                rankings[spec] = _make_ranking_artifact(work, spec), work.rankings.list_checksums_with_any_levels(spec)
             ranking, known = rankings[spec]
             if ranking.checksum:
                 here = result.rankings if result.rankings in known else ranking.checksum
                 yield RecordedChecksum(run.key, ranking.what, result.rankings, here)
-        if result.weights and own.store.has():
+        if result.weights and own.store.has_weights():
             yield RecordedChecksum(run.key, _make_network_title(own), result.weights, own.store.read_checksum())
 
 
@@ -93,13 +93,13 @@ def _make_ranking_artifact(work: JobContext, spec: RankingSpec) -> Artifact:
 
 
 def _read_ranking_checksum(work: JobContext, spec: RankingSpec) -> str:
-    return work.rankings.open(spec).checksum if work.rankings.has(spec) else ""
+    return work.rankings.open(spec).checksum if work.rankings.has_finished(spec) else ""
 
 
 def _hash_weights_and_predictions(explained: ReferenceModel, split: Split) -> str:
     """Return the checksum of a network's weights and its predictions on a split; empty if they are missing."""
     store = explained.store
-    if not (store.has() and store.has_predictions(split)):
+    if not (store.has_weights() and store.has_predictions(split)):
         return ""
     arrays = store.load_predictions(split)._asdict()
     predicted = compute_weights_checksum({name: torch.from_numpy(array) for name, array in arrays.items()})

@@ -106,7 +106,8 @@ def find_existing_shared_inputs(
 
     def has(common: CommonNetworkPoint, *ranked_by: str) -> bool:
         key = make_common_network(suite, data, *common).key
-        return StoredNetwork(workspace.networks, hash_tuned_network(key, *ranked_by) if ranked_by else key).has()
+        key = hash_tuned_network(key, *ranked_by) if ranked_by else key
+        return StoredNetwork(workspace.networks, key).has_weights()
 
     ranked = {row: checksum for row in needed.rankings if (checksum := find_rankings_checksum(row))}
     return SharedInputs(

@@ -74,7 +74,8 @@ class Step(NamedTuple):
 
 def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     """Return all steps that these runs need and that are not done yet."""
-    missing = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
+    specs = find_needed_rankings(work, runs)
+    missing = dict.fromkeys(spec for spec in specs if not work.rankings.has_finished(spec)).keys()
     references = {
         network.reference.key: () if network.has_weights_and_predictions else (network.step_name,)
         for network in work.explained
@@ -119,7 +120,7 @@ def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[R
     common, controls = work.make_common_network(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job = Job(f"network {title}", train_common_network, (work, common))
-    needs, is_made = _list_seal_step_names(work, missing, *controls), work.get_stored_network(common.key).has
+    needs, is_made = _list_seal_step_names(work, missing, *controls), work.get_stored_network(common.key).has_weights
     yield Step("network", job, needs, (common.key,), is_made, common.recipe)
     if spec := work.make_ranking_spec_of_run(run):
         # this twin has its row's rankings and scores another network
@@ -131,7 +132,7 @@ def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[R
 
 
 def _has_tuned_network(work: JobContext, common: CommonNetwork, spec: RankingSpec) -> bool:
-    return work.get_stored_network(hash_tuned_network(common.key, work.rankings.open(spec).checksum)).has()
+    return work.get_stored_network(hash_tuned_network(common.key, work.rankings.open(spec).checksum)).has_weights()
 
 
 def _hash_key(*parts: object) -> str:
@@ -161,7 +162,7 @@ def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], referen
 
 
 def _is_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
-    return all(work.rankings.has_exact_part(spec, split, start, stop) for spec in specs)
+    return all(work.rankings.has_part_or_all(spec, split, start, stop) for spec in specs)
 
 
 def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
@@ -215,7 +216,7 @@ def _make_seal_steps(work: JobContext, missing: Collection[RankingSpec], rank_st
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
         job = Job(name_seal_step(work, spec), ranking_jobs.join_ranked_ranges, (work, spec))
-        yield Step("seal", job, tuple(names), (_hash_key("seal", spec.key),), partial(work.rankings.has, spec))
+        yield Step("seal", job, tuple(names), (_hash_key("seal", spec.key),), partial(work.rankings.has_finished, spec))
 
 
 def name_seal_step(work: JobContext, spec: RankingSpec) -> str:

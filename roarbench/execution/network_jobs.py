@@ -78,7 +78,7 @@ def train_reference(explained: ReferenceModel) -> str:
     """Train an explained network, or read its given weights, and store it with its predictions; return a message."""
     store, note = explained.store, ""
     with store.lock():
-        if not store.has():
+        if not store.has_weights():
             note = _make_and_store_reference(explained)
         for split in explained.ranked_splits:
             if not store.has_predictions(split):

@@ -184,7 +184,7 @@ def _read_and_check_rankings(work: JobContext, folder: Path, specs: Sequence[Ran
             )
     checked = []
     for spec in specs:
-        other.rankings.verify(spec)
+        other.rankings.verify_files(spec)
         checked.append(rankings := other.rankings.open(spec))
         if rankings.weights != weights[spec.reference]:
             raise ValueError(

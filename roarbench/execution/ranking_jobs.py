@@ -45,7 +45,7 @@ def rank_shard(
     store, batches = work.rankings, range(start, stop, IMAGES_PER_PASS)  # CPUs and GPUs lock the same ranges
     with ExitStack() as locks:
         for name in list_lock_names(specs):
-            locks.enter_context(store.lock(specs[0].data, name, split, batches))
+            locks.enter_context(store.lock_batches(specs[0].data, name, split, batches))
         todo = [spec for spec in specs if not store.has_ranked_range(spec, split, start, stop)]
         for spec in todo:
             store.refuse_other_device(spec, find_map_device(spec.estimator_record))

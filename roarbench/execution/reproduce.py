@@ -25,7 +25,7 @@ from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
 from roarbench.plan.suites import set_explained_weights
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import (
     Origin,
@@ -141,7 +141,7 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
 
     A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
     """
-    stored = (given for *_, given in store.map_versions_to_seeds(run.cell.dataset, run.cell.model))
+    stored = (given for *_, given in store.read_seeds_by_data_version(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
         repeated = replace(suite, replication=run.seed // REPLICATION)
@@ -219,7 +219,7 @@ def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace
 def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
     lacking = count_work(work.suite, [Point(run.cell, run.seed)], run.limit)
     measure = partial(measure_rates, suite=work.suite, work=lacking, say=console.print)
-    with ResultsStore.open(find_default_url(work.workspace.root)) as store:
+    with ResultsStore.open(make_default_url(work.workspace.root)) as store:
         with start_work(work, [run], store, measure, workers, console) as (display, events):
             for event in events:
                 if not event.failure:

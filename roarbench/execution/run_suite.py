@@ -46,7 +46,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
-from roarbench.store.image_set_sources import read_decoded_notes, read_image_notes, store_image_notes
+from roarbench.store.image_set_sources import read_image_sources, read_sources_of_decoded_images, store_image_sources
 from roarbench.store.results import ResultsStore
 from roarbench.store.software_and_hardware import count_cores
 from roarbench.store.workspace import Workspace
@@ -158,7 +158,7 @@ def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, c
     store.refuse_sqlite_in_use_elsewhere()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
     images = _decode_images(request, workspace, console)
-    store_image_notes(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
+    store_image_sources(store.database, read_sources_of_decoded_images(workspace.data, request.suite.dataset))
     return JobContext(workspace, images, request.suite, request.weights)
 
 
@@ -179,7 +179,7 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
 
 def collect_stored_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
     """Load a suite's results on these images from the store."""
-    return collect_results(suite, store, limit, data, read_image_notes(store.database))
+    return collect_results(suite, store, limit, data, read_image_sources(store.database))
 
 
 def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:

@@ -99,7 +99,7 @@ def run_missing(
     dies. A failure is stored with its reason, and no process retries it until a user requests that.
     """
     todo = select_missing_runs(runs, store.find_done_keys([run.key for run in runs]))
-    owner = Owner.here()
+    owner = Owner.of_this_process()
     with Heartbeat(store, owner) as beats:
         runner = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
         try:
@@ -115,7 +115,7 @@ def _release_leases(store: ResultsStore, owner: Owner) -> None:
     """Delete an owner's leases, or let them expire if the database does not answer."""
 
     def leave() -> None:
-        with store.skip_waiting():
+        with store.try_without_waiting():
             store.release_all_leases(owner)
 
     thread = threading.Thread(target=leave, name="leave", daemon=True)
@@ -292,7 +292,7 @@ class _Runner:
         notes += [outcome.value] if step.kind in ("reference", "network") else []
         if step.runs:
             stored = outcome.value
-            self._store.add_all(stored.results, self._lease_numbers[step.job.name], stored.annotations)
+            self._store.add_results(stored.results, self._lease_numbers[step.job.name], stored.annotations)
             notes.append(stored.note)
         else:
             self._release(step)
@@ -305,7 +305,7 @@ class _Runner:
 
     def _record_failure(self, step: Step, reason: str) -> Iterator[FinishedStep]:
         if step.runs:
-            self._store.failures.add_all(step.runs, reason, self._lease_numbers[step.job.name])
+            self._store.failures.record_failed_runs(step.runs, reason, self._lease_numbers[step.job.name])
         else:
             self._store.failures.record_failed_step(step.make_lease_request(self._data), reason, self._owner)
         self._remove_running(step)

@@ -44,7 +44,7 @@ def train_common_network(work: JobContext, common: CommonNetwork) -> str:
     """Train a common network on the controls' exchanged masks of all levels, unless it exists; return a message."""
     store, checkpoint, images = work.get_stored_network(common.key), work.get_checkpoint(common.key), work.images
     with store.lock():
-        if store.has():
+        if store.has_weights():
             return ""
         masks: list[RankingMask] = []
         for spec in work.list_control_ranking_specs(common.unit):
@@ -64,7 +64,7 @@ def tune_common_network(work: JobContext, common: CommonNetwork, spec: RankingSp
     rankings, images, split = work.rankings.open(spec), work.images, work.suite.tuned_on
     store = work.get_stored_network(hash_tuned_network(common.key, rankings.checksum))
     with store.lock():
-        if store.has():
+        if store.has_weights():
             return
         model = _load_stored_network(work, common.key)
         masks, seed = _list_masks_at_all_levels(rankings, common.order, split), _TUNING + common.seed

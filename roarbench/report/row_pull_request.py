@@ -14,11 +14,11 @@ from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
     add_file_to_index,
-    find_suite_of_files,
+    find_published_suite,
     read_checked_folder,
     read_index,
 )
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import Origin, find_imported_rows, read_origins
 from roarbench.store.transfer import export_results, import_results
@@ -53,10 +53,10 @@ def _list_names(results: list[RunResult]) -> str:
 
 
 def _format_board(folder: Path, name: str, files: list[PublishedFile]) -> str:
-    with TemporaryDirectory() as temporary, ResultsStore.open(find_default_url(Path(temporary))) as store:
+    with TemporaryDirectory() as temporary, ResultsStore.open(make_default_url(Path(temporary))) as store:
         for file in files:
             import_results(store, folder / file.path)
-        suite = find_suite_of_files(name, [folder / file.path for file in files])
+        suite = find_published_suite(name, [folder / file.path for file in files])
         results = load_from_open_store(store, suite, ResultsQuery(Path(temporary)))
         return render(make_leading_table(results), "markdown", notes=True)
 

@@ -130,7 +130,7 @@ def _describe_unfinished_state(store: ResultsStore, key: str, failed: bool) -> s
     """Return the state of a run without a result; a failed run that will be tried again counts as missing."""
     if key in {lease.key for lease in store.list_leases()}:
         return "running"
-    if store.failures.find_stopped([key]):
+    if store.failures.find_stop_reasons([key]):
         return "failed"
     return "missing" if failed else "forgotten"
 

@@ -120,7 +120,8 @@ def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Po
     """Return the state of every point, with the reason of an open failure."""
     keys = suite_results.keys
     running = {lease.key for lease in store.list_leases()}
-    stopped = store.failures.find_stopped([key for point, key in keys.items() if point not in suite_results.results])
+    unfinished = [key for point, key in keys.items() if point not in suite_results.results]
+    stopped = store.failures.find_stop_reasons(unfinished)
     states = {}
     for point, key in keys.items():
         if point in suite_results.results:

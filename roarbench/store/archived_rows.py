@@ -50,9 +50,7 @@ class ArchivedCounts(NamedTuple):
 def list_keys_of_estimator(database: Database, estimator: str) -> list[str]:
     """Return the keys of all results and failures of an estimator and its twins."""
     return sorted(
-        key
-        for key, name in _map_keys_to_estimators(database, estimator).items()
-        if _find_untwinned_id(name) == estimator
+        key for key, name in _map_keys_to_estimators(database, estimator).items() if _strip_twin(name) == estimator
     )
 
 
@@ -60,11 +58,7 @@ def list_submission_ids(database: Database, prefix: str) -> list[str]:
     """Return the ids of submissions that begin with this string and have results or failures, without twins."""
     estimators = set(_map_keys_to_estimators(database, prefix).values())
     return sorted(
-        {
-            _find_untwinned_id(name)
-            for name in estimators
-            if EstimatorId.read(name).submitted and name.startswith(prefix)
-        }
+        {_strip_twin(name) for name in estimators if EstimatorId.read(name).submitted and name.startswith(prefix)}
     )
 
 
@@ -83,11 +77,11 @@ def _map_keys_to_estimators(database: Database, estimator_prefix: str) -> dict[s
         }
 
 
-def _find_untwinned_id(name: str) -> str:
+def _strip_twin(name: str) -> str:
     return name if name == CLEAN else find_estimator(name).untwinned_id
 
 
-def find_keys(database: Database, prefix: str) -> list[str]:
+def find_run_keys(database: Database, prefix: str) -> list[str]:
     """Return the keys of results, failures and archived rows that begin with this string."""
     with database.begin_read() as connection:
         there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, and_, select, update
 
 from roarbench.errors import StoreError
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
-from roarbench.store.leases import SILENCE, read_database_clock, read_leases
+from roarbench.store.leases import SILENCE, make_clock_expression, read_leases
 from roarbench.store.schema import checksums, imports, results
 from roarbench.store.workspace import Workspace
 
@@ -43,7 +43,7 @@ class Checksums:
     database: Database
     workspace: Workspace
 
-    def record_or_compare(self, artifacts: Collection[Artifact], inputs: Collection[RecordedChecksum] = ()) -> None:
+    def record_or_compare(self, artifacts: Collection[Artifact], recorded: Collection[RecordedChecksum] = ()) -> None:
         """Record the folder's files that have no checksum in the database yet, unless results contradict them.
 
         Files that are missing in the folder are reserved for it: no other folder may make them while a command works on
@@ -54,7 +54,7 @@ class Checksums:
             StoreError: The folder has other files or lacks recorded ones, another folder is making them, or results
                 record their inputs and none of them matches the folder; nothing is recorded.
         """
-        self._record_checksums(artifacts, made_here=False, inputs=inputs)
+        self._record_checksums(artifacts, made_here=False, recorded=recorded)
 
     def record_new_files(self, artifacts: Collection[Artifact]) -> None:
         """Record files just made in the folder, also in place of lost files on which no result depends.
@@ -65,7 +65,7 @@ class Checksums:
         self._record_checksums(artifacts, made_here=True)
 
     def _record_checksums(
-        self, artifacts: Collection[Artifact], made_here: bool, inputs: Collection[RecordedChecksum] = ()
+        self, artifacts: Collection[Artifact], made_here: bool, recorded: Collection[RecordedChecksum] = ()
     ) -> None:
         by_key = {artifact.key: artifact for artifact in artifacts}
         here = {"folder": self.workspace.identity, "place": f"{socket.gethostname()}:{self.workspace.root.resolve()}"}
@@ -73,9 +73,9 @@ class Checksums:
         def work(connection: Connection) -> None:
             new = [artifact for artifact in sorted(by_key.values()) if artifact.checksum or not made_here]
             rows = [{"key": artifact.key, "what": artifact.what, "checksum": artifact.checksum} for artifact in new]
-            insert_new(connection, checksums, rows, {**here, "created": read_database_clock(connection)})
+            insert_new(connection, checksums, rows, {**here, "created": make_clock_expression(connection)})
             stored = (
-                select(checksums, read_database_clock(connection).label("now"))
+                select(checksums, make_clock_expression(connection).label("now"))
                 .order_by(checksums.c.key)
                 .with_for_update()
             )
@@ -85,26 +85,26 @@ class Checksums:
                 if _may_replace_checksum(connection, row, artifact, own, made_here):
                     statement = update(checksums).where(checksums.c.key == row.key)
                     connection.execute(
-                        statement.values(**here, checksum=artifact.checksum, created=read_database_clock(connection))
+                        statement.values(**here, checksum=artifact.checksum, created=make_clock_expression(connection))
                     )
                 else:
                     self._refuse_different_checksum(row, artifact, own)
-            self._check_recorded_inputs(connection, inputs)
+            self._check_recorded_inputs(connection, recorded)
 
         if by_key:
             self.database.run_write(work)
 
-    def _refuse_different_checksum(self, row: Any, here: Artifact, own_folder: bool) -> None:
+    def _refuse_different_checksum(self, row: Any, artifact: Artifact, own_folder: bool) -> None:
         if not row.checksum:
             raise StoreError(
                 f"{self.database.where} belongs to the store {row.place}, where the {row.what} is being made; "
                 f"use that folder as --store instead of {self.workspace.root}, or use another --db"
             )
-        elsewhere = not (own_folder or self.database.is_file)
-        if here.checksum == row.checksum or not (here.checksum or elsewhere):
+        elsewhere = not (own_folder or self.database.is_sqlite)
+        if artifact.checksum == row.checksum or not (artifact.checksum or elsewhere):
             return
-        seen = f"has a different {here.what} than the one made in {row.place}"
-        self._raise_wrong_folder(seen if here.checksum else f"lacks the {here.what} made in {row.place}")
+        seen = f"has a different {artifact.what} than the one made in {row.place}"
+        self._raise_wrong_folder(seen if artifact.checksum else f"lacks the {artifact.what} made in {row.place}")
 
     def _check_recorded_inputs(self, connection: Connection, inputs: Collection[RecordedChecksum]) -> None:
         """Raise StoreError if results record other inputs and no result records those of the folder."""

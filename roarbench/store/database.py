@@ -74,12 +74,12 @@ class Database:
 
         While the server is unreachable the call is repeated, so `work` must be idempotent.
         """
-        with self._check_file_afterwards():
+        with self._raise_afterwards_if_file_removed():
             return self._retry_while_unreachable(lambda: self._run_in_transaction(self._changer, work))
 
     def run_read(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
-        with self._convert_damaged_rows():
+        with self._convert_row_errors():
             if connection := self._held_connection:
                 with convert_database_errors(self.where):
                     return work(connection)
@@ -102,7 +102,7 @@ class Database:
                     answer = call()
             except StoreError as error:
                 elapsed = time.monotonic() - start
-                if not is_unreachable(error) or elapsed > self.patience:
+                if not is_temporary_error(error) or elapsed > self.patience:
                     raise
                 # `tell` may block, so other threads stay silent
                 if not reported and threading.current_thread() is threading.main_thread():
@@ -117,7 +117,7 @@ class Database:
     @contextmanager
     def begin_write(self) -> Iterator[Connection]:
         """Open a write transaction that excludes other write transactions."""
-        with self._check_file_afterwards(), self._open_transaction(self._engine) as connection:
+        with self._raise_afterwards_if_file_removed(), self._open_transaction(self._engine) as connection:
             yield connection
 
     @contextmanager
@@ -125,14 +125,14 @@ class Database:
         """Open a read transaction, which never blocks write transactions."""
         held_connection = self._held_connection
         with (
-            self._convert_damaged_rows(),
+            self._convert_row_errors(),
             nullcontext(held_connection) if held_connection else self._open_transaction(self._reader) as connection,
             convert_database_errors(self.where),
         ):
             yield connection
 
     @contextmanager
-    def hold_connection(self) -> Iterator[None]:
+    def use_one_connection(self) -> Iterator[None]:
         """Use one connection for all queries of this thread in the block.
 
         Opening a connection takes longer than most queries.
@@ -149,20 +149,20 @@ class Database:
         return getattr(self._held, "connection", None)
 
     @contextmanager
-    def _convert_damaged_rows(self) -> Iterator[None]:
+    def _convert_row_errors(self) -> Iterator[None]:
         try:
             yield
         except ValueError as error:  # reading a row checks its values
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a backup") from error
 
-    def remember_open_file(self) -> None:
+    def record_file_identity(self) -> None:
         """Record which SQLite file is open, because writes to a removed file would not fail."""
-        self._file = _identify_file(self.where)
+        self._file = _read_device_and_inode(self.where)
 
-    def check_file_exists(self) -> None:
+    def raise_if_file_removed(self) -> None:
         """If the opened file is gone, save its content under another name beside it and raise RunError."""
         if (
-            self._file in (None, _identify_file(self.where))
+            self._file in (None, _read_device_and_inode(self.where))
             or threading.current_thread() is not threading.main_thread()
         ):
             return
@@ -176,14 +176,14 @@ class Database:
         raise RunError(f"results store {self.where} was removed or replaced while this command worked; {saved}")
 
     @contextmanager
-    def _check_file_afterwards(self) -> Iterator[None]:
+    def _raise_afterwards_if_file_removed(self) -> Iterator[None]:
         try:
             yield
         finally:
-            self.check_file_exists()
+            self.raise_if_file_removed()
 
     @property
-    def is_file(self) -> bool:
+    def is_sqlite(self) -> bool:
         """Return whether the database is an SQLite file."""
         return self._engine.dialect.name == "sqlite"
 
@@ -192,7 +192,7 @@ class Database:
         self._engine.dispose()
 
 
-def _identify_file(path: str) -> tuple[int, int]:
+def _read_device_and_inode(path: str) -> tuple[int, int]:
     """Return the identity of a file, which earlier files of its name do not share; zeros if there is no file."""
     try:
         status = Path(path).stat()
@@ -201,7 +201,7 @@ def _identify_file(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def is_unreachable(error: StoreError) -> bool:
+def is_temporary_error(error: StoreError) -> bool:
     """Return whether a database error is temporary: no connection, or an interrupted transaction."""
     cause = error.__cause__
     if not isinstance(cause, DBAPIError) or isinstance(cause.orig, sqlite3.Error):

@@ -39,7 +39,7 @@ class Owner:
     start: str  # start of the process in kernel ticks; empty if unknown
 
     @classmethod
-    def here(cls) -> "Owner":
+    def of_this_process(cls) -> "Owner":
         """Make an owner for this process."""
         return cls(uuid4().hex, _identify_host(), os.getpid(), _read_start_time(os.getpid()) or "")
 
@@ -123,7 +123,7 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     keys = {key for request in requests for key in request.keys}
     done = find_stored_keys(connection, results, keys)
     reasons = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
-    rows = list(select_matching(connection, select(leases, *_select_clocks(connection)), leases.c.key, keys))
+    rows = list(select_matching(connection, select(leases, *_make_clock_columns(connection)), leases.c.key, keys))
     living = _find_living_owners(rows)
     leased = {row.key for row in rows if row.owner in living}
     dead = {row.key: row.number for row in rows if row.owner not in living}
@@ -131,8 +131,8 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     free = [request for request in requests if unavailable.isdisjoint(request.keys)][:limit]
     numbers = {request: secrets.randbits(62) for request in free}
     fresh = {key: _make_row(request, owner, number) for request, number in numbers.items() for key in request.keys}
-    taken = {key for key in sorted(fresh) if key in dead and _take_over(connection, key, dead[key], fresh[key])}
-    now = read_database_clock(connection)
+    taken = {key for key in sorted(fresh) if key in dead and _take_over_lease(connection, key, dead[key], fresh[key])}
+    now = make_clock_expression(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
     late = find_stored_keys(connection, results, taken)  # keys that their previous owner has finished meanwhile
@@ -147,16 +147,16 @@ def _make_row(request: LeaseRequest, owner: Owner, number: int) -> dict[str, Any
     return {"number": number, **owner_columns, "what": request.what, "data": request.data}
 
 
-def _take_over(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
+def _take_over_lease(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:
     """Take over the lease of a dead owner; return False if the lease has changed."""
-    now = read_database_clock(connection)
+    now = make_clock_expression(connection)
     dead = update(leases).where(leases.c.key == key, leases.c.number == number)
     return connection.execute(dead.values(**row, since=now, beat=now)).rowcount == 1
 
 
 def renew_leases(connection: Connection, owner: Owner) -> dict[str, int]:
     """Record an owner's heartbeat; return the numbers of its leases by key."""
-    statement = update(leases).where(leases.c.owner == owner.id).values(beat=read_database_clock(connection))
+    statement = update(leases).where(leases.c.owner == owner.id).values(beat=make_clock_expression(connection))
     return {row.key: row.number for row in connection.execute(statement.returning(leases.c.key, leases.c.number))}
 
 
@@ -176,7 +176,7 @@ def read_leases(connection: Connection) -> list[Lease]:
     """Return the leases of living owners, oldest first; empty in an older store, which lacks the table."""
     if not inspect(connection).has_table(leases.name):
         return []
-    statement = select(leases, *_select_clocks(connection)).order_by(leases.c.since, leases.c.key)
+    statement = select(leases, *_make_clock_columns(connection)).order_by(leases.c.since, leases.c.key)
     rows = connection.execute(statement).all()
     living = _find_living_owners(rows)
     return [Lease(row.key, _read_owner(row), row.since, row.what, row.data) for row in rows if row.owner in living]
@@ -200,15 +200,15 @@ def _read_owner(row: Any) -> Owner:
     return Owner(row.owner, row.host, row.pid, row.start)
 
 
-def _select_clocks(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+def _make_clock_columns(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """Return two columns: the current time, and the time at which the database started."""
     up: ColumnElement[Any] = leases.c.beat  # an SQLite file is never down
     if connection.dialect.name == "postgresql":
         up = func.timezone("utc", func.pg_postmaster_start_time())
-    return read_database_clock(connection).label("now"), type_coerce(up, UtcDateTime).label("up")
+    return make_clock_expression(connection).label("now"), type_coerce(up, UtcDateTime).label("up")
 
 
-def read_database_clock(connection: Connection) -> ColumnElement[Any]:
+def make_clock_expression(connection: Connection) -> ColumnElement[Any]:
     """Return the current time of the database's clock, because the hosts' clocks may differ."""
     if connection.dialect.name == "postgresql":
         return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)

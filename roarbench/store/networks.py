@@ -58,7 +58,7 @@ class StoredNetwork:
         """Lock the network, so that no two processes on any machines train it."""
         return lock_file(self._root / f".{self._key}.lock", self._root, self.folder)
 
-    def has(self) -> bool:
+    def has_weights(self) -> bool:
         """Return whether the weights are stored."""
         return self.folder.is_dir()
 
@@ -95,7 +95,7 @@ class StoredNetwork:
     def _read_manifest(self) -> dict[str, Any]:
         """Return the manifest of the weights; empty if they are missing."""
         with self._convert_read_errors():
-            return dict(json.loads((self.folder / "manifest.json").read_text())) if self.has() else {}
+            return dict(json.loads((self.folder / "manifest.json").read_text())) if self.has_weights() else {}
 
     @contextmanager
     def _convert_read_errors(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.store.run_result import RunResult
-from roarbench.store.transfer import read_results, read_suites_of_file
+from roarbench.store.transfer import read_exported_results, read_suites_of_file
 from roarbench.text import FORMULA, fit_on_one_line
 
 INDEX = "index.json"
@@ -92,7 +92,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def read_index_json(path: Path, expected_folder: str) -> Any:
+def read_index_json(path: Path, folder_description: str) -> Any:
     """Read the JSON of an index.
 
     Raises:
@@ -101,7 +101,7 @@ def read_index_json(path: Path, expected_folder: str) -> Any:
     """
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
-        raise StoreError(f"{seen}; name {expected_folder}")
+        raise StoreError(f"{seen}; name {folder_description}")
     if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
         raise ValueError(f"expected a plain file of at most {_INDEX_BYTES:,} bytes")
     return json.loads(path.read_text("utf-8"))
@@ -140,11 +140,11 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected at most {_FILE_BYTES:,}")
     if (seen := compute_sha256(path)) != file.sha256:
         raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, expected {file.sha256[:12]}… as in {INDEX}")
-    results = list(read_results(path))
+    results = list(read_exported_results(path))
     if len(results) != file.rows:
         raise StoreError(f"{file.path} has {len(results)} rows, expected {file.rows} as in {INDEX}")
     try:
-        suite = find_suite_of_files(file.suite, [path])
+        suite = find_published_suite(file.suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
     suites = {number: replace(suite, replication=number) for number in {one.run.seed // REPLICATION for one in results}}
@@ -154,7 +154,7 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     return results
 
 
-def find_suite_of_files(name: str, files: Iterable[Path]) -> SuiteSpec:
+def find_published_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
     """Return the suite `NAME` or `NAME@VERSION` of exported files: one of the package, or a user's in these files."""
     try:
         return find_suite(name)
@@ -172,7 +172,7 @@ def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
         return f"a spreadsheet would take '{fit_on_one_line(formula, 40)}' for a formula"
     if run.limit:
         return f"its data set was reduced (--max-images {run.limit}); publish results on whole data sets"
-    if _make_setting_key(Point(run.cell, run.seed)) not in _list_settings(suite):
+    if _make_setting_key(Point(run.cell, run.seed)) not in _list_setting_keys(suite):
         return f"no run of {suite.title} has these settings"
     if build_run(suite, Point(run.cell, run.seed), run.data, None).key != run.key:
         return f"its reference, recipe or network differs from that of {suite.title}"
@@ -180,7 +180,7 @@ def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
 
 
 @cache
-def _list_settings(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
+def _list_setting_keys(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
     """Return the settings of a suite's runs, without estimators."""
     return frozenset(map(_make_setting_key, (*expand_points(suite), *list_untouched_points(suite))))
 
@@ -200,7 +200,7 @@ def _check_nothing_lost(now: dict[str, RunResult], before: dict[PublishedFile, l
             raise StoreError(f"{seen} with other values; published rows must not change")
 
 
-def list_result_files(source: str) -> list[Path]:
+def list_checked_result_files(source: str) -> list[Path]:
     """Return the files of a source of results: an exported file, or a folder of them, which is checked."""
     path = Path(source)
     if path.is_dir():

@@ -61,17 +61,17 @@ class RankingSpec(Keyed):
         return Layout(self.shape, self.unit, self.levels)
 
 
-def describe_spec(spec: RankingSpec) -> dict[str, Any]:
+def make_spec_record(spec: RankingSpec) -> dict[str, Any]:
     """Return the spec and the rule for ties as JSON values."""
     identity: dict[str, Any] = json.loads(json.dumps(make_record(spec)))
     return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
 
 
-def describe_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
+def make_file_metadata(spec: RankingSpec, split: Split) -> dict[str, Any]:
     """Return the metadata of an Arrow file, which suffice to read it without this package."""
     layout = spec.layout
     codes = {"boundaries": list(layout.bin_boundaries), "codes": list(layout.boundary_codes)}
-    return describe_spec(spec) | codes | {"split": split.value}
+    return make_spec_record(spec) | codes | {"split": split.value}
 
 
 def make_ranking_spec(
@@ -119,21 +119,21 @@ class MapProvenance(NamedTuple):
     ties: Sequence[float] = ()
 
 
-def merge_batch_records(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
+def merge_batch_records(batches: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
     """Merge neighbouring ranges of images that were explained with the same settings."""
     return [
-        ExplainedBatches(sum(part.images for part in alike), *settings)
-        for settings, alike in groupby(parts, lambda part: part[1:])
+        ExplainedBatches(sum(batch.images for batch in alike), *settings)
+        for settings, alike in groupby(batches, lambda batch: batch[1:])
     ]
 
 
-def trim_batch_records(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
-    """Drop the first `first` images from records of batches."""
-    for part in parts:
-        dropped = min(first, part.images)
-        first -= dropped
-        if dropped < part.images:
-            yield part._replace(images=part.images - dropped)
+def drop_first_images(count: int, batches: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
+    """Drop the first `count` images from records of batches."""
+    for batch in batches:
+        dropped = min(count, batch.images)
+        count -= dropped
+        if dropped < batch.images:
+            yield batch._replace(images=batch.images - dropped)
 
 
 def is_covered(done: Iterable[range], start: int, stop: int) -> bool:
@@ -173,25 +173,27 @@ def choose_covering_parts(folder: Path, split: Split, count: int) -> list[tuple[
     return chain
 
 
-def refuse_mixed_devices(parts: Path, descriptions: Iterable[Mapping[str, Any]]) -> None:
+def refuse_mixed_devices(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> None:
     """Refuse maps from different kinds of devices, whose rounding no single machine could reproduce."""
-    kinds = {ExplainedBatches(*batches).device for about in descriptions for batches in about.get("made", [])} - {""}
+    kinds = {ExplainedBatches(*batches).device for about in part_metadata for batches in about.get("made", [])} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
         raise StoreError(
-            f"{parts} has maps computed on {names}, expected one kind of device; {suggest_remedy(parts)} on either kind"
+            f"{parts_folder} has maps computed on {names}, expected one kind of device; "
+            f"{advise_to_delete(parts_folder)} on either kind"
         )
 
 
-def read_weights_checksum(parts: Path, descriptions: Iterable[Mapping[str, Any]]) -> str:
+def find_common_weights_checksum(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> str:
     """Return the checksum of the explained network of all parts; empty if a part does not record it."""
-    checksums = {about.get("weights", "") for about in descriptions}
+    checksums = {about.get("weights", "") for about in part_metadata}
     if len(checksums - {""}) > 1:
-        raise StoreError(f"{parts} was made from {len(checksums - {''})} different references; {suggest_remedy(parts)}")
+        seen = f"{parts_folder} was made from {len(checksums - {''})} different references"
+        raise StoreError(f"{seen}; {advise_to_delete(parts_folder)}")
     return checksums.pop() if len(checksums) == 1 else ""
 
 
-def suggest_remedy(path: Path) -> str:
+def advise_to_delete(path: Path) -> str:
     """Return advice on a damaged or unexpected folder or file."""
     return f"delete {path} and run again"
 
@@ -239,7 +241,7 @@ def compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denomi
     return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))
 
 
-def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
+def extract_rankings_checksum(manifest: Mapping[str, Any]) -> str:
     """Return the hash of the contents of a manifest's rankings, or of the earlier rankings that they duplicate.
 
     Under `same_as` a manifest records the checksum of earlier rankings with other splits or levels that remove the same
@@ -251,7 +253,7 @@ def read_rankings_checksum(manifest: Mapping[str, Any]) -> str:
 def load_rankings_checksum(manifest: Path) -> str:
     """Return the checksum of a manifest's rankings; empty if the manifest cannot be read."""
     try:
-        return read_rankings_checksum(json.loads(manifest.read_text()))
+        return extract_rankings_checksum(json.loads(manifest.read_text()))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return ""
 
@@ -265,11 +267,11 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
             mismatch = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
             raise StoreError(f"{mismatch}; upgrade roarbench")
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
-            raise StoreError(f"{path} lacks sizes or checksums of its files; {suggest_remedy(folder)}")
+            raise StoreError(f"{path} lacks sizes or checksums of its files; {advise_to_delete(folder)}")
     except FileNotFoundError as error:
         raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` creates them", "run")) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        raise StoreError(f"cannot read {path}: {error!r}; {suggest_remedy(folder)}") from error
+        raise StoreError(f"cannot read {path}: {error!r}; {advise_to_delete(folder)}") from error
     return manifest
 
 
@@ -281,7 +283,7 @@ def find_rankings_with_other_levels(folder: Path, spec: RankingSpec) -> Iterator
             record = json.loads(manifest.read_text())
             splits = tuple(map(Split, record.get("splits", [*Split])))
             other = replace(spec, splits=splits, levels=tuple(record["levels"]))
-            identity, names = describe_spec(other), {field.name for field in fields(other)}
+            identity, names = make_spec_record(other), {field.name for field in fields(other)}
             if other != spec and all(record.get(name) == identity.get(name) for name in names | identity.keys()):
                 yield other
 

@@ -43,23 +43,23 @@ from roarbench.store.ranking_files import (
     ExplainedBatches,
     MapProvenance,
     RankingSpec,
+    advise_to_delete,
     are_same_rankings,
     choose_covering_parts,
     compute_share,
-    describe_file,
-    describe_spec,
+    drop_first_images,
+    extract_rankings_checksum,
+    find_common_weights_checksum,
     find_rankings_with_other_levels,
     is_covered,
     list_parts,
     load_rankings_checksum,
+    make_file_metadata,
+    make_spec_record,
     merge_batch_records,
     read_manifest,
     read_planes,
-    read_rankings_checksum,
-    read_weights_checksum,
     refuse_mixed_devices,
-    suggest_remedy,
-    trim_batch_records,
     write_planes,
 )
 
@@ -74,7 +74,7 @@ class Rankings:
     files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings by file, from the manifest
     seconds: float  # processor time of the maps, all workers together
     weights: str  # checksum of the explained network's weights; empty for controls, or if not recorded
-    checksum: str  # hash of the files' contents from the manifest, or a duplicate's hash (`read_rankings_checksum`)
+    checksum: str  # hash of the files' contents from the manifest, or a duplicate's hash (`extract_rankings_checksum`)
     # share of all noisy copies with the image's own predicted class, in [0, 1]; None for maps without noisy copies, or
     # if not recorded
     prediction_stability: float | None = None
@@ -88,7 +88,7 @@ class RankingsStore:
 
     def get_folder(self, spec: RankingSpec) -> Path:
         """Return the folder of these rankings, finished or not."""
-        name = f"{spec.name}-{spec.unit}-{hash_value(describe_spec(spec))[:8]}"
+        name = f"{spec.name}-{spec.unit}-{hash_value(make_spec_record(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
     def find_folders(self, rankings_checksum: str) -> list[Path]:
@@ -114,11 +114,11 @@ class RankingsStore:
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
                 manifest = json.loads(path.read_text())
                 if (share := compute_share(manifest["files"], numerator, denominator)) is not None:
-                    shares[read_rankings_checksum(manifest)] = share
+                    shares[extract_rankings_checksum(manifest)] = share
         return shares
 
     @contextmanager
-    def lock(self, data: str, group: str, split: Split, first_images: Iterable[int]) -> Iterator[None]:
+    def lock_batches(self, data: str, group: str, split: Split, first_images: Iterable[int]) -> Iterator[None]:
         """Lock batches of images for one group of estimators against other processes.
 
         `first_images` has the first image of each batch, sorted, so that no two processes wait for each other.
@@ -129,18 +129,18 @@ class RankingsStore:
                 locks.enter_context(lock_file(folder / f"{group}-{split}-{start}.lock"))
             yield
 
-    def has(self, spec: RankingSpec) -> bool:
+    def has_finished(self, spec: RankingSpec) -> bool:
         """Return whether these rankings are finished."""
         return (self.get_folder(spec) / MANIFEST).exists()
 
     def has_ranked_range(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether the images `start` … `stop - 1` are ranked, in any division into parts; lists folders."""
         refresh_folders(*self._list_folders_down_to_parts(spec))
-        return self.has(spec) or is_covered(self.list_ranked_ranges(spec, split), start, stop)
+        return self.has_finished(spec) or is_covered(self.list_ranked_ranges(spec, split), start, stop)
 
-    def has_exact_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
+    def has_part_or_all(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether these rankings are finished or have exactly this part; does not list folders."""
-        return self._make_part_path(spec, split, start, stop).exists() or self.has(spec)
+        return self._make_part_path(spec, split, start, stop).exists() or self.has_finished(spec)
 
     def list_ranked_ranges(self, spec: RankingSpec, split: Split) -> list[range]:
         """Return the ranges of images with parts, ascending and merged."""
@@ -169,7 +169,7 @@ class RankingsStore:
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
         seconds, weights, batches, stable_copies, ties = provenance
-        about = describe_file(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
+        about = make_file_metadata(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
         about |= {"kept": list(stable_copies)} if stable_copies else {}
         about |= {"ties": [round(share, 6) for share in ties]} if ties else {}
         path = self._make_part_path(spec, split, start, stop)
@@ -197,7 +197,7 @@ class RankingsStore:
         folder = self.get_folder(spec)
         parts = folder / "parts"
         with lock_file(folder / "seal.lock", *self._list_folders_down_to_parts(spec)), convert_write_errors(folder):
-            if not self.has(spec):
+            if not self.has_finished(spec):
                 parts.mkdir(exist_ok=True)
                 used = [
                     part.path
@@ -205,12 +205,13 @@ class RankingsStore:
                     for part, _ in choose_covering_parts(parts, split, count)
                 ]
                 descriptions = [read_planes(path).about for path in used]
-                about = {"format": FORMAT, **describe_spec(spec), "weights": read_weights_checksum(parts, descriptions)}
+                weights = find_common_weights_checksum(parts, descriptions)
+                about = {"format": FORMAT, **make_spec_record(spec), "weights": weights}
                 refuse_mixed_devices(parts, descriptions)
                 files = {str(split): self._join_parts(spec, split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = about | {"files": files, "versions": versions}
-                if before := self._find_checksum_of_duplicate(spec, about["weights"]):
+                if before := self._find_checksum_of_duplicate(spec, weights):
                     manifest["same_as"] = before
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
                 write_atomically(folder / MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
@@ -220,28 +221,28 @@ class RankingsStore:
         """Open finished rankings; check the sizes and headers of their files."""
         folder = self.get_folder(spec)
         manifest = read_manifest(folder, spec.splits)
-        for key, value in describe_spec(spec).items():
+        for key, value in make_spec_record(spec).items():
             if manifest.get(key) != value:
                 mismatch = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
-                raise StoreError(f"{mismatch}; {suggest_remedy(folder)}")
+                raise StoreError(f"{mismatch}; {advise_to_delete(folder)}")
         files = manifest["files"]
         splits = {split: _map_planes(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
-        weights, checksum = manifest.get("weights", ""), read_rankings_checksum(manifest)
+        weights, checksum = manifest.get("weights", ""), extract_rankings_checksum(manifest)
         prediction_stability = compute_share(files, "kept", "copies")
         return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability)
 
-    def list_checksums(self, spec: RankingSpec) -> set[str]:
+    def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, with any splits and levels."""
         specs = (spec, *find_rankings_with_other_levels(self.get_folder(spec), spec))
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
-    def verify(self, spec: RankingSpec, whole: bool = True) -> None:
+    def verify_files(self, spec: RankingSpec, whole: bool = True) -> None:
         """Raise StoreError if the files of rankings differ from the sealed files; `whole` as in `refuse_altered`."""
         rankings = self.open(spec)
         for split, file in rankings.files.items():
             path, description = rankings.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
-            refuse_altered(path, file["sha256"], description, suggest_remedy(rankings.folder), whole)
+            refuse_altered(path, file["sha256"], description, advise_to_delete(rankings.folder), whole)
 
     def _find_checksum_of_duplicate(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of other finished rankings that remove the same features; empty if there are none."""
@@ -263,8 +264,8 @@ class RankingsStore:
     def _join_parts(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; return its entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
-        about, seconds, batches, stable_copies = describe_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
-        ties: list[float] = []
+        about, seconds = make_file_metadata(spec, split), 0.0
+        batches, stable_copies, ties = list[ExplainedBatches](), list[int](), list[float]()
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
             for part, first in choose_covering_parts(parts, split, count):
@@ -272,11 +273,11 @@ class RankingsStore:
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
                 noted = metadata.pop("made", []) or [(len(planes), 0, "")]
-                batches += trim_batch_records(first - part.start, (ExplainedBatches(*values) for values in noted))
+                batches += drop_first_images(first - part.start, (ExplainedBatches(*values) for values in noted))
                 stable_copies += metadata.pop("kept", [])[first - part.start :]
                 ties += metadata.pop("ties", [])[first - part.start :]
                 if metadata != about:
-                    raise StoreError(f"{part.path} is a part of other rankings; {suggest_remedy(part.path)}")
+                    raise StoreError(f"{part.path} is a part of other rankings; {advise_to_delete(part.path)}")
                 planes[first - part.start :].tofile(file)
         shape = (count, spec.layout.planes, spec.layout.bytes_per_plane)
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
@@ -293,12 +294,12 @@ class RankingsStore:
 def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:
     size = path.stat().st_size if path.exists() else 0
     if size != file["bytes"]:
-        raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {suggest_remedy(path.parent)}")
+        raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {advise_to_delete(path.parent)}")
     planes, about = read_planes(path)
-    if about != describe_file(spec, split) or planes.shape != (
+    if about != make_file_metadata(spec, split) or planes.shape != (
         file["images"],
         spec.layout.planes,
         spec.layout.bytes_per_plane,
     ):
-        raise StoreError(f"{path} does not match its manifest; {suggest_remedy(path.parent)}")
+        raise StoreError(f"{path} does not match its manifest; {advise_to_delete(path.parent)}")
     return planes

@@ -35,12 +35,12 @@ from roarbench.store.leases import (
     release_lease,
     renew_leases,
 )
-from roarbench.store.run_result import Failure, RunResult, make_row, read_result, read_run
+from roarbench.store.run_result import Failure, RunResult, make_result_row, read_result, read_run
 from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results, stopped, tries
 from roarbench.store.software_and_hardware import read_code_version
 from roarbench.store.submissions_and_annotations import insert_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
-from roarbench.store.workspace import find_default_url as find_default_url
+from roarbench.store.workspace import make_default_url as make_default_url
 from roarbench.text import fit_on_one_line
 
 REASON_LENGTH = 500  # maximum characters of a failure's reason
@@ -54,7 +54,7 @@ class Failures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add_all(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
+    def record_failed_runs(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
         """Record that runs failed, and delete their leases with `lease`, if given.
 
         The runs are retried only on request. The record of a failure stays when the run succeeds later.
@@ -71,7 +71,7 @@ class Failures:
                 if lease is not None and not release_lease(connection, run.key, lease):
                     raise LostLease(f"another process took over the lease on {run.key}")
             connection.execute(insert(failures), rows)
-            _insert_stopped_runs(connection, [run.key for run in runs], "", runs[0].data, reason)
+            _insert_stopped(connection, [run.key for run in runs], "", runs[0].data, reason)
 
         self._database.run_write(work)
 
@@ -79,12 +79,12 @@ class Failures:
         """Record that a step without runs failed, and delete its leases; it is retried only on request."""
 
         def work(connection: Connection) -> None:
-            _insert_stopped_runs(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
+            _insert_stopped(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
             delete_leases(connection, step.keys, owner)
 
         self._database.run_write(work)
 
-    def find_stopped(self, keys: Collection[str]) -> dict[str, str]:
+    def find_stop_reasons(self, keys: Collection[str]) -> dict[str, str]:
         """Return, by key, why these runs or steps failed, for those that are retried only on request."""
 
         def work(connection: Connection) -> dict[str, str]:
@@ -127,7 +127,7 @@ class Failures:
                 history.setdefault(row.key, []).append(failure)
         return history
 
-    def list_failed_data(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
+    def list_data_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
         """Return the data of failed runs, as pairs of fingerprint and images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.begin_read() as connection:
@@ -142,7 +142,7 @@ def clear_failures(connection: Connection, keys: Collection[str]) -> None:
         delete_rows(connection, table, keys)
 
 
-def _insert_stopped_runs(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
+def _insert_stopped(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
     clear_failures(connection, keys)
     rows = [{"key": key, "what": step, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)
@@ -174,8 +174,8 @@ class ResultsStore:
 
     def refuse_sqlite_in_use_elsewhere(self) -> None:
         """Refuse an SQLite file in use by another machine, because SQLite's locks are unreliable over a network."""
-        if self.database.is_file:
-            here = read_boot_id(Owner.here())
+        if self.database.is_sqlite:
+            here = read_boot_id(Owner.of_this_process())
             for lease in self.list_leases():
                 if read_boot_id(lease.owner) != here:
                     name = lease.owner.host.split()[0]
@@ -187,7 +187,7 @@ class ResultsStore:
         self.database.patience, self.database.tell = OUTAGE, report
 
     @contextmanager
-    def skip_waiting(self) -> Iterator[None]:
+    def try_without_waiting(self) -> Iterator[None]:
         """Run the block without waiting for an unreachable server, as the process ends; database errors are ignored."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
@@ -202,11 +202,11 @@ class ResultsStore:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self.database.check_file_exists()
+                self.database.raise_if_file_removed()
         finally:
             self.close()
 
-    def add_all(
+    def add_results(
         self, new: Iterable[RunResult], lease: int | None = None, annotations: Mapping[str, Any] = MappingProxyType({})
     ) -> set[str]:
         """Store results in one transaction and delete their leases with `lease`; return the keys that are new.
@@ -216,7 +216,7 @@ class ResultsStore:
         Raises:
             LostLease: One of the leases is gone; nothing is written.
         """
-        rows = {row["key"]: row for row in map(make_row, new)}
+        rows = {row["key"]: row for row in map(make_result_row, new)}
         ordered = [rows[key] for key in sorted(rows)]
 
         def work(connection: Connection) -> set[str]:
@@ -238,7 +238,7 @@ class ResultsStore:
         """Return the keys that have a result."""
         return self.database.run_read(lambda connection: find_stored_keys(connection, results, keys))
 
-    def find_keys(self, prefix: str) -> list[str]:
+    def list_result_keys(self, prefix: str) -> list[str]:
         """Return the keys of results that begin with this string."""
         wanted = select(results.c.key).where(results.c.key.startswith(prefix, autoescape=True))
         with self.database.begin_read() as connection:
@@ -252,7 +252,7 @@ class ResultsStore:
             rows = select_matching(connection, select(results), results.c.key, keys)
             return {row.key: read_result(row, parsed) for row in rows}
 
-    def map_versions_to_seeds(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
+    def read_seeds_by_data_version(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return the versions of results on a data set and network, oldest first, with their seeds.
 
         A version consists of the fingerprint of the images, the images per split of a reduced data set, and the given
@@ -279,13 +279,13 @@ class ResultsStore:
             lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)}
         )
 
-    def read_network_stamp(self, dataset: str, model: str) -> str:
+    def read_change_stamp_of_network(self, dataset: str, model: str) -> str:
         """Return a stamp that changes with every result on a data set and network, and with their provenance."""
         columns = select(func.count(), func.max(results.c.created))
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         return self._read_stamp([wanted, *map(_select_count_and_newest, _VOUCHED)])
 
-    def read_store_stamp(self) -> str:
+    def read_change_stamp(self) -> str:
         """Return a stamp that changes with every result, failure and change of provenance."""
         return self._read_stamp([_select_count_and_newest(table) for table in (results, failures, *_VOUCHED)])
 

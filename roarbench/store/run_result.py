@@ -106,7 +106,7 @@ def read_result(row: Any, parsed: Mapping[str, Run] = MappingProxyType({})) -> R
         raise ValueError(f"{name}: {error}") from None
 
 
-def make_row(result: RunResult) -> dict[str, Any]:
+def make_result_row(result: RunResult) -> dict[str, Any]:
     """Convert a result to a row of `results`."""
     run = result.run
     return {

@@ -260,7 +260,7 @@ def open_database(url: str, read_only: bool) -> Database:
                     _upgrade_schema(connection, version)
         if is_sqlite and not read_only:
             _use_wal(engine, where)
-            database.remember_open_file()
+            database.record_file_identity()
     except BaseException:
         database.close()
         raise

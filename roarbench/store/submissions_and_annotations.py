@@ -69,7 +69,7 @@ def read_submissions_by_id(database: Database, ids: Collection[str] | None = Non
     return {row.id: check_source(row.source) for row in rows}
 
 
-def read_submissions(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
+def read_submissions_of_estimators(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return the submissions among these estimators by estimator id, with parameters and twins."""
     ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.read(name)).submitted}
     submissions = (
@@ -139,7 +139,7 @@ UNVERIFIED = {  # why a row of this origin is not verified
 }
 
 
-def explain_unverified(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
+def explain_unverified_estimators(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
     """Explain, for each estimator with an unverified row, why it is unverified."""
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
     origins = _find_origins(database, rows)
@@ -176,9 +176,9 @@ class AnnotationKind(StrEnum):
     MASKS = "masks"  # the first two bytes of each test image's mask hash, base 64
 
 
-def store_findings(database: Database, entry: str, findings: Collection[ValidationFinding]) -> None:
+def store_validation_findings(database: Database, submission_id: str, findings: Collection[ValidationFinding]) -> None:
     """Store the findings of `validate` on a submission; earlier findings are replaced."""
-    key = f"{AnnotationKind.VALIDATE} {entry}"
+    key = f"{AnnotationKind.VALIDATE} {submission_id}"
     with database.begin_write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
         insert_annotations(connection, {key: list(findings)})
@@ -198,7 +198,7 @@ def read_annotations(database: Database, kind: AnnotationKind, subjects: Collect
         return {keys[row.key]: row.value for row in select_matching(connection, select(remarks), remarks.c.key, keys)}
 
 
-def describe_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
+def describe_validation_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
     entries = {
         name: parts.id_without_marks_and_twins for name in estimators if (parts := EstimatorId.read(name)).submitted

@@ -33,13 +33,13 @@ from roarbench.store import schema
 from roarbench.store.database import insert_new, select_matching
 from roarbench.store.image_set_sources import (
     LOCAL,
-    ImageNote,
-    check_imported_note,
-    insert_image_notes,
-    read_image_notes,
+    ImageSource,
+    check_imported_source,
+    insert_image_sources,
+    read_image_sources,
 )
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import RunResult, make_row, read_result
+from roarbench.store.run_result import RunResult, make_result_row, read_result
 from roarbench.store.software_and_hardware import Provenance
 from roarbench.store.submissions_and_annotations import (
     export_annotations,
@@ -93,7 +93,7 @@ class ExportedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with _report_read_errors(path):
+        with _convert_read_errors(path):
             size = path.stat().st_size
             self._most = max(_TIMES * size, _SMALL)
             # notes are not packed: none is longer than the file, and those on the masks of 50,000 images are 80 MB
@@ -126,7 +126,7 @@ class ExportedFile:
     def read_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows by column name; raise StoreError if the file is damaged or unpacks to more than an export."""
         unpacked = 0
-        with _report_read_errors(self._path):
+        with _convert_read_errors(self._path):
             packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_SIZED)
             for batch in packed.iter_batches(_BATCH):
                 for name in _SIZED:
@@ -155,7 +155,7 @@ class ExportedFile:
 
 
 @contextmanager
-def _report_read_errors(path: Path) -> Iterator[None]:
+def _convert_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
@@ -182,9 +182,11 @@ def export_results(
         stored = [read_result(row) for row in rows if keys is None or row.key in keys]
     about = {**(COLUMNS.metadata or {}), _ANNOTATIONS: export_annotations(store.database, stored, prediction_stability)}
     data, pairs = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
-    # a data set's own images need no note; paths stay on this machine
-    notes = [note for note in read_image_notes(store.database) if note.data in data and note.kind == LOCAL]
-    plain = [make_record(replace(note, folder=Path(note.folder).name, files="")) for note in notes]
+    # a data set's own images need no record; paths stay on this machine
+    image_sources = [
+        source for source in read_image_sources(store.database) if source.data in data and source.kind == LOCAL
+    ]
+    plain = [make_record(replace(source, folder=Path(source.folder).name, files="")) for source in image_sources]
     about |= {_NOTES: encode_canonically(plain).encode()}
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs]
     if own := [write_suite_record(suite) for suite in suites]:
@@ -202,7 +204,7 @@ def _write_table(table: pa.Table, about: Mapping[bytes, bytes], path: Path) -> N
 
 
 def _make_export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:
-    row = make_row(result) | {"created": result.created.isoformat()}
+    row = make_result_row(result) | {"created": result.created.isoformat()}
     row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
     row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file_id)
     values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
@@ -243,13 +245,13 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     """
     origin = {"file": compute_sha256(path)}
     file = ExportedFile(path)
-    notes, suites, annotations = _read_metadata(file.metadata, path)
+    image_sources, suites, annotations = _read_metadata(file.metadata, path)
     submissions: dict[bytes, Submission] = {}
     totals, fresh, known = set[tuple[str, int]](), set[str](), dict[str, RunResult]()
-    rows = _refuse_duplicate_runs(_import_rows(file, path, submissions), path)
+    rows = _refuse_duplicate_runs(_read_checked_rows(file, path, submissions), path)
     with store.database.begin_write() as connection:  # an error in the file undoes all of it
         while part := {result.run.key: result for result in islice(rows, _TOGETHER)}:
-            new = insert_new(connection, schema.results, [make_row(result) for result in part.values()])
+            new = insert_new(connection, schema.results, [make_result_row(result) for result in part.values()])
             insert_new(connection, schema.imports, [{"key": key, **origin} for key in sorted(new)])
             known |= {key: result for key, result in part.items() if key not in new}
             totals |= {(result.run.data, result.total) for result in part.values()}
@@ -259,7 +261,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         _refuse_different_image_counts(totals, {(row.data, row.total) for row in stored_totals}, path)
         for submission in submissions.values():
             insert_submission(connection, submission)
-        insert_image_notes(connection, notes)
+        insert_image_sources(connection, image_sources)
         insert_suites(connection, suites)
         insert_annotations(connection, annotations)
     stored = store.read_results(known)
@@ -268,9 +270,9 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
 
 
 def check_exports(paths: Iterable[Path]) -> None:
-    """Read whole files without a store; raise StoreError as `read_results` does."""
+    """Read whole files without a store; raise StoreError as `read_exported_results` does."""
     for path in paths:
-        for _ in read_results(path):
+        for _ in read_exported_results(path):
             pass
 
 
@@ -285,11 +287,11 @@ def _refuse_duplicate_runs(results: Iterable[RunResult], path: Path) -> Iterator
         yield result
 
 
-def read_results(path: Path) -> Iterator[RunResult]:
+def read_exported_results(path: Path) -> Iterator[RunResult]:
     """Yield the results of a file; raise StoreError if `import_results` would refuse it for any store."""
     file, totals = ExportedFile(path), set[tuple[str, int]]()
     _read_metadata(file.metadata, path)
-    for result in _refuse_duplicate_runs(_import_rows(file, path, {}), path):
+    for result in _refuse_duplicate_runs(_read_checked_rows(file, path, {}), path):
         totals.add((result.run.data, result.total))
         yield result
     _refuse_different_image_counts(totals, set(), path)
@@ -311,7 +313,7 @@ def _refuse_different_image_counts(totals: set[tuple[str, int]], stored: set[tup
             raise StoreError(f"{seen}, so nothing was added; export the results again")
 
 
-def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
+def _read_checked_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
     """Yield the results of a file; add their submissions to `submissions`, by source."""
     for number, row in enumerate(file.read_rows()):
         try:
@@ -326,21 +328,23 @@ def _make_import_error(where: str, error: Exception) -> StoreError:
     return StoreError(f"{where}: {fit_on_one_line(seen, 300)}, so nothing was added; export the results again")
 
 
-def _read_metadata(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
+def _read_metadata(
+    metadata: dict[bytes, bytes], path: Path
+) -> tuple[list[ImageSource], list[SuiteSpec], dict[str, Any]]:
     section = "images"
     try:
-        image_notes = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
-        notes = [check_imported_note(note) for note in image_notes if note.kind == LOCAL]
+        image_sources = [ImageSource(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
+        checked = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
         section = "suites"
         suites = [read_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
         section = "entries"
-        return notes, suites, parse_annotations(metadata.get(_ANNOTATIONS, b"{}"))
+        return checked, suites, parse_annotations(metadata.get(_ANNOTATIONS, b"{}"))
     except _ODD as error:
         raise _make_import_error(f"{path}: its notes on {section} cannot be read", error) from None
 
 
 @lru_cache(256)
-def _read_provenance(code_version: str, versions: str, hardware: str) -> Provenance:
+def _parse_provenance(code_version: str, versions: str, hardware: str) -> Provenance:
     """Return the provenance of a row, which many rows share; raise an error if it does not have the right types."""
     provenance = Provenance(code_version, json.loads(versions), json.loads(hardware))
     check_field_values(provenance)
@@ -351,7 +355,7 @@ def _read_checked_row(row: dict[str, Any], submissions: dict[bytes, Submission])
     stated, source = row.pop("sha256"), row.get("source") or b""
     if stated != _compute_row_checksum(row):
         raise ValueError("its checksum does not match its values")
-    provenance = _read_provenance(row["code_version"], row["versions"], row["hardware"])
+    provenance = _parse_provenance(row["code_version"], row["versions"], row["hardware"])
     created = datetime.fromisoformat(row["created"])
     result = read_result(SimpleNamespace(**row | vars(provenance) | {"created": created}))
     check_field_values(result, checked=("provenance",))

@@ -72,7 +72,7 @@ def list_all_suites(database: Database) -> list[SuiteSpec]:
     return [*VERSIONS.values(), *read_suites(database)]
 
 
-def trust_network(suite: SuiteSpec) -> None:
+def record_trusted_network(suite: SuiteSpec) -> None:
     """Record, for this user alone, that a suite's network files are trusted, if the record can be written."""
     for source in _list_network_sources(suite):
         with suppress(StoreError):

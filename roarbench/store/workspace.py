@@ -13,7 +13,7 @@ from roarbench.files import convert_write_errors, lock_file, write_atomically
 DEFAULT_FILE = "results.sqlite"  # file in the store's folder, unless another database is named
 
 
-def find_default_url(store: Path) -> str:
+def make_default_url(store: Path) -> str:
     """Return the URL of the default database of a store's folder, as SQLAlchemy writes it, which is not imported."""
     return f"sqlite:///{quote(str(store / DEFAULT_FILE), safe=' +/')}"
 
@@ -51,11 +51,11 @@ class Workspace:
                     write_atomically(path, lambda temporary: temporary.write_text(secrets.token_hex(16)))
         return path.read_text()
 
-    def save_submission(self, entry: str, source: bytes) -> None:
+    def save_submission(self, submission_id: str, source: bytes) -> None:
         """Store a submission's file for all workers; raise StoreError if another file has its id."""
-        path = self.submissions / f"{entry}.py"
+        path = self.submissions / f"{submission_id}.py"
         if path.exists():
-            if self.read_submission(entry) != source:
+            if self.read_submission(submission_id) != source:
                 raise StoreError(
                     f"{path} is a different file with the same id; add a comment to your file, so that its id changes"
                 )
@@ -65,9 +65,9 @@ class Workspace:
             temporary = path.with_suffix(f".{secrets.token_hex(8)}")
             write_atomically(path, lambda target: target.write_bytes(source), temporary)
 
-    def read_submission(self, entry: str) -> bytes:
+    def read_submission(self, submission_id: str) -> bytes:
         """Return the file of a submission by id, after a check of its hash; parameters and twins are ignored."""
-        estimator_id = EstimatorId.read(entry)
+        estimator_id = EstimatorId.read(submission_id)
         path = self.submissions / f"{estimator_id.file_id}.py"
         try:
             source = path.read_bytes()

@@ -17,7 +17,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.store.published_folder import read_index
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 from roarbench.store.user_suites import read_suites
 
@@ -74,7 +74,7 @@ class DataSet:
         again = collect_results(replace(suite, replication=REPLICATION), store, data=data)
         elsewhere = {}
         for other in (other for other in OTHER_MACHINES if other.name == name):
-            with ResultsStore.open(find_default_url(folder / other.file.stem)) as rows:
+            with ResultsStore.open(make_default_url(folder / other.file.stem)) as rows:
                 import_results(rows, other.file)
                 elsewhere[other] = collect_results(suite, rows, data=data)
         return cls(name, results, keep_roar_level(results, HIGH), again, elsewhere)
@@ -150,7 +150,7 @@ def rows_of(evidence: Evidence, protocol: Protocol) -> tuple[Row, ...]:
 
 def read_sets(folder: Path) -> list[DataSet]:
     """Import the published rows of the benchmark into a store in this folder; returns what each data set has."""
-    with ResultsStore.open(find_default_url(folder)) as store:
+    with ResultsStore.open(make_default_url(folder)) as store:
         for file in read_index(RESULTS):
             if file.suite == ALONE or file.suite.startswith("benchmark-"):
                 import_results(store, RESULTS / file.path)

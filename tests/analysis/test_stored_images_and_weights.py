@@ -17,7 +17,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
 from roarbench.report.status import count_status
-from roarbench.store.image_set_sources import LOCAL, ImageNote
+from roarbench.store.image_set_sources import LOCAL, ImageSource
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
@@ -32,8 +32,8 @@ SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),
 POINTS = expand_points(SMALL)
 OWN, OTHER = PINNED["planted"], "07e4" * 8
 HUB = replace(SMALL, dataset="cifar10")  # whose fingerprint is not pinned
-PHOTOS = ImageNote(OTHER, "planted", None, LOCAL, "/home/me/photos", "f11e5")
-GENERATED = ImageNote(OTHER, "planted", None, "generated")
+PHOTOS = ImageSource(OTHER, "planted", None, LOCAL, "/home/me/photos", "f11e5")
+GENERATED = ImageSource(OTHER, "planted", None, "generated")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
@@ -56,12 +56,12 @@ def test_it_holds_the_rows_of_its_points_and_no_others(store):
     assert (found.results, found.data, found.complete) == ({}, "", False)
     assert {row.gain.value for row in found.make_board(ROAR, Unit.SCALAR).rows} == {None}
     *held, last = rows()
-    store.add_all(held)
+    store.add_results(held)
     for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
-        store.add_all([replace(last, run=replace(last.run, **change))])
+        store.add_results([replace(last, run=replace(last.run, **change))])
     found = collect_results(SMALL, store)
     assert (found.results, found.complete) == (dict(zip(POINTS, held, strict=False)), False)
-    store.add_all([last])
+    store.add_results([last])
     assert collect_results(SMALL, store).complete
 
 
@@ -71,9 +71,9 @@ def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
     suite = replace(SMALL, blocks=(Block(ROAR, ("random", "grad", "grad~blurred", "var-grad"), (0.9,), seeds=10),))
     theirs = [point for point in expand_points(suite) if point.cell.estimator == name]
     with ResultsStore.open(f"sqlite:///{tmp_path}/other.sqlite") as other:
-        other.add_all(result(suite, point, np.ones(IMAGES, bool)) for point in theirs)
+        other.add_results(result(suite, point, np.ones(IMAGES, bool)) for point in theirs)
         export_results(other, tmp_path / "rows.parquet")
-    store.add_all(row for point, row in complete(suite).results.items() if point not in theirs)
+    store.add_results(row for point, row in complete(suite).results.items() if point not in theirs)
     assert not collect_results(suite, store).doubts
     import_results(store, tmp_path / "rows.parquet")
     found = collect_results(suite, store)
@@ -108,8 +108,8 @@ ONLY = "this store has no results of made-up v1, but others: roarbench table --s
 )  # fmt: skip
 def test_images_that_are_shown_and_what_is_said_of_the_others(store, held, notes, asked, data, title, said):
     for name, points, hour in held:
-        store.add_all(rows(name, points, hour=hour))
-    found = collect_results(SMALL, store, notes=notes, **asked)
+        store.add_results(rows(name, points, hour=hour))
+    found = collect_results(SMALL, store, sources=notes, **asked)
     counts = {name: len(points) for name, points, _ in held} | {"": 0}
     assert (found.data, len(found.results)) == (data, counts[data])
     assert title is None or found.title == f"made-up v1{title}"
@@ -118,24 +118,24 @@ def test_images_that_are_shown_and_what_is_said_of_the_others(store, held, notes
 
 
 def test_where_no_fingerprint_is_pinned_one_of_unknown_origin_is_the_suites_own_and_of_two_none(store):
-    store.add_all(rows("aaaa", suite=HUB))
+    store.add_results(rows("aaaa", suite=HUB))
     found = collect_results(HUB, store)
     assert (found.data, len(found.results), found.title) == ("aaaa", len(POINTS), "made-up v1")
-    store.add_all(rows("bbbb", suite=HUB))
+    store.add_results(rows("bbbb", suite=HUB))
     found = collect_results(HUB, store)
     assert (found.data, found.results) == ("", {})
     assert [other.options for other in found.others] == [("--data", "aaaa"), ("--data", "bbbb")]
-    one = collect_results(HUB, store, notes=[replace(PHOTOS, data="bbbb", dataset="cifar10")])
+    one = collect_results(HUB, store, sources=[replace(PHOTOS, data="bbbb", dataset="cifar10")])
     assert (one.data, one.title) == ("aaaa", "made-up v1 (images of unknown origin, aaaa)")
 
 
 def test_small_versions_are_kept_apart_and_told_of_only_where_nothing_is_held(store):
-    store.add_all(rows("5ma11", limit=40))
+    store.add_results(rows("5ma11", limit=40))
     assert (
         describe_other_results(collect_results(SMALL, store), "table")
         == ONLY + "--max-images 40 (small version: 40 images per split)"
     )
-    store.add_all(rows(points=POINTS[-2:]))
+    store.add_results(rows(points=POINTS[-2:]))
     whole, small = collect_results(SMALL, store), collect_results(SMALL, store, limit=40)
     assert (len(whole.results), whole.title, describe_other_results(whole, "table")) == (2, "made-up v1", "")
     assert (len(small.results), small.title) == (len(POINTS), "made-up v1 (small version: 40 images per split)")
@@ -147,14 +147,14 @@ def test_small_versions_are_kept_apart_and_told_of_only_where_nothing_is_held(st
 def test_the_reference_is_the_suites_own_unless_another_is_asked_for(store):
     """Controls depend on no reference and stand beside every one."""
     explained = replace(SMALL, given="file@0a1b2c3d4e5f")
-    store.add_all(rows(suite=explained))
+    store.add_results(rows(suite=explained))
     found = collect_results(SMALL, store)
     assert {point.cell.estimator for point in found.results} == {"none", "random"}
     assert found.title == "made-up v1 (reference trained by planted@1)"
     assert describe_other_results(found, "table") == ELSE + "--reference file@0a1b2c3d (reference file@0a1b2c3d)"
     other = collect_results(explained, store)
     assert (len(other.results), other.title) == (len(POINTS), "made-up v1 (reference file@0a1b2c3d)")
-    store.add_all(rows())
+    store.add_results(rows())
     assert len(collect_results(SMALL, store).results) == len(collect_results(explained, store).results) == len(POINTS)
     assert (
         describe_other_results(collect_results(explained, store), "table") == ELSE + "(reference trained by planted@1)"
@@ -165,19 +165,19 @@ def test_weights_are_together_that_explain_different_seeds(store):
     """Two that were given together; then one of them alone, too, after which nothing says that they were."""
     first, second = "file@0a1b", "file@2c3d"
     together = set_explained_weights(SMALL, f"{first},{second}")
-    store.add_all(rows(suite=together))
+    store.add_results(rows(suite=together))
     (found,) = collect_results_by_images_and_weights(SMALL, store)
     assert (found.suite.given, found.suite.references) == (f"{first},{second}", 2)
     assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
     assert found.options == ("--reference", first, "--reference", second)
-    store.add_all(rows(suite=set_explained_weights(SMALL, second), hour=1))
+    store.add_results(rows(suite=set_explained_weights(SMALL, second), hour=1))
     assert {found.suite.given for found in collect_results_by_images_and_weights(SMALL, store)} == {first, second}
     assert len(collect_results(together, store).results) == len(expand_points(together))
 
 
 def test_all_that_a_store_holds_the_suites_own_first(store):
     explained = replace(SMALL, given="file@0a1b")
-    store.add_all([*rows(OTHER, suite=explained), *rows(OTHER), *rows(hour=1), *rows("5ma11", limit=40)])
+    store.add_results([*rows(OTHER, suite=explained), *rows(OTHER), *rows(hour=1), *rows("5ma11", limit=40)])
     found = collect_results_by_images_and_weights(SMALL, store, [PHOTOS])
     assert [(held.data, held.limit, held.suite.given) for held in found] == [
         (OWN, None, ""),
@@ -199,8 +199,8 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
     """A result, a failure or a run under way; what it has not under these is missing, and nothing else."""
     first, second = OLDER["quick@1"], OLDER["quick@2"]
     rows = results(add_estimators(second, [MINE]), 20)
-    store.add_all(results(first, 20).values())
-    store.add_all(row for at, row in rows.items() if not mine(at) or at.cell.retrain is ScoredNetwork.COMMON)
+    store.add_results(results(first, 20).values())
+    store.add_results(row for at, row in rows.items() if not mine(at) or at.cell.retrain is ScoredNetwork.COMMON)
 
     def standing():
         found = load_from_open_store(store, second, ResultsQuery(tmp_path))
@@ -216,10 +216,10 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
         for kind in (MORF, LERF, ROAR)
     )
     leased, failed = (build_run(second, points[0], found.data, None) for points in (scored, kept))
-    lease(store, [leased.key], Owner.here())
+    lease(store, [leased.key], Owner.of_this_process())
     assert standing()[1] == {AUGMENTED, MORF}
-    store.failures.add_all([failed], "no")
-    store.add_all([rows[trained[0]]])
+    store.failures.record_failed_runs([failed], "no")
+    store.add_results([rows[trained[0]]])
     found, protocols = standing()
     assert protocols == {AUGMENTED, MORF, LERF, ROAR}
     counts = count_status(found, store)["protocols"]

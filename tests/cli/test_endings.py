@@ -20,7 +20,7 @@ from roarbench.analysis.load_results import ResultsQuery
 from roarbench.cli import show_results, terminal
 from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.command_line import PART, RUNS, SMALL
 from tests.helpers.commands import PROGRAM, rows
 from tests.helpers.made_up import SUITE, held
@@ -96,7 +96,7 @@ def test_with_logs_of_objects_what_ends_a_command_is_one_too(call, monkeypatch, 
 @pytest.mark.parametrize("last", [5, RUNS])
 def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call, tmp_path, last, monkeypatch):
     """Beside the fifth row, and after the last one, where nothing is written any more."""
-    add, file, added = ResultsStore.add_all, tmp_path / "results.sqlite", []
+    add, file, added = ResultsStore.add_results, tmp_path / "results.sqlite", []
 
     def remove(store, new, *more):
         rows = list(new)
@@ -106,7 +106,7 @@ def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call
             file.unlink()
         return stored
 
-    monkeypatch.setattr(ResultsStore, "add_all", remove)
+    monkeypatch.setattr(ResultsStore, "add_results", remove)
     run = ("run", *PART, "--store", tmp_path)
     code, _, said = call(*run)
     (kept,) = tmp_path.glob("results.sqlite.kept-*")
@@ -121,8 +121,8 @@ def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call
 def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_path, monkeypatch, capsys):
     made = list(held().results.values())
     added = iter(([], made[:30], made[30:40], made[40:]))
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        monkeypatch.setattr(show_results, "time", SimpleNamespace(sleep=lambda seconds: store.add_all(next(added))))
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        monkeypatch.setattr(show_results, "time", SimpleNamespace(sleep=lambda seconds: store.add_results(next(added))))
         show_results.watch_suite(store, SUITE, ResultsQuery(tmp_path))
     counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
     assert counts == ["0", "30", "40", str(len(made))]
@@ -131,9 +131,9 @@ def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_p
 @pytest.mark.process
 def test_ctrl_c_ends_watching_with_exit_code_0(store):
     """On a terminal, on a store where somebody is at work."""
-    with ResultsStore.open(find_default_url(store)) as results:
-        data = results.read_results(results.find_keys("")).popitem()[1].run.data
-        results.claim_leases([LeaseRequest(("key",), "rank trained test 0", data)], Owner.here(), 1)
+    with ResultsStore.open(make_default_url(store)) as results:
+        data = results.read_results(results.list_result_keys("")).popitem()[1].run.data
+        results.claim_leases([LeaseRequest(("key",), "rank trained test 0", data)], Owner.of_this_process(), 1)
     terminal, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "100", "LINES": "50", "TERM": "xterm"}
     words = [PROGRAM, "status", *SMALL, "--store", str(store), "--watch"]

@@ -26,7 +26,7 @@ from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
 from roarbench.report.estimator_papers_and_settings import make_repeat_command as command_of
 from roarbench.store.networks import compute_weights_checksum
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import results as made_up
 from tests.helpers.command_line import command, record
 from tests.helpers.older_suites import OLDER
@@ -48,9 +48,11 @@ def two(tmp_path_factory):
         torch.save(build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict(), path)
     asked = tuple(word for path in paths for word in ("--reference", path))
     assert command("run", *PLANTED, *asked, "--estimators", "grad", "--store", folder) == 0
-    with ResultsStore.open(find_default_url(folder), read_only=True) as results:
+    with ResultsStore.open(make_default_url(folder), read_only=True) as results:
         runs = [
-            row.run for row in results.read_results(results.find_keys("")).values() if row.run.cell.estimator == "grad"
+            row.run
+            for row in results.read_results(results.list_result_keys("")).values()
+            if row.run.cell.estimator == "grad"
         ]
     keys = {(run.seed, run.given): run.key for run in runs}
     titles = tuple(make_weights_title(str(path)) for path in paths)
@@ -174,8 +176,8 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
     whole, chosen = gains.values()
     assert set(whole) == {"random", "grad", "var-grad", "gb", NAME} and None not in (whole[NAME], whole["gb"])
     assert set(chosen) == {"random", NAME}
-    with ResultsStore.open(find_default_url(tmp_path), read_only=True) as results:
-        stored = {row.run.cell.estimator: row for row in results.read_results(results.find_keys("")).values()}
+    with ResultsStore.open(make_default_url(tmp_path), read_only=True) as results:
+        stored = {row.run.cell.estimator: row for row in results.read_results(results.list_result_keys("")).values()}
         (view,) = read_views(results, tmp_path).values()
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
@@ -192,7 +194,7 @@ def test_a_row_of_a_newer_version_is_left_out(tmp_path):
     found = made_up(PUBLISHED, limit=40)
     point = next(point for point in found if point.cell.estimator == "var-grad")
     newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(copies=50)"))
-    with ResultsStore.open(find_default_url(tmp_path)) as results:
-        results.add_all([*found.values(), replace(found[point], run=newer)])
+    with ResultsStore.open(make_default_url(tmp_path)) as results:
+        results.add_results([*found.values(), replace(found[point], run=newer)])
         (view,) = read_views(results, tmp_path).values()
     assert "var-grad(copies=50)" not in view.results.suite.estimators

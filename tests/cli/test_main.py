@@ -24,7 +24,7 @@ from roarbench.execution import network_jobs, run_suite
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.plan.suite_options import parse_estimators_option
 from roarbench.plan.suites import SUITES, find_suite
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, RUNS, SMALL, record
 from toy import linear
@@ -57,8 +57,8 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
     assert lines[start + 1].startswith("  time about ") and lines[start + 1].endswith(" measured just now")
     assert lines[start + 2].startswith(f"  {RUNS} trainings, no references; disk ")
     assert f"results {store}/results.sqlite; rankings and references {store}" in lines
-    with ResultsStore.open(find_default_url(store), read_only=True) as results:
-        stored = results.read_results(results.find_keys("")).values()
+    with ResultsStore.open(make_default_url(store), read_only=True) as results:
+        stored = results.read_results(results.list_result_keys("")).values()
     assert len(stored) == RUNS
     assert {row.run.cell.estimator for row in stored} == {"none", "random", "truth"}  # the control came along
     before = contents(store)
@@ -117,10 +117,10 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
 
 
 def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(call, store, tmp_path):
-    with ResultsStore.open(find_default_url(store)) as results:
-        row = next(iter(results.read_results(results.find_keys("")).values()))
+    with ResultsStore.open(make_default_url(store)) as results:
+        row = next(iter(results.read_results(results.list_result_keys("")).values()))
         cell = replace(row.run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
-        results.failures.add_all([replace(row.run, cell=cell)], "died")
+        results.failures.record_failed_runs([replace(row.run, cell=cell)], "died")
     text = " ".join(call("plan", *PART, "--store", store).out.split())
     assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
     plan = record(call, "plan", *SMALL, "--store", store)
@@ -200,7 +200,7 @@ def test_a_table_shows_the_same_protocol_in_every_format(call, tmp_path):
 @pytest.mark.parametrize("name", ["all.parquet", "all.csv"])
 def test_an_export_without_results_is_refused_and_writes_nothing(call, tmp_path, name):
     store = tmp_path / "store"
-    ResultsStore.open(find_default_url(store)).close()
+    ResultsStore.open(make_default_url(store)).close()
     line = (
         f"results store {store}/results.sqlite has no results; `roarbench run --suite quick --store {store}` computes"
     )
@@ -370,8 +370,8 @@ def test_a_store_of_other_images_has_runs_that_are_named(call, tmp_path):
     """Keys depend on the images; the small version has some, and no image has to be decoded."""
     suite, images = find_suite("quick@6"), ("--max-images", "20")
     small = list(results(suite, images=20, limit=20).values())[:9]
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add_all(small)
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.add_results(small)
     for command in ("list-runs", "retry"):
         code, out, err = call(command, "--suite", "quick@6", "--store", tmp_path)
         assert (code, out, err.count("\n")) == (2, "", 1)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from roarbench.errors import StoreError
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
 from tests.helpers import command_line, forked
 from tests.helpers.command_line import RUNS
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.process
 def lessees(store):
     """The numbers of the processes that hold leases, dead or alive."""
     with (
-        ResultsStore.open(find_default_url(store), read_only=True) as results,
+        ResultsStore.open(make_default_url(store), read_only=True) as results,
         results.database.begin_read() as connection,
     ):
         return set(connection.scalars(select(leases.c.pid)))
@@ -88,13 +88,13 @@ def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_a
     assert process.exitcode == 0, log.read_text()
     assert "this command waits for the server, and nothing is lost" in log.read_text()
     assert "the server is back after" in log.read_text()
-    assert outcomes(url) == outcomes(find_default_url(whole))
+    assert outcomes(url) == outcomes(make_default_url(whole))
     files = [log, *(path for path in folder.rglob("*") if path.is_file())]
     assert any(path.suffix == ".jsonl" for path in files)
     assert [path for path in files if b"hush" in path.read_bytes()] == []
     with ResultsStore.open(url, read_only=True) as store, store.database.begin_read() as connection:
         assert store.list_leases() == []
-        assert store.failures.find_stopped(store.find_keys("")) == {}
+        assert store.failures.find_stop_reasons(store.list_result_keys("")) == {}
         tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
         for table in connection.exec_driver_sql(tables).scalars().all():
             assert "hush" not in repr(connection.exec_driver_sql(f'SELECT * FROM "{table}"').all()), table
@@ -109,7 +109,7 @@ def test_with_logs_of_objects_a_program_can_follow_a_run_and_every_worker(tmp_pa
     assert len(logs) == 2
     said, *done = ([json.loads(line) for line in text.splitlines()] for text in (answer.stderr, *logs))
     assert all(line.keys() >= {"time", "level", "message"} for lines in (said, *done) for line in lines)
-    keys = set(outcomes(find_default_url(tmp_path)))
+    keys = set(outcomes(make_default_url(tmp_path)))
     ended = [line for line in said if line.get("step") == "run"]
     assert {line["job"] for line in ended} == keys
     assert [line["state"] for line in ended] == ["done"] * RUNS

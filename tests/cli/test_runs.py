@@ -9,7 +9,7 @@ from roarbench.errors import StoreError
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.store import rankings
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, SMALL, record
 from tests.helpers.older_suites import OLDER
@@ -33,20 +33,20 @@ def rows(call, store):
 
 def fail(store, reason="died of it"):
     """Note that a run of a submission failed; its key."""
-    with ResultsStore.open(find_default_url(store)) as results:
-        row = next(iter(results.read_results(results.find_keys("")).values()))
+    with ResultsStore.open(make_default_url(store)) as results:
+        row = next(iter(results.read_results(results.list_result_keys("")).values()))
         suite = add_estimators(SUITES["planted"], [MINE])
         points = (point for point in expand_points(suite) if point.cell.estimator == MINE)
         run = build_run(suite, next(points), row.run.data, row.run.limit)
-        results.failures.add_all([run], reason)
+        results.failures.record_failed_runs([run], reason)
     return run.key
 
 
 def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
     found = {row["key"]: row for row in listed(call, made)}
     assert len(found) == 62
-    with ResultsStore.open(find_default_url(made), read_only=True) as results:
-        done = results.read_results(results.find_keys(""))
+    with ResultsStore.open(make_default_url(made), read_only=True) as results:
+        done = results.read_results(results.list_result_keys(""))
     assert {key for key, row in found.items() if row["state"] == "done"} == set(done)
     for key, result in done.items():
         cell, row = result.run.cell, found[key]
@@ -63,7 +63,7 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
     assert shown(call, made, keys[0])["rankings"] == {"checksum": None, "weights": None, "folders": []}
     key = next(row["key"] for row in listed(call, made, "--estimators", "truth") if row["key"] in keys)
     found = shown(call, made, key[:10])
-    with ResultsStore.open(find_default_url(made), read_only=True) as results:
+    with ResultsStore.open(make_default_url(made), read_only=True) as results:
         result = results.read_results([key])[key]
     assert (found["key"], found["state"], found["origin"], found["suites"]) == (key, "done", "verified", ["planted v1"])
     assert found["record"]["cell"]["estimator"] == "truth" and found["record"]["recipe"] == "planted@1"
@@ -147,7 +147,7 @@ def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_aske
     name = "mine@0123abcd~trusted~cuda"
     suite = add_estimators(OLDER["quick@1"], [name])
     with ResultsStore.open(make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)) as store:
-        told = call("reproduce", store.find_keys("")[0], "--store", tmp_path)
+        told = call("reproduce", store.list_result_keys("")[0], "--store", tmp_path)
     assert (told.code, told.out) == (2, "")
     assert f"{name} runs without the sandbox, with your rights" in " ".join(told.err.split())
     assert "--trust-submission" in told.err

@@ -34,9 +34,9 @@ from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suite_record import read_suite_record, write_suite_record
 from roarbench.plan.suites import find_suite
 from roarbench.store import user_suites
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import ReproductionOutcome
-from roarbench.store.user_suites import store_suite, trust_network
+from roarbench.store.user_suites import record_trusted_network, store_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
@@ -113,11 +113,11 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
     suite = drop_inapplicable_estimators(read_suite(path)).suite
     work = replace(make_work(tmp_path, suite), given=tuple(each.weights for each in suite.networks))
     runs = make_runs(work, suite)
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
         assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
         results = collect_results(suite, store, None, work.images.fingerprint)
         numbers = {
-            given: seeds for (*_, given), seeds in store.map_versions_to_seeds(suite.dataset, suite.model).items()
+            given: seeds for (*_, given), seeds in store.read_seeds_by_data_version(suite.dataset, suite.model).items()
         }
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
@@ -143,11 +143,11 @@ def ran(tmp_path, monkeypatch):
     monkeypatch.setattr(local_worker_count_and_rates, "LocalEngine", InlineEngine)
     monkeypatch.setattr(local_worker_count_and_rates, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
 
         def run(suite, files=()):
             assert run_suite(Request(suite, limit=8, references=files), workspace, store, console).failed == 0
-            rows = store.read_results(store.find_keys("")).values()
+            rows = store.read_results(store.list_result_keys("")).values()
             assert len({row.bits for row in rows}) > 3  # so that equal rows are no matter of course
             return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
 
@@ -163,7 +163,7 @@ PAIRS = [("none", 0.0, 100), ("grad", 0.3, 2), ("grad", 0.3, 201), ("random", 0.
 def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_that_they_need(path, ran):
     suite = drop_inapplicable_estimators(read_suite(path)).suite
     store_suite(ran.store.database, suite)
-    trust_network(suite)
+    record_trusted_network(suite)
     rows = ran.run(suite)
     one, two, three = (each.weights for each in suite.networks)
     first, _, third = suite.given.split(",")
@@ -194,8 +194,8 @@ def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_file
         match="this run has maps of {0} and scores {1}; for {1} add ".format(*map(make_weights_title, (one, four))),
     ):
         ran.again(lent, one)
-    with ResultsStore.open(find_default_url(path.parent / "other")) as store:
-        store.add_all([lent])
+    with ResultsStore.open(make_default_url(path.parent / "other")) as store:
+        store.add_results([lent])
         with pytest.raises(CallerError, match="scores another network, which this store lacks; add --ref"):
             ran.again(lent, one, store=store)
 

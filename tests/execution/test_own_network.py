@@ -34,7 +34,7 @@ from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
 from tests.helpers.tables import printed
@@ -169,8 +169,8 @@ def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
     """Some of the runs of every job are done, as by a command that knew of fewer networks or levels."""
     work, runs, _, results = done
     stored = list(results.results.values())
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add_all(stored[::2])
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.add_results(stored[::2])
         assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
         found = store.read_results([run.key for run in runs])
     assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
@@ -185,11 +185,11 @@ def test_what_another_command_does_meanwhile_is_left_out_of_a_job(tmp_path, done
     work, runs, _, results = done
     stored = {row.run.key: row for row in results.results.values()}
     engine = InlineEngine()
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
         events = run_missing(work, runs, store, engine)
         first = next(events)
         others = [run.key for run in runs if run not in first.step.runs][::3]
-        store.add_all(stored[key] for key in others)
+        store.add_results(stored[key] for key in others)
         ended = [first, *events]
         assert [event.failure for event in ended if event.failure] == []
         assert store.find_done_keys(list(stored)) == stored.keys()
@@ -201,8 +201,8 @@ def test_a_run_that_failed_before_ends_alone_and_the_others_of_its_job_are_done(
     work, runs, _, _ = done
     together = next(step for step in build_job_graph(work, runs) if len(step.runs) > 2)
     failed = {run.key: "no room" for run in together.runs[::2]}
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.failures.add_all(together.runs[::2], "no room")
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.failures.record_failed_runs(together.runs[::2], "no room")
         ended = list(run_missing(work, runs, store, InlineEngine()))
         told = {run.key: event.failure for event in ended if event.failure for run in event.step.runs}
         assert told == failed
@@ -212,16 +212,16 @@ def test_a_run_that_failed_before_ends_alone_and_the_others_of_its_job_are_done(
 def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
     *_, results = done
     one, two = list(results.results.values())[:2]
-    keys, owner = (one.run.key, two.run.key), Owner.here()
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    keys, owner = (one.run.key, two.run.key), Owner.of_this_process()
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
         (number,) = store.claim_leases([LeaseRequest(keys)], owner, 1).granted.values()
         store.release_leases([two.run.key], owner)
         with pytest.raises(LostLease):
-            store.add_all([one, two], number)
+            store.add_results([one, two], number)
         assert store.find_done_keys(keys) == set()
         with pytest.raises(LostLease):
-            store.failures.add_all([one.run, two.run], "no room", number)
-        assert store.failures.find_stopped(keys) == {}
+            store.failures.record_failed_runs([one.run, two.run], "no room", number)
+        assert store.failures.find_stop_reasons(keys) == {}
 
 
 def test_training_images_are_ranked_by_the_references_of_trainings_alone():

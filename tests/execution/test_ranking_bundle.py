@@ -20,7 +20,7 @@ from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import Origin, ReproductionOutcome, read_origins
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
@@ -39,19 +39,21 @@ def shipped(tmp_path_factory):
     root = tmp_path_factory.mktemp("shipping")
     with completed(root / "first", PART) as (work, _, _, store):
         export_rankings(work, root / "shipped", "the project, two cores")
-        return root / "shipped", {key: result.bits for key, result in store.read_results(store.find_keys("")).items()}
+        return root / "shipped", {
+            key: result.bits for key, result in store.read_results(store.list_result_keys("")).items()
+        }
 
 
 def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp_path):
     folder, answers = shipped
     work, engine = make_work(tmp_path / "new", PART), InlineEngine()
     runs = make_runs(work, PART)
-    with ResultsStore.open(find_default_url(tmp_path / "new")) as store:
+    with ResultsStore.open(make_default_url(tmp_path / "new")) as store:
         import_rankings(work, store, folder)
         import_rankings(work, store, folder)
         assert {step.kind for step in build_job_graph(work, runs)} == {"run"}
         assert [event.failure for event in run_missing(work, runs, store, engine) if event.failure] == []
-        found = store.read_results(store.find_keys(""))
+        found = store.read_results(store.list_result_keys(""))
         assert {key: found[key].bits for key in answers} == answers
         told = read_origins(store.database, found)
     assert {told[key] for key, result in found.items() if result.rankings} == {Origin.SELF_REPORTED}
@@ -62,22 +64,22 @@ def test_explained_networks_alone_are_shipped_and_another_store_explains_the_sam
     """Their maps are made there; the answers are those of the first store."""
     folder, answers = shipped
     work, engine = make_work(tmp_path / "a", PART), InlineEngine()
-    with ResultsStore.open(find_default_url(tmp_path / "a")) as store:
+    with ResultsStore.open(make_default_url(tmp_path / "a")) as store:
         import_rankings(work, store, folder)
     assert export_rankings(work, tmp_path / "networks", "the project, two cores", references_only=True) == []
     assert {path.name for path in (tmp_path / "networks").iterdir()} == {"index.json", "references"}
     work = make_work(tmp_path / "b", PART)
-    with ResultsStore.open(find_default_url(tmp_path / "b")) as store:
+    with ResultsStore.open(make_default_url(tmp_path / "b")) as store:
         assert import_rankings(work, store, tmp_path / "networks") == []
         assert {step.kind for step in build_job_graph(work, make_runs(work, PART))} == {"rank", "run", "seal"}
         assert [
             event.failure for event in run_missing(work, make_runs(work, PART), store, engine) if event.failure
         ] == []
-        found = store.read_results(store.find_keys(""))
+        found = store.read_results(store.list_result_keys(""))
     assert {key: found[key].bits for key in answers} == answers
     (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()
     with (
-        ResultsStore.open(find_default_url(tmp_path / "c")) as store,
+        ResultsStore.open(make_default_url(tmp_path / "c")) as store,
         pytest.raises(StoreError, match="is not in both index.json and the folder"),
     ):
         import_rankings(make_work(tmp_path / "c", PART), store, tmp_path / "networks")
@@ -115,7 +117,7 @@ def test_tampering_is_refused_in_one_line_and_nothing_is_taken(shipped, tmp_path
     shutil.copytree(shipped[0], folder)
     tamper(folder)
     work = make_work(tmp_path / "new", PART)
-    with ResultsStore.open(find_default_url(tmp_path / "new")) as store, pytest.raises(StoreError) as refused:
+    with ResultsStore.open(make_default_url(tmp_path / "new")) as store, pytest.raises(StoreError) as refused:
         import_rankings(work, store, folder)
     assert said in str(refused.value) and "\n" not in str(refused.value)
     assert not work.workspace.rankings.exists() and not work.workspace.references.exists()
@@ -159,7 +161,7 @@ def test_networks_of_own_network_runs_alone_are_shipped_without_predictions_that
     }
     assert command("rankings", "import", tmp_path / "out", *words, tmp_path / "b") == 0
     assert command("run", *words, tmp_path / "b") == 0
-    first, second = (outcomes(find_default_url(tmp_path / name)) for name in "ab")
+    first, second = (outcomes(make_default_url(tmp_path / name)) for name in "ab")
     assert {key: bits for key, (bits, _) in first.items()} == {key: second[key][0] for key in first}
     assert command("rankings", "export", tmp_path / "more", *words, tmp_path / "b", *alone) == 0
     for name in "ac":
@@ -201,7 +203,7 @@ def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, mon
     for suite in known:
         monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0
-    rows = [result.run for result in store.read_results(store.find_keys("")).values()]
+    rows = [result.run for result in store.read_results(store.list_result_keys("")).values()]
     for retrain in retrains:
         (key,) = [run.key for run in rows if (run.cell.estimator, run.cell.retrain) == (estimator, retrain)]
         assert reproduce(RerunRequest(key), workspace, store, console).verdict is ReproductionOutcome.EQUAL

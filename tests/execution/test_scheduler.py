@@ -207,7 +207,7 @@ def test_a_job_that_its_machine_cut_off_is_tried_again_and_counts_as_failed_afte
 def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, sleeps):
     """Else a broken machine, which is idle more often than any other, would try it again and again."""
     work, (bad, others) = fresh[0], fresh[1][:2]
-    engine, other, looks = FailingMachine({bad.key: 1}), Owner.here(), []
+    engine, other, looks = FailingMachine({bad.key: 1}), Owner.of_this_process(), []
     store.claim_leases([LeaseRequest((others.key,), "", work.images.fingerprint)], other, 1)
     sleeps += [
         lambda: looks.append(engine.done.count(bad.key)),

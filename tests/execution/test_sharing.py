@@ -22,7 +22,7 @@ from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import Owner
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
 from tests.helpers.commands import PATIENCE, eventually
 from tests.helpers.store_rows import lease
@@ -37,7 +37,7 @@ def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatc
     work, runs = fresh
     kinds = {step.job.name: step.kind for step in build_job_graph(work, runs)}
     engines = InlineEngine(), InlineEngine()
-    with ResultsStore.open(find_default_url(tmp_path)) as other:
+    with ResultsStore.open(make_default_url(tmp_path)) as other:
         one, two = (run_missing(work, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
         for _ in zip_longest(one, two):  # one job each, in turn
             pass
@@ -47,12 +47,12 @@ def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatc
     names = [name for engine in engines for name in engine.done]
     assert len(names) == len(set(names)), "no step was done twice"
     assert len({name for name in names if name.startswith("rank")}) == 2 * (TRAIN + TEST) // 8
-    assert not store.list_leases() and len(store.find_keys("")) == len(runs)
+    assert not store.list_leases() and len(store.list_result_keys("")) == len(runs)
 
 
 def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hands_is_taken(fresh, store, sleeps):
     work, runs = fresh
-    other, engine, names = Owner.here(), InlineEngine(), []
+    other, engine, names = Owner.of_this_process(), InlineEngine(), []
     dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
     shard = next(step for step in build_job_graph(work, runs) if step.job.name == "rank controls train 0")
     assert store.claim_leases([shard.make_lease_request(work.images.fingerprint)], other, 1).granted
@@ -79,7 +79,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
 
     monkeypatch.setattr(network_jobs, "train_reference", no_reference)
     work, runs = fresh
-    blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.here()
+    blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.of_this_process()
     lease(store, [blocked[0].key], living)
     sleeps.append(lambda: store.release_leases([blocked[0].key], living))
     events = run_missing(work, blocked, store, InlineEngine())
@@ -93,7 +93,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
 def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, monkeypatch):
     """It expired while the worker still computed; another process has the run by now."""
     work, runs = fresh[0], fresh[1][:2]
-    heir, told, beating = Owner.here(), [], []
+    heir, told, beating = Owner.of_this_process(), [], []
 
     class Losing(InlineEngine):
         def stop(self, name):
@@ -232,7 +232,7 @@ def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
         told = json.loads(manifest.read_text())
         del told["same_as"]
         manifest.write_text(json.dumps(told))
-        with ResultsStore.open(find_default_url(tmp_path)) as store:
+        with ResultsStore.open(make_default_url(tmp_path)) as store:
             results = store.read_results([runs[-1].key]).values()
             wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
             assert all(

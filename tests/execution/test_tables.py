@@ -7,7 +7,7 @@ import pytest
 from leaderboard.pictures import read_pictures
 from leaderboard.views import read_views
 from roarbench.plan.suite import NO_NEIGHBOURS
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 
 SMALL = ("--suite", "breast-cancer", "--max-images", "60", "--seeds", "1")
 
@@ -27,6 +27,6 @@ def test_every_protocol_has_its_rows_which_say_what_is_left_out_and_are_no_pictu
     answer = call("run", *SMALL, "--estimators", "ig(baseline=blur)", "--store", tmp_path)
     refused = f"roarbench: suite 'breast-cancer' has no 'ig(baseline=blur)': {NO_NEIGHBOURS}\n"
     assert (answer.code, answer.err) == (2, refused)
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
         (view,) = read_views(store, tmp_path).values()
     assert read_pictures(view.results, tmp_path) is None

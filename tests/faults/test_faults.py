@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers import forked
 from tests.helpers.commands import PATIENCE, living, outcomes
 from tests.helpers.store_rows import make_result, make_run
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 def take_all(barrier, url, noted, estimator, count):
     """Claim runs, eight at a time, and store their results until none is left; note those that were given."""
     runs = {run.key: run for run in (make_run(seed, estimator=estimator) for seed in range(count))}
-    owner, mine, missing = Owner.here(), [], sorted(runs)
+    owner, mine, missing = Owner.of_this_process(), [], sorted(runs)
     barrier.wait(PATIENCE)
     with ResultsStore.open(url) as store:  # all make it at the same time
         barrier.wait(PATIENCE)
@@ -29,7 +29,7 @@ def take_all(barrier, url, noted, estimator, count):
             answer = store.claim_leases([LeaseRequest((key,)) for key in missing], owner, 8)
             for wish, number in answer.granted.items():
                 mine.append(wish.keys[0])
-                assert store.add_all([make_result(runs[mine[-1]], total=8)], number)
+                assert store.add_results([make_result(runs[mine[-1]], total=8)], number)
             missing = [key for key in missing if key not in answer.done and key not in mine]
             time.sleep(0 if answer.granted else 0.01)
     noted.write_text("\n".join(mine))
@@ -51,7 +51,7 @@ def test_processes_that_begin_at_once_make_one_store_and_do_each_run_once(
         given = [key for log in logs for key in log.read_text().splitlines()]
         assert len(given) == len(set(given)) == runs
     with ResultsStore.open(store_url, read_only=True) as store:
-        assert len(store.find_keys("")) == repetitions * runs
+        assert len(store.list_result_keys("")) == repetitions * runs
         assert store.list_leases() == []
 
 
@@ -143,7 +143,7 @@ def test_kills_at_random_moments_change_nothing(own_server, tmp_path, wanted):
     process = forked.start((*RUN, *place), tmp_path / "calm.log")
     process.join(PATIENCE)
     assert process.exitcode == 0, (tmp_path / "calm.log").read_text()
-    calm = made(tmp_path, find_default_url(tmp_path / "store"), place)
+    calm = made(tmp_path, make_default_url(tmp_path / "store"), place)
     generator, kills, rounds = random.Random(wanted), Counter(), 0
     while kills.total() < wanted:
         rounds += 1
@@ -157,4 +157,4 @@ def test_kills_at_random_moments_change_nothing(own_server, tmp_path, wanted):
         assert set(commands.acknowledged) <= outcomes(url).keys()
         assert made(folder, url, place) == calm
         with ResultsStore.open(url, read_only=True) as store:
-            assert (store.list_leases(), store.failures.find_stopped(store.find_keys(""))) == ([], {})
+            assert (store.list_leases(), store.failures.find_stop_reasons(store.list_result_keys(""))) == ([], {})

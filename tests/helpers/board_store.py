@@ -16,7 +16,7 @@ from roarbench.enums import Order, ScoredNetwork
 from roarbench.plan.planned_runs import Point, build_run, expand_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
 from tests.helpers.store_rows import ORIGIN
 
@@ -53,16 +53,16 @@ def make_store(
     folder: Path, suite: SuiteSpec, keep: Callable[[Point], bool] = lambda point: True, images: int = 300
 ) -> str:
     """Write a store with those points of a suite that are kept; returns its URL."""
-    url = find_default_url(folder)
+    url = make_default_url(folder)
     with ResultsStore.open(url) as store:
-        store.add_all(result for point, result in results(suite, images).items() if keep(point))
+        store.add_results(result for point, result in results(suite, images).items() if keep(point))
     return url
 
 
 @contextmanager
 def views_of(folder: Path) -> Iterator[Views]:
     """The suites of the store in a folder, while it is open."""
-    with ResultsStore.open(find_default_url(folder), read_only=True) as store:
+    with ResultsStore.open(make_default_url(folder), read_only=True) as store:
         yield read_views(store, folder)
 
 

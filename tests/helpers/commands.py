@@ -27,7 +27,7 @@ def rows(store: Path) -> int:
 def outcomes(url: str) -> dict[str, tuple[bytes, str]]:
     """Return the answers of every finished run, and the checksum of the rankings that it removed by."""
     with ResultsStore.open(url, read_only=True) as store:
-        return {key: (row.bits, row.rankings) for key, row in store.read_results(store.find_keys("")).items()}
+        return {key: (row.bits, row.rankings) for key, row in store.read_results(store.list_result_keys("")).items()}
 
 
 def eventually(condition: Callable[[], bool], patience: float = PATIENCE) -> bool:

@@ -60,15 +60,15 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     fork = multiprocessing.get_context("fork")
     local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
     run_suite.measure_rates = lambda engine, suite, work, say: rates.assume_rates(suite, rates.CORE)
-    add_all = ResultsStore.add_all
+    add_results = ResultsStore.add_results
 
     def noted(store: ResultsStore, *arguments: Any, **options: Any) -> set[str]:
-        fresh = add_all(store, *arguments, **options)
+        fresh = add_results(store, *arguments, **options)
         for key in sorted(fresh):
             os.write(file, f"stored {key}\n".encode())
         return fresh
 
-    ResultsStore.add_all = noted
+    ResultsStore.add_results = noted
     if before:
         before()
     sys.argv = ["roarbench", *words]

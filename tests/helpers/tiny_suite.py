@@ -27,7 +27,7 @@ from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.workspace import Workspace
 
@@ -93,7 +93,7 @@ def completed(folder: Path, suite: SuiteSpec) -> Iterator[tuple[JobContext, list
     """A suite done from nothing: its work, runs, the names of its jobs in order, and its results."""
     work, engine = make_work(folder, suite), InlineEngine()
     runs = make_runs(work, suite)
-    with ResultsStore.open(find_default_url(folder)) as store:
+    with ResultsStore.open(make_default_url(folder)) as store:
         assert [event.failure for event in run_missing(work, runs, store, engine) if event.failure] == []
         yield work, runs, engine.done, store
 

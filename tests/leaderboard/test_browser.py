@@ -27,7 +27,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.plain_table_rows import format_csv
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import export_without_cards, make_store, results, views_of
 from tests.helpers.command_line import publish
 
@@ -303,9 +303,9 @@ def test_app_shows_new_results_and_failures_by_itself(driver, app, folder):
     before = until(driver, lambda d: told(d, "footer .runs"))
     made = results(SUITES["planted"], 100).items()
     absent = [result for point, result in made if point.cell.estimator == "truth-inverted"]
-    with ResultsStore.open(find_default_url(folder)) as store:
-        store.add_all(absent[:1])
-        store.failures.add_all([absent[1].run], "the disk is full <b>![x](y)")
+    with ResultsStore.open(make_default_url(folder)) as store:
+        store.add_results(absent[:1])
+        store.failures.record_failed_runs([absent[1].run], "the disk is full <b>![x](y)")
     see(driver, lambda d: told(d, "footer .runs") == before, False)
     assert until(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in told(d, "footer li")))
 

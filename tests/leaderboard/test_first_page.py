@@ -17,7 +17,7 @@ from leaderboard.links import Site, make_address
 from leaderboard.render import render_page
 from leaderboard.views import LiveStore
 from roarbench.plan.suites import SUITES
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
 
 PAGE = Page("A title", "<p class='rb'>A page.</p>", {"a.csv": "1,2\n"})
@@ -66,7 +66,7 @@ def age(path, seconds):
 
 def keep(shown, page=PAGE):
     with ResultsStore.open(shown.url, read_only=True) as store:
-        cache_page(shown, fingerprint_files(shown.url), store.read_store_stamp(), page)
+        cache_page(shown, fingerprint_files(shown.url), store.read_change_stamp(), page)
 
 
 def start(shown):
@@ -110,7 +110,7 @@ def test_files_that_were_just_written_have_no_sign(shown, tmp_path):
     log, sign = tmp_path / f"{DEFAULT_FILE}-wal", fingerprint_files(shown.url)
     assert (
         sign
-        and fingerprint_files("postgresql://nowhere/a") == fingerprint_files(find_default_url(tmp_path / "none")) == ""
+        and fingerprint_files("postgresql://nowhere/a") == fingerprint_files(make_default_url(tmp_path / "none")) == ""
     )
     log.touch()
     assert fingerprint_files(shown.url) == sign
@@ -156,7 +156,7 @@ def test_the_first_page_of_both_questions_reads_its_own_suite_with_few_statement
     def count(*call):
         statements.append(call[2])
 
-    with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:
+    with ResultsStore.open(make_default_url(tmp_path), read_only=True) as store:
         live = LiveStore(store, tmp_path)
         event.listen(Engine, "before_cursor_execute", count)
         view = next(iter(live.read_views(first_page_only=True).values()))

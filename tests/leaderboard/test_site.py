@@ -16,7 +16,7 @@ from roarbench.errors import CallerError
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.report.table_formats import render as as_format
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.submissions.file import check_source
 from tests.helpers import hostile
@@ -136,7 +136,7 @@ def test_hostile_text_stays_text(tmp_path, monkeypatch):
         store_submission(store.database, entry)
         views = read_views(store, tmp_path)
         run = next(iter(views["hostile-v1"].results.results.values())).run
-        store.failures.add_all([run], "<script>window.hurt=1</script>")
+        store.failures.record_failed_runs([run], "<script>window.hurt=1</script>")
         export_site(views, site)
     found = pages(site)
     drawn = {part.tag.partition("}")[2] for part in ElementTree.parse(site / "board-hostile-v1.svg").iter()}
@@ -172,9 +172,9 @@ def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_can
         export_site(views, out / "index.html" / "site")
     answer = call("leaderboard", "--store", empty, "--export", out)
     assert answer.code and "results store" in answer.err and answer.err.count("\n") == 1
-    ResultsStore.open(find_default_url(empty)).close()
+    ResultsStore.open(make_default_url(empty)).close()
     assert call("leaderboard", "--store", empty, "--export", empty / "site").code == 0
-    shown = ShownStore(find_default_url(empty), str(empty))
+    shown = ShownStore(make_default_url(empty), str(empty))
     for html in ((empty / "site" / "index.html").read_text(), render_live_page(shown, {}).html):
         assert "<h1>No results yet.</h1>" in html and "roarbench run --suite quick --store STORE" in html
 

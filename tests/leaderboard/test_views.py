@@ -20,8 +20,8 @@ from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES
-from roarbench.store.image_set_sources import LOCAL, ImageNote, hash_source, store_image_notes
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.image_set_sources import LOCAL, ImageSource, hash_record_and_files, store_image_sources
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import ReproductionOutcome, store_reproduction
 from tests.helpers.board_store import make_store, results, views_of
 from tests.helpers.older_suites import OLDER
@@ -39,7 +39,7 @@ def late(suite):
 
 
 def reading(folder):
-    return ResultsStore.open(find_default_url(folder), read_only=True)
+    return ResultsStore.open(make_default_url(folder), read_only=True)
 
 
 def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(tmp_path):
@@ -54,14 +54,14 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
     assert list(before) == ["quick-v1", "planted-v1"] and live.read_views() is before
     with ResultsStore.open(shown.url) as store:
         done, failed, *_ = late(QUICK)
-        store.add_all([done])
+        store.add_results([done])
         after = live.read_views()
         view = after["quick-v1"]
         assert after["planted-v1"] is before["planted-v1"] and view is not before["quick-v1"]
         assert len(view.results.results) == len(before["quick-v1"].results.results) + 1
         assert view.get_board(ROAR) is view.board and view.get_board(KAR) is view.get_board(KAR)
         assert "failed" not in dict(view.run_states.values())
-        store.failures.add_all([failed.run], "the disk is full")
+        store.failures.record_failed_runs([failed.run], "the disk is full")
         assert [reason for state, reason in view.run_states.values() if state == "failed"] == ["the disk is full"]
         view = live.read_views()["quick-v1"]
         store_reproduction(store.database, done.run.key, ReproductionOutcome.EQUAL, done.correct)
@@ -76,8 +76,8 @@ def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path):
     live = LiveStore(reading(tmp_path), tmp_path)
     assert list(live.read_views(first_page_only=True)) == ["quick-v1"] and not live.state
     assert list(live.read_views()) == ["quick-v1", "planted-v1"] and live.state
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add_all([late(QUICK)[0]])
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.add_results([late(QUICK)[0]])
     assert list(live.read_views(first_page_only=True)) == ["quick-v1", "planted-v1"] and live.state
     make_store(tmp_path, OLDER["quick-matched@2"], early, images=40)
     anew = LiveStore(reading(tmp_path), tmp_path)
@@ -122,14 +122,14 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     photos.mkdir()
     (photos / "train.parquet").write_bytes(b"somebody's")
     about, own = find_dataset(QUICK.dataset), PINNED[QUICK.dataset]
-    origin = hash_source(make_record(about), make_source_identity(about, photos))
+    origin = hash_record_and_files(make_record(about), make_source_identity(about, photos))
     other, weights = "07e4" * 8, "file@0a1b2c3d4e5f"
     made = results(QUICK, 40)
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store_image_notes(store.database, [ImageNote(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store_image_sources(store.database, [ImageSource(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
         for suite, data in ((QUICK, own), (QUICK, other), (replace(QUICK, given=weights), own)):
-            store.add_all(replace(row, run=build_run(suite, point, data, None)) for point, row in made.items())
-        store.add_all(results(PLANTED, 20, limit=40).values())
+            store.add_results(replace(row, run=build_run(suite, point, data, None)) for point, row in made.items())
+        store.add_results(results(PLANTED, 20, limit=40).values())
 
     def read(data="", reference=""):
         with reading(tmp_path) as store:
@@ -138,7 +138,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     slugs = ["quick-v1", "quick-v1-data-07e407e4", "quick-v1-reference-file-0a1b2c3d"]
     found = read()
     assert sorted(found) == ["planted-v1-small-40", *slugs] and next(iter(found)) == "quick-v1"
-    live = find_live_store(ShownStore(find_default_url(tmp_path), str(tmp_path), "07e4"))
+    live = find_live_store(ShownStore(make_default_url(tmp_path), str(tmp_path), "07e4"))
     assert list(live.read_views()) == list(read(str(photos))) == slugs[1:2]
     assert list(read("", weights[:10])) == slugs[2:] and not read("", "file@ffff")
     for asked in ("--data /nowhere", "--data 07e4 --reference file@0a1b"):
@@ -209,7 +209,7 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
         assert page_of() == page
     assert "Board" in page_of(page="trust") != page
     with ResultsStore.open(shown.url) as store:
-        store.add_all([late(PLANTED)[0]])
+        store.add_results([late(PLANTED)[0]])
     assert first_page_cache.read_cached_page(shown) is None
     again = page_of()
     assert again != page and first_page_cache.read_cached_page(shown).html == again
@@ -224,5 +224,5 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     assert first_page_cache.read_cached_page(shown) is None
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
     with ResultsStore.open(shown.url) as store:
-        first_page_cache.cache_page(shown, "", store.read_store_stamp(), kept)
+        first_page_cache.cache_page(shown, "", store.read_change_stamp(), kept)
     assert first_page_cache.read_cached_page(shown) is None

@@ -16,7 +16,7 @@ from roarbench.plan.suites import SUITES
 from roarbench.report.status import count_status, find_run_states, format_progress, measure_progress
 from roarbench.report.suite_and_estimator_lists import list_suite_records
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.transfer import export_results
 from roarbench.text import format_duration
@@ -33,10 +33,10 @@ def test_each_run_is_in_one_state(store):
     points = expand_points(SUITE)
     done, running, failed, repaired = points[:4]
     results = held().results
-    store.add_all([results[done], results[repaired]])
-    lease(store, [run_of(running).key], Owner.here())
+    store.add_results([results[done], results[repaired]])
+    lease(store, [run_of(running).key], Owner.of_this_process())
     for point, reason in ((failed, "first reason"), (failed, "loss nan at step 3"), (repaired, "no memory")):
-        store.failures.add_all([run_of(point)], reason)
+        store.failures.record_failed_runs([run_of(point)], reason)
     found = collect_results(SUITE, store, data=DATA)
     states = find_run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
@@ -57,21 +57,23 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert status() == (False, 0)
-    store.claim_leases([LeaseRequest((make_reference(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
-    lease(store, [run_of(expand_points(SUITE)[0]).key], Owner.here())
+    store.claim_leases(
+        [LeaseRequest((make_reference(SUITE, DATA).key,), "reference", DATA)], Owner.of_this_process(), 1
+    )
+    lease(store, [run_of(expand_points(SUITE)[0]).key], Owner.of_this_process())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
 
 
 def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store):
     points, results, now = expand_points(SUITE), held().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
     ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
-    store.add_all(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
-    owner, run = Owner.here(), run_of(points[9])
+    store.add_results(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
+    owner, run = Owner.of_this_process(), run_of(points[9])
     store.claim_leases(
         [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)], owner, 2
     )
     store.claim_leases([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
-    store.failures.add_all([run_of(points[8])], "loss nan")
+    store.failures.record_failed_runs([run_of(points[8])], "loss nan")
     suite_results = collect_results(SUITE, store, data=DATA)
     found = count_status(suite_results, store)
     found |= measure_progress(suite_results, store, found["missing"] + found["running"], now)
@@ -86,7 +88,7 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
 
 def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     results = held().results
-    store.add_all(result for point, result in results.items() if point.seed == 0)
+    store.add_results(result for point, result in results.items() if point.seed == 0)
     record = count_status(collect_results(SUITE, store), store)
     for state in ("done", "running", "missing", "failed"):
         assert sum(counts[state] for counts in record["protocols"].values()) == record[state]
@@ -94,7 +96,7 @@ def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     assert (record["seeds"]["roar"], record["seeds"]["kar"]) == ({"complete": 1, "of": 3}, {"complete": 1, "of": 1})
     second = [point for point in results if point.seed == 1 and point.cell.retrain is ROAR.retrain]
     for count, part in ((1, second[:-1]), (2, second[-1:])):
-        store.add_all(results[point] for point in part)
+        store.add_results(results[point] for point in part)
         assert count_status(collect_results(SUITE, store), store)["seeds"]["roar"]["complete"] == count
 
 
@@ -111,8 +113,8 @@ def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_p
         bits[0] ^= point.cell.estimator == CLEAN
         stores["there"].append(replace(row, bits=pack_correctness(bits), correct=int(bits.sum())))
     for name, rows in stores.items():
-        with ResultsStore.open(find_default_url(tmp_path / name)) as store:
-            store.add_all(rows)
+        with ResultsStore.open(make_default_url(tmp_path / name)) as store:
+            store.add_results(rows)
             export_results(store, tmp_path / f"{name}.parquet")
 
     def curves():

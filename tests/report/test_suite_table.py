@@ -19,10 +19,10 @@ from roarbench.report.table_formats import render
 from roarbench.report.table_notes import write_all_notes
 from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.software_and_hardware import Provenance
-from roarbench.store.submissions_and_annotations import store_findings, store_submission
+from roarbench.store.submissions_and_annotations import store_submission, store_validation_findings
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import ValidationFinding, check_source
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
@@ -135,14 +135,16 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
         return add_prediction_stability_and_ties(collect_results(suite, store, data=DATA), tmp_path)
 
     with (
-        ResultsStore.open(find_default_url(tmp_path / "a")) as here,
-        ResultsStore.open(find_default_url(tmp_path / "b")) as there,
+        ResultsStore.open(make_default_url(tmp_path / "a")) as here,
+        ResultsStore.open(make_default_url(tmp_path / "b")) as there,
     ):
         made = held(suite).results
-        here.add_all(replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items())
+        here.add_results(
+            replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items()
+        )
         store_submission(here.database, ENTRY)
-        store_findings(here.database, ENTRY.id, [ValidationFinding.CONSTANT])
-        store_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
+        store_validation_findings(here.database, ENTRY.id, [ValidationFinding.CONSTANT])
+        store_validation_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
         export_results(here, tmp_path / "told.parquet", {"var-grad": 0.5})
         import_results(there, tmp_path / "told.parquet")
         assert table_of(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}

@@ -26,7 +26,7 @@ from roarbench.report.validity_panel import format_json, format_markdown, format
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.compute_board import KeptPredictions
 from roarbench.stats.sampled_gains import SampledGains
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 from roarbench.text import format_interval
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held, leaky, usual
@@ -249,7 +249,7 @@ def test_json_has_every_number(made):
 def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path):
     """The page shows the first lines of a table, and a sentence."""
     root = Path(__file__).parents[2]
-    with ResultsStore.open(find_default_url(tmp_path)) as results:
+    with ResultsStore.open(make_default_url(tmp_path)) as results:
         import_results(results, root / "studies" / "replication" / "quick-2.parquet")
         found = compute_validity_panel(
             collect_results(read_suite(root / "studies" / "replication" / "quick-2.toml"), results)

@@ -46,7 +46,7 @@ def test_what_the_first_folder_has_is_noted_and_another_one_is_refused(store, fo
         with pytest.raises(StoreError, match=r"two has a different ranking of grad .* than the one made in .*/one, "):
             way([REFERENCE, RANKING._replace(checksum=OTHER)])
     first.record_or_compare([lacking])  # it was lost there
-    if store.database.is_file:
+    if store.database.is_sqlite:
         second.record_or_compare([lacking])
     else:  # several machines may share it
         with pytest.raises(StoreError, match=r"two lacks the ranking .* made in .*/one, on which "):
@@ -67,7 +67,7 @@ def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders,
     first.record_new_files([REFERENCE])
     assert noted(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
     monkeypatch.setattr("roarbench.store.artifact_checksums.SILENCE", timedelta())
-    store.claim_leases([LeaseRequest(("c" * 32,))], Owner.here(), 1)
+    store.claim_leases([LeaseRequest(("c" * 32,))], Owner.of_this_process(), 1)
     with refused:
         second.record_or_compare([RANKING])
     store.database.run_write(lambda connection: connection.execute(delete(leases)))
@@ -83,9 +83,9 @@ def test_what_was_lost_and_made_again_may_differ_until_a_result_of_this_store_re
     here.record_new_files(made)
     here.record_new_files(again)
     assert noted(store) == dict.fromkeys((each.key for each in made), OTHER)
-    store.add_all([replace(make_result(RUNS[0]), rankings=OTHER)])
+    store.add_results([replace(make_result(RUNS[0]), rankings=OTHER)])
     here.record_new_files(made[3:])
-    store.add_all([replace(make_result(RUNS[1]), rankings="r")])
+    store.add_results([replace(make_result(RUNS[1]), rankings="r")])
     for each in (*made[:3], again[3]):
         with pytest.raises(StoreError, match=f"a different {each.what[:8]}"):
             here.record_new_files([each])
@@ -96,7 +96,7 @@ def test_what_was_lost_and_made_again_may_differ_until_a_result_of_this_store_re
 
 def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(store, folders):
     here, (run, other) = folders[0], RUNS
-    store.add_all(map(make_result, RUNS))
+    store.add_results(map(make_result, RUNS))
     unlike = RecordedChecksum(other.key, "ranking", "2", "1")
     here.record_or_compare([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # one of them fits
     here.record_or_compare([RANKING], [unlike._replace(here="")])

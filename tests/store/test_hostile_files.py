@@ -17,7 +17,7 @@ from roarbench.errors import StoreError
 from roarbench.identity import encode_canonically
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.store import schema, transfer
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_suites import read_suites, store_suite
@@ -33,12 +33,12 @@ OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
 def made(tmp_path_factory):
     """What `export` wrote of three rows of a submission and a suite."""
     folder = tmp_path_factory.mktemp("made")
-    with ResultsStore.open(find_default_url(folder)) as store:
+    with ResultsStore.open(make_default_url(folder)) as store:
         store_submission(store.database, ENTRY)
         store_suite(store.database, own := read_suite(write_suite(folder)))
         runs = [make_run(estimator=ENTRY.id, seed=seed) for seed in range(3)]
         runs = [replace(run, cell=replace(run.cell, dataset=own.dataset, model=own.model)) for run in runs]
-        store.add_all(map(make_result, runs))
+        store.add_results(map(make_result, runs))
         export_results(store, folder / "file.parquet")
     return folder / "file.parquet"
 
@@ -160,7 +160,7 @@ def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, s
     monkeypatch.setattr(transfer, "_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
         with pytest.raises(StoreError) as found:
             import_results(store, file)
         said = str(found.value)

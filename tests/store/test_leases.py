@@ -31,9 +31,9 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def store(store_url, monkeypatch):
     """A store whose server has been there for long, for all that leases know."""
-    clocks = leases_module._select_clocks
+    clocks = leases_module._make_clock_columns
     monkeypatch.setattr(
-        leases_module, "_select_clocks", lambda connection: (clocks(connection)[0], leases.c.beat.label("up"))
+        leases_module, "_make_clock_columns", lambda connection: (clocks(connection)[0], leases.c.beat.label("up"))
     )
     with ResultsStore.open(store_url) as store:
         yield store
@@ -52,8 +52,8 @@ def number_of(store, key, owner):
 
 
 def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
-    one, two = Owner.here(), Owner.here()
-    store.add_all([make_result(RUNS[5])])
+    one, two = Owner.of_this_process(), Owner.of_this_process()
+    store.add_results([make_result(RUNS[5])])
     assert lease(store, KEYS[:3], one) == set(KEYS[:3])
     answer = store.claim_leases([LeaseRequest((key,)) for key in KEYS], two, 1)
     assert [wish.keys for wish in answer.granted] == [(KEYS[3],)], "no more than can be done"
@@ -68,23 +68,23 @@ def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
 
 
 def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store):
-    lease(store, KEYS, Owner.here())
-    store.failures.add_all([RUNS[0]], "no")
+    lease(store, KEYS, Owner.of_this_process())
+    store.failures.record_failed_runs([RUNS[0]], "no")
     counts = [store.failures.record_interruption(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0])]
     assert counts == [1, 1, 2], "whoever tried"
-    store.add_all([make_result(RUNS[0])])
-    store.add_all(make_result(run) for run in RUNS[1:3])
+    store.add_results([make_result(RUNS[0])])
+    store.add_results(make_result(run) for run in RUNS[1:3])
     assert {lease.key for lease in store.list_leases()} == set(KEYS[3:])
-    assert lease(store, KEYS, Owner.here()) == set()
-    assert store.failures.find_stopped(KEYS) == {}
+    assert lease(store, KEYS, Owner.of_this_process()) == set()
+    assert store.failures.find_stop_reasons(KEYS) == {}
     assert store.failures.record_interruption(KEYS[0], "killed") == 1, "it counts from the beginning"
 
 
 def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_for_it(store):
-    owner = Owner.here()
+    owner = Owner.of_this_process()
     number = number_of(store, KEYS[0], owner)
     store.failures.record_interruption(KEYS[0], "killed")
-    store.failures.add_all([RUNS[0]], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
+    store.failures.record_failed_runs([RUNS[0]], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
     reason = "[31mred left right"  # one clean line
     assert store.list_leases() == []
     answer = store.claim_leases([LeaseRequest((key,)) for key in KEYS[:2]], owner, 9)
@@ -96,7 +96,7 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
 
 
 def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_somebody_asks_for_its_images(store):
-    one, two = Owner.here(), Owner.here()
+    one, two = Owner.of_this_process(), Owner.of_this_process()
     first, both, shard = (
         LeaseRequest(KEYS[:1], "a"),
         LeaseRequest(KEYS[:3], "b", "da7a"),
@@ -118,7 +118,7 @@ def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_som
 
 def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     """On a server claims overlap: one key of a step is taken meanwhile, a run is done meanwhile, a lease renumbered."""
-    owner, insert, done = Owner.here(), leases_module.insert_new, iter([set(), {KEYS[0]}])
+    owner, insert, done = Owner.of_this_process(), leases_module.insert_new, iter([set(), {KEYS[0]}])
     one_alone = lambda connection, table, rows, same: insert(connection, table, rows[:1], same)  # noqa: E731
     monkeypatch.setattr(leases_module, "insert_new", one_alone)
     assert store.claim_leases([LeaseRequest(KEYS[:2])], owner, 1).granted == {}
@@ -129,31 +129,31 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     (number,) = store.claim_leases([LeaseRequest(KEYS[:1])], owner, 1).granted.values()
     with store.database.begin_write() as connection:
         row = leases_module._make_row(LeaseRequest(KEYS[:1]), ELSEWHERE, 7)
-        assert not leases_module._take_over(connection, KEYS[0], number + 1, row)
-        assert leases_module._take_over(connection, KEYS[0], number, row)
+        assert not leases_module._take_over_lease(connection, KEYS[0], number + 1, row)
+        assert leases_module._take_over_lease(connection, KEYS[0], number, row)
 
 
 def test_whoever_has_lost_its_lease_writes_nothing(store):
     """A lease that expires while its worker still computes: that of a machine that slept, or was cut off."""
     numbers = [number_of(store, key, ELSEWHERE) for key in KEYS[:2]]
     age(store, ELSEWHERE, SILENCE + SECOND)
-    heir = Owner.here()
+    heir = Owner.of_this_process()
     later = number_of(store, KEYS[0], heir)
     again = number_of(store, KEYS[1], ELSEWHERE)
     assert store.renew_leases(ELSEWHERE) == {KEYS[1]: again}, "it is told at its next heartbeat"
     for run, number in zip(RUNS, numbers, strict=False):
         with pytest.raises(LostLease):
-            store.add_all([make_result(run)], number)
+            store.add_results([make_result(run)], number)
         with pytest.raises(LostLease):
-            store.failures.add_all([run], "no", number)
+            store.failures.record_failed_runs([run], "no", number)
     assert (
         store.find_done_keys(KEYS) == set()
         and store.failures.read_history(KEYS) == {}
-        and store.failures.find_stopped(KEYS) == {}
+        and store.failures.find_stop_reasons(KEYS) == {}
     )
     assert store.renew_leases(heir) == {KEYS[0]: later}
-    assert store.add_all([make_result(RUNS[0])], later) and store.add_all([make_result(RUNS[1])], again)
-    assert not store.add_all([make_result(RUNS[0])], numbers[0]), "it is there, though not by this lease"
+    assert store.add_results([make_result(RUNS[0])], later) and store.add_results([make_result(RUNS[1])], again)
+    assert not store.add_results([make_result(RUNS[0])], numbers[0]), "it is there, though not by this lease"
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
@@ -163,11 +163,11 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
     number = number_of(store, KEYS[0], ELSEWHERE)
     for module in (leases_module, results_module, database_module):
         monkeypatch.setattr(module, "datetime", skewed, raising=False)
-    assert lease(store, KEYS, Owner.here()) == set(KEYS[1:])
+    assert lease(store, KEYS, Owner.of_this_process()) == set(KEYS[1:])
     store.renew_leases(ELSEWHERE)
     monkeypatch.undo()
-    assert store.claim_leases([LeaseRequest(KEYS[:1])], Owner.here(), 1).leased == {KEYS[0]}
-    assert store.add_all([make_result(RUNS[0])], number)
+    assert store.claim_leases([LeaseRequest(KEYS[:1])], Owner.of_this_process(), 1).leased == {KEYS[0]}
+    assert store.add_results([make_result(RUNS[0])], number)
 
 
 @pytest.mark.postgres
@@ -177,30 +177,32 @@ def test_nobody_is_silent_while_the_database_is_away(postgres_url):
         with store.database.begin_read() as connection:
             statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
             start = connection.execute(statement).scalar_one().replace(tzinfo=UTC)
-            row = connection.execute(select(leases.c.beat, *leases_module._select_clocks(connection)).limit(1)).one()
+            row = connection.execute(
+                select(leases.c.beat, *leases_module._make_clock_columns(connection)).limit(1)
+            ).one()
         assert row.up == start <= row.now
         older = update(leases).values(beat=start - timedelta(hours=1))
         store.database.run_write(lambda connection: connection.execute(older))
-        assert lease(store, KEYS, Owner.here()) == (set(KEYS) if row.now - start > SILENCE else set())
+        assert lease(store, KEYS, Owner.of_this_process()) == (set(KEYS) if row.now - start > SILENCE else set())
 
 
 def test_an_owner_is_dead_at_once_here_and_elsewhere_when_it_falls_silent(store):
-    lease(store, KEYS, replace(Owner.here(), pid=2**22 + 1))  # above the largest number there is
+    lease(store, KEYS, replace(Owner.of_this_process(), pid=2**22 + 1))  # above the largest number there is
     assert store.list_leases() == []
     assert lease(store, KEYS, ELSEWHERE) == set(KEYS)
     age(store, ELSEWHERE, SILENCE - 30 * SECOND)
-    assert lease(store, KEYS, Owner.here()) == set()
+    assert lease(store, KEYS, Owner.of_this_process()) == set()
     assert len(store.list_leases()) == len(KEYS)
     age(store, ELSEWHERE, SILENCE + SECOND)
-    store.renew_leases(Owner.here())  # is nobody else's
+    store.renew_leases(Owner.of_this_process())  # is nobody else's
     assert store.list_leases() == []
-    assert lease(store, KEYS, Owner.here()) == set(KEYS)
+    assert lease(store, KEYS, Owner.of_this_process()) == set(KEYS)
 
 
 def test_a_living_process_is_known_by_number_and_start_and_one_elsewhere_by_its_heartbeat():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         start = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
-        here = replace(Owner.here(), pid=process.pid, start=start)
+        here = replace(Owner.of_this_process(), pid=process.pid, start=start)
         assert is_alive(here, NOW - timedelta(days=9), NOW)
         assert not is_alive(replace(here, start="1"), NOW, NOW), "the number went to a later process"
         process.kill()
@@ -216,7 +218,7 @@ def test_a_process_that_the_kernel_hides_lives_while_it_is_heard_of(monkeypatch)
     kill = Mock(side_effect=PermissionError("another user's"))
     monkeypatch.setattr(os, "kill", kill)
     monkeypatch.setattr(Path, "read_text", Mock(side_effect=FileNotFoundError))  # as with hidepid=2
-    owner = replace(Owner.here(), pid=1234567, start="77")
+    owner = replace(Owner.of_this_process(), pid=1234567, start="77")
     assert is_alive(owner, NOW - SILENCE / 2, NOW)
     assert not is_alive(owner, NOW - 2 * SILENCE, NOW)
     kill.side_effect = ProcessLookupError("nobody's")
@@ -225,11 +227,11 @@ def test_a_process_that_the_kernel_hides_lives_while_it_is_heard_of(monkeypatch)
 
 
 def test_a_file_that_another_machine_works_on_is_refused_and_a_server_is_not(store):
-    here = Owner.here()
+    here = Owner.of_this_process()
     lease(store, KEYS[:1], here)
     lease(store, KEYS[1:2], Owner("c0", f"box {here.host.split()[1]} pid:[1]", 1, "1"))  # a container of this machine
     store.refuse_sqlite_in_use_elsewhere()
     lease(store, KEYS[2:], Owner("e15e", "node7 0b007-1d pid:[1]", 1, "1"))
     refused = pytest.raises(StoreError, match="node7 is using it; for several machines use --db postgresql://")
-    with refused if store.database.is_file else nullcontext():
+    with refused if store.database.is_sqlite else nullcontext():
         store.refuse_sqlite_in_use_elsewhere()

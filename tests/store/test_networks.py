@@ -37,7 +37,7 @@ def make_model(seed=0):
 
 def save(store, seed=0):
     with store.lock():
-        if not store.has():
+        if not store.has_weights():
             store.save_trained(make_model(seed), 12.5)
         for split, said in PREDICTIONS.items():
             store.save_predictions(split, said)
@@ -49,9 +49,9 @@ def store(tmp_path):
 
 
 def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(store, tmp_path):
-    assert not store.has()
+    assert not store.has_weights()
     save(store)
-    assert store.has()
+    assert store.has_weights()
     with store.lock(), StoredReference(tmp_path, replace(REFERENCE, data="0ther")).lock():  # which is its own
         assert len(paths := list(tmp_path.rglob("*.lock"))) == 2
         for path in paths:
@@ -119,7 +119,7 @@ def test_what_a_writer_cut_off_at_any_step_leaves_is_not_there_and_hinders_no_ot
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(owner, step, cut)
         save(store)
-    assert store.has() == (owner is not Path)
+    assert store.has_weights() == (owner is not Path)
     assert not any(map(store.has_predictions, Split))
     save(store, seed=2)
     assert all(map(store.has_predictions, Split))
@@ -200,8 +200,8 @@ def test_damaged_trainings_begin_anew_and_that_of_a_run_stays_until_its_row_is_s
     paths[0].parent.mkdir()
     for path in paths:
         path.write_bytes(b"half of")
-    add, save = second.add_all, CheckpointFile.save
-    monkeypatch.setattr(second, "add_all", lambda *stored: (present.append(paths[1].exists()), add(*stored))[1])
+    add, save = second.add_results, CheckpointFile.save
+    monkeypatch.setattr(second, "add_results", lambda *stored: (present.append(paths[1].exists()), add(*stored))[1])
     monkeypatch.setattr(CheckpointFile, "save", lambda self, state: (saved.add(self._path), save(self, state)))
     events = list(run_missing(work, [run, trained], second, InlineEngine()))
     assert second.find_done_keys([run.key, trained.key]) == {run.key, trained.key}

@@ -16,14 +16,14 @@ from roarbench.report.row_pull_request import prepare_published_file, write_comm
 from roarbench.store.published_folder import (
     INDEX,
     add_file_to_index,
-    list_result_files,
+    list_checked_result_files,
     read_checked_folder,
     read_index,
 )
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import imports
 from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
-from roarbench.store.transfer import _compute_row_checksum, export_results, import_results, read_results
+from roarbench.store.transfer import _compute_row_checksum, export_results, import_results, read_exported_results
 
 ROOT = Path(__file__).parents[2]
 ROWS = [ROOT / "results" / suite / "roarbench.parquet" for suite in ("quick-matched/3", "quick/7")]
@@ -34,7 +34,7 @@ OTHER = "quick-matched/3/mine.parquet"
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A store with the runs of a study, as if all of them had been computed there."""
-    with ResultsStore.open(find_default_url(tmp_path_factory.mktemp("store"))) as results:
+    with ResultsStore.open(make_default_url(tmp_path_factory.mktemp("store"))) as results:
         for rows in ROWS:
             import_results(results, rows)
         results.database.run_write(lambda connection: connection.execute(imports.delete()))
@@ -100,7 +100,7 @@ def other_suite(folder):
 
 def twice(folder):
     shutil.copy(folder / NAME, folder / OTHER)
-    add_file_to_index(folder, OTHER, len(list(read_results(folder / OTHER))), "again")
+    add_file_to_index(folder, OTHER, len(list(read_exported_results(folder / OTHER))), "again")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def twice(folder):
 def test_tampering_is_refused_in_one_line(folder, tamper, said):
     tamper(folder)
     with pytest.raises(StoreError) as refused:
-        list_result_files(str(folder))
+        list_checked_result_files(str(folder))
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -166,11 +166,11 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / INDEX).write_text('{"format": 1, "files": []}')
     asked = ("quick-matched@3", "sobel", tmp_path / "new", "A. Author")
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
         import_results(store, published / NAME)
         with pytest.raises(CallerError, match="publish what was run here"):
             prepare_published_file(store, *asked)
-        found = store.read_results(store.find_keys("")).values()
+        found = store.read_results(store.list_result_keys("")).values()
         with store.database.begin_write() as connection:
             connection.execute(imports.delete())
             insert_annotations(
@@ -183,9 +183,9 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
 
 
 def test_a_folder_gives_its_files_and_a_missing_one_is_refused(published):
-    assert list_result_files(str(published)) == [published / NAME]
+    assert list_checked_result_files(str(published)) == [published / NAME]
     with pytest.raises(StoreError, match="there is no"):
-        list_result_files(str(published / "missing"))
+        list_checked_result_files(str(published / "missing"))
 
 
 def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_file(tmp_path):

@@ -77,7 +77,7 @@ def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
     for split in Split:
         np.testing.assert_array_equal(rankings.splits[split], PLANES[split])
     assert (rankings.layout, rankings.seconds, rankings.weights) == (SPEC.layout, 0.25 * 6, "")
-    sealed.verify(SPEC)
+    sealed.verify_files(SPEC)
     with pa.memory_map(str(sealed.get_folder(SPEC) / "train.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
     assert table.schema.field("planes").type == pa.binary(3 * 12)
@@ -114,10 +114,10 @@ def test_parts_are_known_however_images_were_divided_until_and_after_they_are_jo
         False,
     ]
     assert not store.has_ranked_range(SPEC, Split.TEST, 0, 16)
-    assert not store.has(SPEC)
+    assert not store.has_finished(SPEC)
     write_all(store)
     store.seal(SPEC, COUNTS)
-    assert store.has(SPEC) and store.has_ranked_range(SPEC, Split.TRAIN, 0, 16)
+    assert store.has_finished(SPEC) and store.has_ranked_range(SPEC, Split.TRAIN, 0, 16)
 
 
 def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_path):
@@ -169,7 +169,7 @@ def test_parts_that_do_not_do_are_named(store, spoil, said):
     spoil(store)
     with pytest.raises(StoreError, match=said):
         store.seal(SPEC, COUNTS)
-    assert not store.has(SPEC)
+    assert not store.has_finished(SPEC)
 
 
 class Killed(BaseException):
@@ -208,7 +208,7 @@ def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed,
         with suppress(Killed), killed_at(step):
             store.seal(SPEC, COUNTS)
             finished += 1
-        if store.has(SPEC):
+        if store.has_finished(SPEC):
             assert contents(store) == expected  # done means all of it
         else:
             with pytest.raises(StoreError, match="no finished rankings"):
@@ -227,9 +227,12 @@ def test_a_part_killed_while_it_is_written_does_not_exist(store, step):
 
 
 def test_lock_keeps_others_from_the_same_images(store):
-    with store.lock(SPEC.data, "trained", Split.TRAIN, [16, 32]):
+    with store.lock_batches(SPEC.data, "trained", Split.TRAIN, [16, 32]):
         paths = [next(store.root.rglob(f"trained-train-{start}.lock")) for start in (16, 32)]
-        with store.lock(SPEC.data, "trained", Split.TRAIN, [48]), store.lock(SPEC.data, "controls", Split.TRAIN, [16]):
+        with (
+            store.lock_batches(SPEC.data, "trained", Split.TRAIN, [48]),
+            store.lock_batches(SPEC.data, "controls", Split.TRAIN, [16]),
+        ):
             for path in paths:  # a range that shares one batch with ours has to wait
                 with pytest.raises(TimeoutError):
                     FileLock(path, timeout=0).acquire()
@@ -262,12 +265,12 @@ def change_places(path):
 def test_damaged_files_are_refused(sealed, name, damage, said):
     damage(sealed.get_folder(SPEC) / name)
     with pytest.raises(StoreError, match=said):
-        sealed.verify(SPEC)
+        sealed.verify_files(SPEC)
 
 
 def test_rankings_in_the_wrong_folder(sealed):
     wanted = replace(SPEC, maps=MapNumerics.BF16)
-    assert not sealed.has(wanted)
+    assert not sealed.has_finished(wanted)
     sealed.get_folder(SPEC).rename(sealed.get_folder(wanted))
     with pytest.raises(StoreError, match="holds rankings with maps None, expected bf16; delete"):
         sealed.open(wanted)
@@ -282,7 +285,7 @@ def test_a_store_that_cannot_be_written(store):
         write(store, Split.TRAIN, 0, 16)
     with refused:
         store.seal(SPEC, COUNTS)
-    with refused, store.lock(SPEC.data, "trained", Split.TRAIN, [0]):
+    with refused, store.lock_batches(SPEC.data, "trained", Split.TRAIN, [0]):
         pass
 
 
@@ -308,9 +311,9 @@ def finish(store, spec, sign=1, **made):
 def test_a_ranking_has_one_checksum_whichever_splits_and_levels_a_suite_asks_for(store, first, second):
     checksum = finish(store, first)
     assert finish(store, second) == checksum
-    assert store.list_checksums(first) == store.list_checksums(second) == {checksum}
+    assert store.list_checksums_with_any_levels(first) == store.list_checksums_with_any_levels(second) == {checksum}
     assert {*store.find_folders(checksum)} == {store.get_folder(first), store.get_folder(second)}
-    store.verify(second)
+    store.verify_files(second)
 
 
 def test_rankings_that_remove_other_features_or_explain_others_keep_their_own_checksum(store):
@@ -321,8 +324,10 @@ def test_rankings_that_remove_other_features_or_explain_others_keep_their_own_ch
         replace(SPEC, unit=Unit.PIXEL),
     ):
         assert finish(store, other) != first, "they only look alike"
-        assert store.list_checksums(other).isdisjoint({first})
+        assert store.list_checksums_with_any_levels(other).isdisjoint({first})
     assert finish(store, MORE_LEVELS, weights="b" * 32) != first, "of another network"
     second = finish(store, SPEC, sign=-1)
     assert second != first, "made by another machine, say"
-    assert store.list_checksums(SPEC) == {first, second, store.open(MORE_LEVELS).checksum}, "and the store knows both"
+    assert store.list_checksums_with_any_levels(SPEC) == {first, second, store.open(MORE_LEVELS).checksum}, (
+        "and the store knows both"
+    )

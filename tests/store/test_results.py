@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.errors import StoreError
 from roarbench.store import schema, software_and_hardware
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness
 from roarbench.store.software_and_hardware import Provenance
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
@@ -20,8 +20,8 @@ def test_a_row_by_hand(tmp_path):
     run = make_run(seed=4, t=0.3)
     moment = datetime(2026, 1, 2, 5, 4, 5, 600, tzinfo=timezone(timedelta(hours=2)))
     result = RunResult(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add_all([result])
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.add_results([result])
         with store.database.begin_read() as connection:
             row = connection.exec_driver_sql("SELECT * FROM results").mappings().one()
     assert row == {
@@ -57,28 +57,32 @@ def test_an_outcome_that_contradicts_itself_is_refused():
 
 def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone(store):
     first, second = (make_result(make_run(seed)) for seed in range(2))
-    states = [store.read_store_stamp()]
-    assert store.add_all([first])
-    states.append(store.read_store_stamp())
-    assert not store.add_all([first])
-    assert not store.add_all([replace(make_result(first.run, total=9), seconds=99.0)])
-    assert store.read_results(store.find_keys("")) == {first.run.key: first}
-    assert store.read_store_stamp() == states[-1]
-    store.failures.add_all([second.run], "no")
-    states.append(store.read_store_stamp())
-    store.add_all([second])
-    assert len({*states, store.read_store_stamp()}) == 4
+    states = [store.read_change_stamp()]
+    assert store.add_results([first])
+    states.append(store.read_change_stamp())
+    assert not store.add_results([first])
+    assert not store.add_results([replace(make_result(first.run, total=9), seconds=99.0)])
+    assert store.read_results(store.list_result_keys("")) == {first.run.key: first}
+    assert store.read_change_stamp() == states[-1]
+    store.failures.record_failed_runs([second.run], "no")
+    states.append(store.read_change_stamp())
+    store.add_results([second])
+    assert len({*states, store.read_change_stamp()}) == 4
 
 
 def test_many_keys_at_once(store):
     results = {result.run.key: result for result in (make_result(make_run(seed), total=20) for seed in range(300))}
-    store.add_all(results.values())
+    store.add_results(results.values())
     assert store.find_done_keys([]) == set()
     others = [f"{number:032x}" for number in range(12_000)]  # more than one statement has
     assert store.find_done_keys([*others, *results]) == set(results)
     assert store.read_results([*others[:1000], *results]) == results
     first = min(results)
-    assert (first in store.find_keys(first[:4]), store.find_keys("%"), store.find_keys("_" * 32)) == (
+    assert (
+        first in store.list_result_keys(first[:4]),
+        store.list_result_keys("%"),
+        store.list_result_keys("_" * 32),
+    ) == (
         True,
         [],
         [],
@@ -87,10 +91,10 @@ def test_many_keys_at_once(store):
 
 def test_a_damaged_row_is_told_in_one_line(tmp_path):
     damage = {"bits": b"\xff" * 126, "record": "{}", "versions": "{", "created": "yesterday"}
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
         for seed, (column, value) in enumerate(damage.items()):
             run = make_run(seed)
-            store.add_all([make_result(run)])
+            store.add_results([make_result(run)])
             with store.database.begin_write() as connection:
                 connection.exec_driver_sql(f"UPDATE results SET {column} = ? WHERE key = ?", (value, run.key))
             with pytest.raises(StoreError) as caught:
@@ -100,15 +104,15 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
 
 
 def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add_all([make_result(make_run())])
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.add_results([make_result(make_run())])
     opened, connect = [], schema._connect_to_sqlite
     monkeypatch.setattr(schema, "_connect_to_sqlite", lambda *place: opened.append(place) or connect(*place))
-    with ResultsStore.open(find_default_url(tmp_path), read_only=True) as store:
+    with ResultsStore.open(make_default_url(tmp_path), read_only=True) as store:
         opened.clear()
-        with store.database.hold_connection():
+        with store.database.use_one_connection():
             assert (
-                store.find_done_keys(store.find_keys("")) == {make_run().key}
+                store.find_done_keys(store.list_result_keys("")) == {make_run().key}
                 and len(store.read_results([make_run().key])) == 1
             )
             assert len(opened) == 1

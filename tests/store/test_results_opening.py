@@ -15,7 +15,7 @@ import roarbench.cli.main  # noqa: F401  # registers the commands that proposed 
 from roarbench.cli.suggested_commands import append_proposed_command
 from roarbench.errors import StoreError
 from roarbench.store import schema
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, find_default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.store_rows import make_result, make_run
 
 NOBODY = 65534
@@ -38,8 +38,8 @@ def contents(folder):
 
 @pytest.fixture
 def filled(tmp_path):
-    with ResultsStore.open(find_default_url(tmp_path)) as store:
-        store.add_all([make_result(make_run())])
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.add_results([make_result(make_run())])
     return tmp_path / DEFAULT_FILE
 
 
@@ -61,16 +61,16 @@ def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_f
     (tmp_path / "empty" / DEFAULT_FILE).touch()
     before = contents(tmp_path)
     for name in ("absent", "empty"):
-        message = refusal(find_default_url(tmp_path / name), read_only=True)
+        message = refusal(make_default_url(tmp_path / name), read_only=True)
         assert f"no results store at {tmp_path / name / DEFAULT_FILE}" in message and "roarbench run" in message
     for read_only in (True, False):
-        message = refusal(find_default_url(tmp_path / "file"), read_only=read_only)
+        message = refusal(make_default_url(tmp_path / "file"), read_only=read_only)
         assert f"{tmp_path / 'file'} is a file; --store names a folder" in message
-    assert "directory" in refusal(find_default_url(tmp_path / "folder"), read_only=True)
+    assert "directory" in refusal(make_default_url(tmp_path / "folder"), read_only=True)
     assert contents(tmp_path) == before
     for name in ("absent", "empty"):
-        with ResultsStore.open(find_default_url(tmp_path / name)) as store:
-            assert len(store.find_keys("")) == 0
+        with ResultsStore.open(make_default_url(tmp_path / name)) as store:
+            assert len(store.list_result_keys("")) == 0
 
 
 def changed(statements):
@@ -103,15 +103,15 @@ def test_what_is_no_store_of_this_version(filled, spoil, said, read_only):
 def test_what_cannot_be_written_is_read_and_no_more():
     with tempfile.TemporaryDirectory() as name:  # pytest's own are private
         folder, path = Path(name), Path(name, DEFAULT_FILE)
-        with ResultsStore.open(find_default_url(folder)) as store:
-            store.add_all([make_result(make_run())])
+        with ResultsStore.open(make_default_url(folder)) as store:
+            store.add_results([make_result(make_run())])
         path.chmod(0o444)
         folder.chmod(0o555)
         with ordinary_user():
             for other in (DEFAULT_FILE, "other.sqlite", "new/results.sqlite"):
                 assert "permissions" in refusal(f"sqlite:///{folder}/{other}", read_only=False)
             with ResultsStore.open(f"sqlite:///{path}", read_only=True) as store:
-                assert store.find_done_keys(store.find_keys("")) == {make_run().key}
+                assert store.find_done_keys(store.list_result_keys("")) == {make_run().key}
         for closed in (path, folder):
             closed.chmod(0)
             with ordinary_user():
@@ -123,9 +123,9 @@ def test_what_cannot_be_written_is_read_and_no_more():
 def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
     before = filled.read_bytes()
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store:
-        assert len(store.find_keys("")) == 1
+        assert len(store.list_result_keys("")) == 1
         with pytest.raises(StoreError):
-            store.add_all([make_result(make_run(1))])
+            store.add_results([make_result(make_run(1))])
         with store.database.begin_read() as connection:
             size = connection.exec_driver_sql("PRAGMA page_size").scalar()
             page = connection.exec_driver_sql("SELECT rootpage FROM sqlite_master WHERE name = 'results'").scalar()
@@ -159,7 +159,7 @@ def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatc
             pytest.fail("two write at once")
         with pytest.raises(StoreError, match="another process has locked it"):
             two.database.run_write(lambda connection: pytest.fail("two change it at once"))
-        assert two.find_keys("")
+        assert two.list_result_keys("")
 
 
 def test_a_full_disk_loses_nothing_that_was_stored(filled):
@@ -170,10 +170,10 @@ def test_a_full_disk_loses_nothing_that_was_stored(filled):
     with ResultsStore.open(f"sqlite:///{filled}") as store:
         event.listen(store.database._engine, "begin", leave_no_room, insert=True)
         with pytest.raises(StoreError, match="disk is full"):
-            store.add_all([large])
+            store.add_results([large])
         assert store.find_done_keys([make_run().key, large.run.key]) == {make_run().key}
     with ResultsStore.open(f"sqlite:///{filled}") as store:
-        assert store.add_all([large])
+        assert store.add_results([large])
 
 
 def test_an_address_where_no_store_is(tmp_path):
@@ -189,9 +189,9 @@ def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody(postgr
     assert "roarbench run" in refusal(postgres_url, read_only=True)
     ResultsStore.open(postgres_url).close()
     with ResultsStore.open(postgres_url, read_only=True) as store:
-        assert len(store.find_keys("")) == 0
+        assert len(store.list_result_keys("")) == 0
         with pytest.raises(StoreError, match="cannot be written"):
-            store.add_all([make_result(make_run())])
+            store.add_results([make_result(make_run())])
     with psycopg.connect(postgres_url) as connection:
         connection.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest")
     assert "permission denied" in refusal(postgres_url.replace("postgres@", "guest@"), read_only=True)

@@ -10,8 +10,8 @@ from sqlalchemy import inspect
 from roarbench.analysis.load_results import open_to_write
 from roarbench.errors import StoreError
 from roarbench.store import schema
-from roarbench.store.archived_rows import find_keys, read_archived_rows
-from roarbench.store.image_set_sources import read_image_notes
+from roarbench.store.archived_rows import find_run_keys, read_archived_rows
+from roarbench.store.image_set_sources import read_image_sources
 from roarbench.store.results import ResultsStore
 from tests.helpers.store_rows import make_result, make_run
 
@@ -57,8 +57,8 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
     keys = [result.run.key, failed.key]
     with ResultsStore.open(store_url) as store:
         for each in (result.run, failed):
-            store.failures.add_all([each], "no")
-        store.add_all([result])
+            store.failures.record_failed_runs([each], "no")
+        store.add_results([result])
         newest = tables_of(store)
         run(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
         run(store, "UPDATE roarbench_version SET version_num = '0002'")
@@ -71,9 +71,9 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         older = tables_of(store)
     with ResultsStore.open(store_url, read_only=True) as store:
         assert store.read_results(keys) == {result.run.key: result}
-        assert find_keys(store.database, failed.key[:8]) == [failed.key]
-        assert (store.failures.find_stopped([failed.key]), store.list_leases()) == ({failed.key: "no"}, [])
-        assert read_archived_rows(store.database, keys) == read_image_notes(store.database) == []
+        assert find_run_keys(store.database, failed.key[:8]) == [failed.key]
+        assert (store.failures.find_stop_reasons([failed.key]), store.list_leases()) == ({failed.key: "no"}, [])
+        assert read_archived_rows(store.database, keys) == read_image_sources(store.database) == []
     with monkeypatch.context() as patch, pytest.raises(StoreError):
         patch.setattr(schema, "_STOP_WHAT_FAILED", "it breaks off here")
         ResultsStore.open(store_url)
@@ -82,7 +82,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
     with ResultsStore.open(store_url) as store:
         assert tables_of(store) == newest
         assert store.read_results(keys) == {result.run.key: result}
-        assert store.failures.find_stopped(keys) == {failed.key: "no"}
+        assert store.failures.find_stop_reasons(keys) == {failed.key: "no"}
     monkeypatch.setattr(schema, "_upgrade_schema", lambda *_: pytest.fail("it is at the newest"))
     ResultsStore.open(store_url).close()
 
@@ -93,7 +93,7 @@ def test_a_committed_store_is_read_without_a_trace_and_becomes_as_a_new_one(seco
     (folder := tmp_path / "folder").mkdir()
     copy = Path(shutil.copy(path, folder))
     with ResultsStore.open(f"sqlite:///{copy}", read_only=True) as store:
-        assert len(store.read_results(store.find_keys(""))) > 0
+        assert len(store.read_results(store.list_result_keys(""))) > 0
     assert [(left, left.read_bytes()) for left in folder.iterdir()] == [(copy, path.read_bytes())]
     with ResultsStore.open(f"sqlite:///{copy}") as store:
         assert tables_of(store) == tables_of(second)

@@ -22,9 +22,9 @@ from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions_and_annotations
 from roarbench.store.archived_rows import ArchivedCounts, archive_rows, list_keys_of_estimator, read_archived_rows
-from roarbench.store.image_set_sources import ImageNote, read_image_notes, store_image_notes
+from roarbench.store.image_set_sources import ImageSource, read_image_sources, store_image_sources
 from roarbench.store.leases import Owner
-from roarbench.store.run_result import RunResult, make_row, pack_correctness
+from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
 from roarbench.store.submissions_and_annotations import (
     AnnotationKind,
     Origin,
@@ -32,9 +32,9 @@ from roarbench.store.submissions_and_annotations import (
     read_annotations,
     read_origins,
     read_submissions_by_id,
-    store_findings,
     store_reproduction,
     store_submission,
+    store_validation_findings,
 )
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_suites import read_suites, store_suite
@@ -61,15 +61,18 @@ def test_a_file_is_kept_once_and_for_ever(store):
     assert read_submissions_by_id(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     assert read_submissions_by_id(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
     names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
-    assert submissions_and_annotations.read_submissions(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
+    assert submissions_and_annotations.read_submissions_of_estimators(store.database, names) == {
+        TRUSTED: ENTRY,
+        OTHER.id: OTHER,
+    }
 
 
 def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
     own, trusted, foreign = rows("grad", TRUSTED, "gb")
-    second.add_all([own, foreign])
-    store.add_all([own, trusted])
+    second.add_results([own, foreign])
+    store.add_results([own, trusted])
     assert moved(second, store, tmp_path).new == {foreign.run.key}
-    assert list(submissions_and_annotations.explain_unverified(store.database, [own, trusted, foreign])) == [
+    assert list(submissions_and_annotations.explain_unverified_estimators(store.database, [own, trusted, foreign])) == [
         TRUSTED,
         "gb",
     ]
@@ -84,7 +87,7 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
     archive_rows(store.database, [foreign.run.key], "not ours")
     (kept,) = read_archived_rows(store.database, [foreign.run.key])
     assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
-    store.add_all([foreign])
+    store.add_results([foreign])
     assert read_origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, (
         "computed here this time"
     )
@@ -95,17 +98,17 @@ def test_results_arrive_as_they_left(store, second, tmp_path):
     kept = {result.run.key: result for result in rows("grad", "none", ENTRY.id, TRUSTED)}
     bare = replace(make_result(make_run(seed=5)), probability=None, smoothness=None, loss=None)
     kept[bare.run.key] = bare
-    photos = ImageNote("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
+    photos = ImageSource("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
     store_submission(store.database, ENTRY)
-    store_image_notes(store.database, [photos, ImageNote("07e4", "planted", None, "generated")])
-    store.add_all(kept.values())
+    store_image_sources(store.database, [photos, ImageSource("07e4", "planted", None, "generated")])
+    store.add_results(kept.values())
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
     assert import_results(second, path) == (set(kept), set(), [])
     assert second.read_results(kept) == kept
     assert read_submissions_by_id(second.database) == {ENTRY.id: ENTRY}
     assert b"/home/me" not in path.read_bytes()
-    assert read_image_notes(second.database) == [replace(photos, folder="photos", files="")]
+    assert read_image_sources(second.database) == [replace(photos, folder="photos", files="")]
     assert import_results(second, path) == (set(), set(kept), [])
     with pytest.raises(CallerError, match="already exists"):
         export_results(store, path)
@@ -116,18 +119,18 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     noted, other = replace(make_result(make_run(estimator=ENTRY.id)), rankings="1"), make_result(make_run(seed=1))
     mask, unneeded = (b64encode(os.urandom(90_000)).decode() for _ in range(2))
     store_submission(store.database, ENTRY)
-    store_findings(store.database, ENTRY.id, ["ignores the class"])
-    store_findings(store.database, OTHER.id, ["ignores the class"])
+    store_validation_findings(store.database, ENTRY.id, ["ignores the class"])
+    store_validation_findings(store.database, OTHER.id, ["ignores the class"])
     annotations = {
         f"{AnnotationKind.MASKS} {noted.run.key}": mask,
         f"{AnnotationKind.MASKS} {other.run.key}": unneeded,
     }
-    store.add_all(
+    store.add_results(
         [noted, other],
         annotations=annotations | {f"{AnnotationKind.STABILITY} 1": 0.25, f"{AnnotationKind.STABILITY} 2": 0.5},
     )
-    photos = ImageNote(noted.run.data, "planted", None, "local", "photos")
-    store_image_notes(store.database, [photos, replace(photos, data="07e4")])
+    photos = ImageSource(noted.run.data, "planted", None, "local", "photos")
+    store_image_sources(store.database, [photos, replace(photos, data="07e4")])
     store_suite(store.database, own := read_suite(write_suite(tmp_path)))
     path = tmp_path / "file.parquet"
     assert export_results(store, path, {"7a4c": 0.75}, keys={noted.run.key}) == 1
@@ -139,10 +142,10 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     assert read_annotations(second.database, AnnotationKind.VALIDATE, {ENTRY.id, OTHER.id}) == {
         ENTRY.id: ["ignores the class"]
     }
-    assert read_image_notes(second.database) == [photos]
+    assert read_image_sources(second.database) == [photos]
     assert read_suites(second.database) == []
     placed = replace(noted.run, cell=replace(noted.run.cell, dataset=own.dataset, model=own.model))
-    store.add_all([replace(noted, run=placed)])
+    store.add_results([replace(noted, run=placed)])
     export_results(store, tmp_path / "more.parquet", keys={placed.key})
     import_results(second, tmp_path / "more.parquet")
     assert [suite.name_in_commands for suite in read_suites(second.database)] == [own.name_in_commands]
@@ -151,7 +154,7 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
 def test_notes_on_the_masks_of_very_many_images_arrive(store, second, tmp_path):
     """A limit of 16 MiB once refused what export had written, as no Parquet file."""
     row = make_result(make_run())
-    store.add_all([row], annotations={f"{AnnotationKind.MASKS} {row.run.key}": "A" * 2**24})
+    store.add_results([row], annotations={f"{AnnotationKind.MASKS} {row.run.key}": "A" * 2**24})
     assert moved(store, second, tmp_path).new == {row.run.key}
     assert len(read_annotations(second.database, AnnotationKind.MASKS, {row.run.key})[row.run.key]) == 2**24
 
@@ -159,8 +162,8 @@ def test_notes_on_the_masks_of_very_many_images_arrive(store, second, tmp_path):
 def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, tmp_path):
     same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
     other = replace(changed, bits=pack_correctness(changed.correctness[::-1]))  # as many correct
-    store.add_all([same, other, fresh])
-    second.add_all([same, changed])
+    store.add_results([same, other, fresh])
+    second.add_results([same, changed])
     new, known, (conflict,) = moved(store, second, tmp_path)
     assert (new, known) == ({fresh.run.key}, {same.run.key})
     assert (conflict.stored, conflict.imported) == (changed, other)
@@ -172,11 +175,11 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, 
 def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp_path):
     """A board stacks them; one short row would end every command that shows the suite."""
     short, own = make_result(make_run(seed=1), total=1000), make_result(make_run(seed=2))
-    second.add_all([short] if stored else [short, own])
-    store.add_all([own] if stored else [])
+    second.add_results([short] if stored else [short, own])
+    store.add_results([own] if stored else [])
     with pytest.raises(StoreError, match="nothing was added"):
         moved(second, store, tmp_path)
-    assert len(store.find_keys("")) == stored
+    assert len(store.list_result_keys("")) == stored
 
 
 def test_what_differs_is_told():
@@ -203,7 +206,7 @@ def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, t
     runs = [build_run(suite, point, "da7a", None) for point in asked]
     extremes = [RunResult(run, 8, 8, b"\xff", 1.0, ORIGIN) for run in runs if run.seed == 1]
     extremes += [RunResult(run, 0, 8, b"\0", 1.0, ORIGIN) for run in runs if run.seed != 1]
-    second.add_all(extremes)
+    second.add_results(extremes)
     moved(second, store, tmp_path)
     assert reproduce._compute_chance_margin(second, suite, extremes[0], extremes[0]) > 0.9
     assert reproduce._compute_chance_margin(store, suite, extremes[0], extremes[0]) == 0
@@ -211,11 +214,11 @@ def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, t
 
 def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     mine, other, grad, nested = rows(ENTRY.id, TRUSTED, "grad", f"{ENTRY.id}~untrained~matched")  # of a twin's own
-    failed, owner = make_run(seed=1, estimator=f"{ENTRY.id}~blurred"), Owner.here()  # a check of it
-    store.add_all([mine, other, grad, nested])
+    failed, owner = make_run(seed=1, estimator=f"{ENTRY.id}~blurred"), Owner.of_this_process()  # a check of it
+    store.add_results([mine, other, grad, nested])
     lease(store, [failed.key], owner)
-    store.failures.add_all([failed], "died")
-    store.failures.add_all([make_run(seed=1, estimator=TRUSTED)], "died, too")
+    store.failures.record_failed_runs([failed], "died")
+    store.failures.record_failed_runs([make_run(seed=1, estimator=TRUSTED)], "died, too")
     keys = list_keys_of_estimator(store.database, ENTRY.id)
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are in progress"):
@@ -236,7 +239,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     kept = {(row.run.key, row.kind): row for row in read_archived_rows(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
     assert (nested.run.key, "result") in kept
-    whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in make_row(mine).items()}
+    whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in make_result_row(mine).items()}
     whole |= {"created": mine.created.isoformat(), "imports": [], "reproductions": []}
     assert {"record": encode_canonically(make_record(result.run)), **result.row} == whole
     assert (failure.run, failure.row["reason"]) == (failed, "died")
@@ -247,7 +250,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
 def test_a_line_of_a_listing_holds_a_run_and_its_outcome_in_columns_that_are_explained(store, tmp_path):
     """The row is of a submission whose name begins like a formula."""
     result = replace(make_result(replace(make_run(estimator="-1@0123abcd"), limit=40)), smoothness=None)
-    store.add_all([result])
+    store.add_results([result])
     assert write_results_csv(store, tmp_path / "all.csv") == 1
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
         (line,) = csv.DictReader(file)

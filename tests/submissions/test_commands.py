@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.execution import reproduce
 from roarbench.plan.suite import REPLICATION
-from roarbench.store.results import ResultsStore, find_default_url
+from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.submissions.file import read_submission
 from tests.helpers.command_line import PART, SMALL, record
 from tests.helpers.sandboxed import GRADIENT
@@ -29,8 +29,8 @@ def call(call, monkeypatch, tmp_path):
 
 def rows(store):
     """Every stored result by key."""
-    with ResultsStore.open(find_default_url(Path(store)), read_only=True) as results:
-        return results.read_results(results.find_keys(""))
+    with ResultsStore.open(make_default_url(Path(store)), read_only=True) as results:
+        return results.read_results(results.list_result_keys(""))
 
 
 def change_first_answer(store, estimator):
