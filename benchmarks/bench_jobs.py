@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from roarbench.execution.run_suite import Request, prepare_suite
+from roarbench.execution.run_suite import Request, decode_images_and_check_weights
 from roarbench.execution.scheduler import run_missing
 from roarbench.local_workers import LocalEngine
 from roarbench.plan.planned_runs import build_run, expand_points
@@ -38,7 +38,7 @@ def main() -> None:
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store, LocalEngine(1) as engine:
         for protocol in ("morf", "lerf"):
             part = apply_selection_options(suite, protocol=protocol)
-            work = prepare_suite(Request(part), workspace, store, Console())
+            work = decode_images_and_check_weights(Request(part), workspace, store, Console())
             runs = [build_run(part, point, work.images.fingerprint, None) for point in expand_points(part)]
             begun, here, there = time.monotonic(), time.process_time(), read_worker_seconds(engine)
             steps = list(run_missing(work, runs, store, engine))

@@ -35,7 +35,7 @@ from roarbench.compute.network_checks import check_network, check_rebuilt, compu
 from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
-from roarbench.execution.network_trials import write_tuned_learning_rate
+from roarbench.execution.network_trials import insert_tuned_learning_rate
 from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.new_suite import BASE, compose_recipe_lines
 from roarbench.plan.read_suite_file import parse_suite
@@ -309,7 +309,7 @@ def write_peak_learning_rate_if_missing(path: Path, say: Callable[[str], object]
         return False
     with lock_file(path.with_suffix(".lock")):
         if _needs_tuning(path):  # another process may have tuned the suite before the lock was free
-            text = write_tuned_learning_rate(path.read_text("utf-8").replace(f"{UNTUNED}\n", ""), path, say)
+            text = insert_tuned_learning_rate(path.read_text("utf-8").replace(f"{UNTUNED}\n", ""), path, say)
             write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"))
     return True
 

@@ -17,7 +17,7 @@ from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.enums import Split
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.importance import make_image_ids, make_tie_order_cache
+from roarbench.execution.importance import make_cached_tie_order_function, make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
@@ -100,7 +100,7 @@ def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps:
         stop = min(start + _AT_ONCE, len(maps))
         part = torch.from_numpy(maps[start:stop])
         batches = [ExplainedBatches(stop - start, 0, "")]
-        ties = partial(make_tie_order_cache(make_image_ids(split, start, stop).numpy()), spec.layout.features)
+        ties = partial(make_cached_tie_order_function(make_image_ids(split, start, stop).numpy()), spec.layout.features)
         planes, tied = rank_to_bit_planes(part, ties, spec.layout)
         made = MapProvenance(0.0, weights, batches, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

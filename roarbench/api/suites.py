@@ -292,10 +292,10 @@ class Suite:
 
     def prepare_images(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
         """Return a plan's `JobContext` with its images, which are decoded if they are missing."""
-        from roarbench.execution.run_suite import prepare_suite
+        from roarbench.execution.run_suite import decode_images_and_check_weights
         from roarbench.store.workspace import Workspace
 
-        return prepare_suite(self.request(plan), Workspace(self.store), results, console)
+        return decode_images_and_check_weights(self.request(plan), Workspace(self.store), results, console)
 
     def _load_images(self, split: Split) -> Images:
         import torch

@@ -72,11 +72,11 @@ def new_suite(
 
     Three short trainings find a peak learning rate.
     """
-    from roarbench.execution.network_trials import write_tuned_learning_rate
+    from roarbench.execution.network_trials import insert_tuned_learning_rate
     from roarbench.plan.new_suite import write_suite
 
     say = partial(err.print, soft_wrap=True)
-    path = write_suite(folder, say, network, partial(write_tuned_learning_rate, say=say))
+    path = write_suite(folder, say, network, partial(insert_tuned_learning_rate, say=say))
     out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
     lines = (propose_command(command, "--suite", str(path)) for command in ("plan", "run"))
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)

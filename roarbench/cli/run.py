@@ -295,9 +295,9 @@ def plan(
     if data:
         decoded = find_decoded_fingerprint(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.submission_intake import preview_submissions
+        from roarbench.execution.submission_intake import read_entries_without_storing
 
-        entries, pace = preview_submissions(
+        entries, pace = read_entries_without_storing(
             submitted.submission, _make_submission_mode(submitted, suite), measured, err
         )
         part = _select_part(suite, options, entries)

@@ -9,7 +9,7 @@ import torch
 from roarbench.datasets.decoded import verify_decoded
 from roarbench.enums import Split
 from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.job_graph import Step, find_needed_rankings, list_common_network_steps
+from roarbench.execution.job_graph import Step, list_common_network_steps, list_rankings_of_runs
 from roarbench.identity import hash_value
 from roarbench.plan.planned_runs import hash_tuned_network
 from roarbench.plan.runs import Run
@@ -24,7 +24,7 @@ def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifac
     """Yield the files that runs need, whether they exist or not."""
     for number in sorted({work.find_explained_network(run).number for run in runs if run.reference}):
         yield from _list_reference_artifacts(work.explained[number])
-    for spec in find_needed_rankings(work, runs):
+    for spec in list_rankings_of_runs(work, runs):
         yield _make_ranking_artifact(work, spec)
     for step in list_common_network_steps(work, runs, ()):
         yield from list_output_artifacts(step)
@@ -36,7 +36,7 @@ def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_fil
     A command calls this once before its workers read the files. Large files that were read completely before are
     compared by a sample, unless `hash_whole_files`.
     """
-    store, specs = work.rankings, find_needed_rankings(work, runs)
+    store, specs = work.rankings, list_rankings_of_runs(work, runs)
     checks = [partial(verify_decoded, work.images.folder, split, hash_whole_files) for split in Split]
     checks += [partial(store.verify_files, spec, hash_whole_files) for spec in specs if store.has_finished(spec)]
     with ThreadPoolExecutor(count_cores()) as pool:  # hashing releases the interpreter lock

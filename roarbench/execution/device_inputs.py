@@ -90,7 +90,7 @@ def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], c
 
 def refuse_fill_above_memory(fill: str, image_bytes: int) -> None:
     """Raise CallerError if a fill needs filled images in memory, and `image_bytes` of both splits do not fit."""
-    if fill != "mean" and not _do_bytes_fit(image_bytes, image_bytes):
+    if fill != "mean" and not _is_enough_memory(image_bytes, image_bytes):
         raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use fill 'mean'")
 
 
@@ -111,11 +111,13 @@ def get_device_or_mapped_pixels(images: ImageData, split: Split) -> Tensor:
     return get_device_pixels(images, split) if fits_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
 
 
-def stream_if_too_large(changing: RandomlyDegradedImages | ExchangedImages, images: ImageData, split: Split) -> Inputs:
+def stream_unless_on_device(
+    inputs: RandomlyDegradedImages | ExchangedImages, images: ImageData, split: Split
+) -> Inputs:
     """Return a split's images with changing masks, read ahead from their file if they are not on the device."""
-    if changing.pixels.device.type == choose_device().type:
-        return changing
-    return StreamedChangingImages(changing, images[split].pixels, choose_device())
+    if inputs.pixels.device.type == choose_device().type:
+        return inputs
+    return StreamedChangingImages(inputs, images[split].pixels, choose_device())
 
 
 def get_device_mean(images: ImageData) -> Tensor:
@@ -123,22 +125,24 @@ def get_device_mean(images: ImageData) -> Tensor:
     return torch.tensor(images.mean, device=choose_device())
 
 
-def fits_in_memory(images: ImageData, mask_bytes: int) -> bool:
-    """Return whether both splits fit in memory, with `mask_bytes` of mask per image."""
-    return _do_bytes_fit(_count_bytes(images), mask_bytes * sum(len(images[split].pixels) for split in Split))
+def fits_in_memory(images: ImageData, mask_bytes_per_image: int) -> bool:
+    """Return whether both splits fit in memory, with the mask of each image."""
+    return _is_enough_memory(
+        _count_bytes(images), mask_bytes_per_image * sum(len(images[split].pixels) for split in Split)
+    )
 
 
 def _count_bytes(images: ImageData) -> int:
     return sum(images[split].pixels.nbytes for split in Split)
 
 
-def _do_bytes_fit(pixel_bytes: int, made_bytes: int) -> bool:
-    """Return whether pixels, and other arrays made of them, fit in memory."""
+def _is_enough_memory(pixel_bytes: int, other_bytes: int) -> bool:
+    """Return whether pixels and other arrays fit in memory."""
     is_mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
-    return made_bytes + (0 if is_mapped else pixel_bytes) <= MEMORY_SHARE * _count_usable_bytes()
+    return other_bytes + (0 if is_mapped else pixel_bytes) <= MEMORY_SHARE * _count_memory_bytes_per_worker()
 
 
-def _count_usable_bytes() -> float:
+def _count_memory_bytes_per_worker() -> float:
     if choose_device().type == "cuda":
         return count_available_gpu_bytes()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / count_cores()

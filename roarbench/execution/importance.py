@@ -107,7 +107,7 @@ def make_maps_for_networks(
     return maps
 
 
-def make_tie_order_cache(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
+def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
     """Return a function that draws each tie order once; for a GPU several threads draw, since one core is too slow.
 
     The function takes a number of features d and positions in `ids`, int64 (k,), and returns int32 (k, d).
@@ -210,7 +210,7 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
         for explained, _, _ in parts
     ]
     precision = choose_precision(numerics.precision, device)
-    n, size = len(parts[0].batch.ids), count_images_per_batch(first.work, sum(len(part.estimators) for part in parts))
+    n, size = len(parts[0].batch.ids), choose_map_batch_size(first.work, sum(len(part.estimators) for part in parts))
     used_numerics = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
     notes_of_batches: list[list[PassNotes]] = []
     maps_of_batches: list[list[Maps]] = []
@@ -226,12 +226,12 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     seconds_per_pass = (clock() - start) / passes
     by_network = zip(parts, zip(*notes_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)
     return [
-        _join_batches(variant, part.estimators, notes, maps, used_numerics, seconds_per_pass)
+        _join_maps_of_batches(variant, part.estimators, notes, maps, used_numerics, seconds_per_pass)
         for part, notes, maps in by_network
     ]
 
 
-def _join_batches(
+def _join_maps_of_batches(
     variant: str,
     estimators: list[Estimator],
     notes: Sequence[PassNotes],
@@ -269,13 +269,13 @@ def _load_network_to_explain(
     return model.to(choose_device())
 
 
-def count_images_per_batch(work: JobContext, estimators: int) -> int:
+def choose_map_batch_size(work: JobContext, estimator_count: int) -> int:
     """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
         return choose_explanation_batch_size(work.suite)
     activations = count_cost_per_image(work.suite).activations
     shape = work.images.record.shape
-    return max(IMAGES_PER_PASS, count_fitting_images(count_available_gpu_bytes(), activations, shape, estimators))
+    return max(IMAGES_PER_PASS, count_fitting_images(count_available_gpu_bytes(), activations, shape, estimator_count))
 
 
 def load_explained_variant(explained: ReferenceModel, variant: str) -> nn.Module:

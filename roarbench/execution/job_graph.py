@@ -21,7 +21,7 @@ from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.shared_scoring_networks import train_common_network, tune_common_network
-from roarbench.execution.workload import find_shared_job_key
+from roarbench.execution.workload import make_job_grouping_key
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetwork, Point, hash_tuned_network, list_shared_inputs
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 
 def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     """Return all steps that these runs need and that are not done yet."""
-    specs = find_needed_rankings(work, runs)
+    specs = list_rankings_of_runs(work, runs)
     missing = dict.fromkeys(spec for spec in specs if not work.rankings.has_finished(spec)).keys()
     references = {
         network.reference.key: () if network.has_weights_and_predictions else (network.step_name,)
@@ -92,7 +92,7 @@ def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
 
 
 def _make_reference_step(explained: ReferenceModel) -> Step:
-    job, reference = Job(explained.step_name, network_jobs.train_reference, (explained,)), explained.reference
+    job, reference = Job(explained.step_name, network_jobs.train_or_read_reference, (explained,)), explained.reference
     return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions, reference.recipe)
 
 
@@ -100,7 +100,7 @@ def _make_reference_step(explained: ReferenceModel) -> Step:
 ReferenceSteps = Mapping[str, tuple[str, ...]]
 
 
-def find_needed_rankings(work: JobContext, runs: list[Run]) -> list[RankingSpec]:
+def list_rankings_of_runs(work: JobContext, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs need, for every explained network; those of controls only once."""
     needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
@@ -127,7 +127,7 @@ def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[R
         twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
         tuning = Job(f"tune {spec.name}{twin} {title}", tune_common_network, (work, common, spec))
         needs = (job.name, *_list_seal_step_names(work, missing, spec))
-        key = _hash_key("tune", common.key, spec.key)
+        key = _hash_strings("tune", common.key, spec.key)
         yield Step("tune", tuning, needs, (key,), partial(_has_tuned_network, work, common, spec), common.recipe)
 
 
@@ -135,7 +135,7 @@ def _has_tuned_network(work: JobContext, common: CommonNetwork, spec: RankingSpe
     return work.get_stored_network(hash_tuned_network(common.key, work.rankings.open(spec).checksum)).has_weights()
 
 
-def _hash_key(*parts: object) -> str:
+def _hash_strings(*parts: object) -> str:
     return hash_value([str(part) for part in parts])
 
 
@@ -152,26 +152,26 @@ def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], referen
     for spec in sorted(missing, key=lambda spec: bool(spec.reference)):
         groups.setdefault(find_job_group(spec.estimator_record), []).append(spec)
     for group, specs in groups.items():
-        for todo, split, start, stop in _list_shards(work, specs):
+        for todo, split, start, stop in _list_unranked_shards(work, specs):
             job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))
             needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
             keys = _list_lease_keys(todo, split, start, stop)
-            is_made = partial(_is_ranked, work, todo, split, start, stop)
+            is_made = partial(_is_range_ranked, work, todo, split, start, stop)
             own_group = group if todo[0].estimator_record.has_own_passes else ""
             yield Step("rank", job, needs, keys, is_made, group=own_group)
 
 
-def _is_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
+def _is_range_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
     return all(work.rankings.has_part_or_all(spec, split, start, stop) for spec in specs)
 
 
 def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
     """Return the lease keys of a range of images: one per batch, however a machine divides the batches into jobs."""
     data, names, starts = specs[0].data, ranking_jobs.list_lock_names(specs), range(start, stop, IMAGES_PER_PASS)
-    return tuple(_hash_key("rank", data, name, split, first) for name in names for first in starts)
+    return tuple(_hash_strings("rank", data, name, split, first) for name in names for first in starts)
 
 
-def _list_shards(
+def _list_unranked_shards(
     work: JobContext, specs: list[RankingSpec]
 ) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them; finished ranges may have been divided differently."""
@@ -194,11 +194,11 @@ def _compute_shard_size(specs: list[RankingSpec]) -> int:
     """
     if choose_device().type == "cuda":
         return SHARD
-    batches = _JOB // (max(1, count_forward_passes(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS)
+    batches = _JOB // (max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS)
     return min(SHARD, max(1, int(batches)) * IMAGES_PER_PASS)
 
 
-def count_forward_passes(specs: Collection[RankingSpec]) -> int:
+def count_forward_passes_per_image(specs: Collection[RankingSpec]) -> int:
     """Count the forward passes of an image for these rankings; rankings of one explained network share passes."""
     by_reference: defaultdict[str, list[RankingSpec]] = defaultdict(list)
     for spec in specs:
@@ -216,7 +216,9 @@ def _make_seal_steps(work: JobContext, missing: Collection[RankingSpec], rank_st
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
         job = Job(name_seal_step(work, spec), ranking_jobs.join_ranked_ranges, (work, spec))
-        yield Step("seal", job, tuple(names), (_hash_key("seal", spec.key),), partial(work.rankings.has_finished, spec))
+        yield Step(
+            "seal", job, tuple(names), (_hash_strings("seal", spec.key),), partial(work.rankings.has_finished, spec)
+        )
 
 
 def name_seal_step(work: JobContext, spec: RankingSpec) -> str:
@@ -234,7 +236,7 @@ def _make_run_steps(
     features = len(work.images.test.labels) * prod(work.suite.dataset_record.shape)
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
     for run in runs:
-        curves[find_shared_job_key(work.suite, run.cell, run.seed)].append(run)
+        curves[make_job_grouping_key(work.suite, run.cell, run.seed)].append(run)
     for (cell, _), curve in curves.items():
         networks = work.suite.references if cell.retrain is ScoredNetwork.SIBLINGS else 1
         most = max(1, int(_SCORED // (features * networks)))
@@ -257,9 +259,9 @@ def _make_run_step(
         *_, last = _make_common_network_steps(work, first, missing)
         needs += (last.job.name,)
     is_siblings = retrain is ScoredNetwork.SIBLINGS
-    score = network_jobs.score_networks_on_maps_of_one_network if is_siblings else network_jobs.score_runs
+    score = network_jobs.score_networks_on_maps_of_one_network if is_siblings else network_jobs.execute_runs
     keys = tuple(run.key for run in runs)
-    name = keys[0] if len(keys) == 1 else _hash_key("runs", *keys)
+    name = keys[0] if len(keys) == 1 else _hash_strings("runs", *keys)
     recipe = first.recipe if retrain.trains_per_run else ""
     return Step("run", Job(name, score, (work, runs)), needs, keys, recipe=recipe, runs=runs)
 
@@ -297,16 +299,16 @@ class Schedule:
     def take_ready(self, limit: int) -> list[Step]:
         """Take up to `limit` steps that can start, the most urgent first."""
         for name in self._graph.get_ready():
-            self.queue(name)
+            self.enqueue(name)
         count = min(limit, len(self._ready))
         return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
 
     def requeue_steps_of_other_processes(self) -> None:
         """Queue the steps of other processes again, because these processes may have finished or died."""
         while self.in_other_processes:
-            self.queue(self.in_other_processes.pop())
+            self.enqueue(self.in_other_processes.pop())
 
-    def queue(self, name: str) -> None:
+    def enqueue(self, name: str) -> None:
         """Queue a step; a step that was interrupted before comes after others of the same priority."""
         tries = len(self.cut_off[name])
         heapq.heappush(self._ready, (_compute_priority(self.steps[name]), tries, self._place[name], name))
@@ -314,14 +316,14 @@ class Schedule:
     def replace_step(self, step: Step) -> None:
         """Replace the queued step of this name."""
         self.steps[step.job.name] = step
-        self.queue(step.job.name)
+        self.enqueue(step.job.name)
 
     def retry(self, step: Step, reason: str) -> None:
         """Queue a step again after its machine interrupted it for this reason."""
         self.cut_off[step.job.name].append(reason)
-        self.queue(step.job.name)
+        self.enqueue(step.job.name)
 
-    def find_obstacle(self, step: Step) -> str:
+    def find_blocking_failure(self, step: Step) -> str:
         """Return why a step cannot be done: it failed, or a step that it needs failed; empty if it can be done."""
         names = (step.job.name, step.group, *step.needs)
         return next((self.reasons[name] for name in names if name in self.reasons), "")
@@ -339,7 +341,7 @@ class Schedule:
         self._graph.done(step.job.name)
 
 
-def find_steps_needing_recipes(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
+def find_steps_depending_on_recipes(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
     """Return the steps that train by one of these recipes, or need a step that does, each with the recipe."""
     made: set[str] = set()
     needed: dict[str, str] = {}

@@ -45,7 +45,7 @@ from roarbench.execution.device_inputs import (
     make_packed_other_image_masks,
     make_untouched_inputs,
     remove_features,
-    stream_if_too_large,
+    stream_unless_on_device,
 )
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
@@ -74,19 +74,19 @@ class ScoredRuns(NamedTuple):
     annotations: Mapping[str, str] = {}  # never changed; a read-only view could not be sent between processes
 
 
-def train_reference(explained: ReferenceModel) -> str:
+def train_or_read_reference(explained: ReferenceModel) -> str:
     """Train an explained network, or read its given weights, and store it with its predictions; return a message."""
     store, note = explained.store, ""
     with store.lock():
         if not store.has_weights():
-            note = _make_and_store_reference(explained)
+            note = _store_trained_or_given_weights(explained)
         for split in explained.ranked_splits:
             if not store.has_predictions(split):
                 store.save_predictions(split, _compute_predictions(explained, split))
     return note
 
 
-def _make_and_store_reference(explained: ReferenceModel) -> str:
+def _store_trained_or_given_weights(explained: ReferenceModel) -> str:
     """Train an explained network, or read its given weights, and store it; return a message about its checkpoint."""
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.get_checkpoint(reference.key), work.images
@@ -110,13 +110,13 @@ def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions
     return Predictions(largest.indices.numpy(), largest.values.numpy())
 
 
-def score_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
+def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     """Do runs that score one map at several levels, or a single run."""
-    parts = [score_run(work, run) for run in runs]  # only trainings have notes, and each is a job of its own
+    parts = [execute_run(work, run) for run in runs]  # only trainings have notes, and each is a job of its own
     return ScoredRuns([result for part in parts for result in part.results], parts[0].note)
 
 
-def score_run(work: JobContext, run: Run) -> ScoredRuns:
+def execute_run(work: JobContext, run: Run) -> ScoredRuns:
     """Do one run: train a network, or load the common or the explained network, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, spec = work.images, work.make_ranking_spec_of_run(run)
@@ -125,7 +125,7 @@ def score_run(work: JobContext, run: Run) -> ScoredRuns:
     weights = find_explained_weights_checksum(work, run, rankings)
     checkpoint, start = work.get_checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _train_or_load_scored_network(work, run, rankings, checkpoint)
-    masks, batch = find_test_masks(images, run, rankings), choose_scoring_batch_size(images.record.size)
+    masks, batch = extract_packed_test_masks(images, run, rankings), choose_scoring_batch_size(images.record.size)
     logits = predict_logits(model, make_test_inputs(images, run, rankings, masks), norm, batch)
     correct, seconds = logits.argmax(1).numpy() == images.test.labels, time.perf_counter() - start
     result = _make_result(run, correct, seconds, rankings, weights, _compute_smoothness(images, run, masks), loss)
@@ -213,7 +213,9 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
             )
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         pixels, mean = get_device_or_mapped_pixels(images, split), get_device_mean(images)
-        return stream_if_too_large(RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator), images, split)
+        return stream_unless_on_device(
+            RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator), images, split
+        )
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
         mask = RankingMask(rankings.splits[split], rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [mask], cell.unit, run.seed, cell.fill)
@@ -223,7 +225,7 @@ def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: 
 
 
 def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, masks: NDArray[np.uint8] | None) -> Inputs:
-    """Return the test inputs of a run; `masks` are those of `find_test_masks`, used for a matched twin."""
+    """Return the test inputs of a run; `masks` are those of `extract_packed_test_masks`, used for a matched twin."""
     if masks is not None and _find_twin_kind(run) == MATCHED_IMAGE:
         return remove_features(images, Split.TEST, masks, run.cell)
     return _make_inputs(images, run, rankings, Split.TEST)
@@ -236,7 +238,7 @@ def exchange_rankings_if_twin(images: ImageData, run: Run, rankings: Rankings) -
     # a shared network is already trained and tests are cheap, so each seed has its own pairing
     is_shared = run.cell.retrain is ScoredNetwork.COMMON
     seed, splits = (run.seed, (Split.TEST,)) if is_shared else (SEED, tuple(rankings.splits))
-    exchanged = {split: rankings.splits[split][_pair_images(images, split, seed)] for split in splits}
+    exchanged = {split: rankings.splits[split][_draw_other_image_indices(images, split, seed)] for split in splits}
     return replace(rankings, splits=exchanged)
 
 
@@ -246,18 +248,18 @@ def _find_twin_kind(run: Run) -> str:
     return estimator.twin if estimator else ""
 
 
-def find_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
+def extract_packed_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
     """Return the packed masks of the test images, uint8 (n, width); None without rankings."""
     if rankings is None:
         return None
     masks = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, run.cell.order, rankings.layout)
     if _find_twin_kind(run) != MATCHED_IMAGE:
         return masks
-    paired_images = _pair_images(images, Split.TEST, run.seed)
+    paired_images = _draw_other_image_indices(images, Split.TEST, run.seed)
     return make_packed_other_image_masks(images, run, rankings, masks, paired_images)
 
 
-def _pair_images(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
+def _draw_other_image_indices(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
     """Return, for each image of a split, the number of the other image whose map it gets, int64 (n,)."""
     return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
 
@@ -280,7 +282,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
     get_level = attrgetter("cell.t")
     for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
         start, level = time.perf_counter(), tuple(level_runs)
-        masks = find_test_masks(images, level[0], rankings)
+        masks = extract_packed_test_masks(images, level[0], rankings)
         smoothness = _compute_smoothness(images, first, masks)
         targets = explained.store.load_predictions(Split.TEST).targets
         unchanged = _predict_test_classes(work, level, rankings, masks, networks) == targets

@@ -68,7 +68,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     if suite.own is None:
         return ApplicableSuite(suite)
     if suite.networks:
-        return _drop_for_any_network(suite, suite.own)
+        return _drop_inapplicable_to_any_network(suite, suite.own)
     record = suite.dataset_record
     generator = torch.Generator().manual_seed(0)
     model = build_suite_network(suite, generator)
@@ -92,7 +92,7 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     return ApplicableSuite(drop_estimators(suite, {name: why for name, why in reasons.items() if why}), warnings)
 
 
-def _drop_for_any_network(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
+def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
     """Drop the estimators that do not apply to one of a suite's several networks."""
     parts = [
         drop_inapplicable_estimators(
@@ -191,7 +191,7 @@ class PeakTrials(NamedTuple):
     line: str
 
 
-def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
+def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     """Find a peak learning rate by three short trainings: the second largest of the nearly best rates.
 
     If only one rate is nearly best, this rate is chosen. The largest is avoided because a full training stays longer at
@@ -219,7 +219,7 @@ def find_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     return PeakTrials(recipe.peak, False, f"the network stays near chance at all three peak learning rates ({line})")
 
 
-def write_tuned_learning_rate(text: str, path: Path, say: Callable[[str], object]) -> str:
+def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], object]) -> str:
     """Write the peak learning rate found to the text of a user's suite, and full sides if smaller images fail.
 
     Some images are decoded. If the network cannot be tried, the text stays unchanged. `say` receives messages.
@@ -230,7 +230,7 @@ def write_tuned_learning_rate(text: str, path: Path, say: Callable[[str], object
         record = suite.dataset_record
         limit = min(max(IMAGES, record.classes), max(record.images.values()))
         with TemporaryDirectory() as folder:
-            trials = find_peak_learning_rate(suite, decode_dataset(record, Path(folder), limit=limit))
+            trials = tune_peak_learning_rate(suite, decode_dataset(record, Path(folder), limit=limit))
     except CallerError as error:
         say(f"warning: the search for a peak learning rate failed: {error}")
         return text

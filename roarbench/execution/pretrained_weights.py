@@ -51,11 +51,11 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
         CallerError: The weights cannot be fetched or read, or belong to another network.
     """
     if weights.startswith(TIMM):
-        return _load_timm(weights.removeprefix(TIMM), model, channels)
+        return _load_timm_weights(weights.removeprefix(TIMM), model, channels)
     path = _find_or_fetch_file(weights)
     weight_file = read_weights(path)
     state = _strip_name_prefixes(weight_file.state, model.state_dict().keys())
-    _check_weights(state, model, path, network)
+    _check_weights_fit(state, model, path, network)
     model.load_state_dict(state, strict=False)  # old files lack batch norm's counters
     if weights.startswith(TORCHVISION) or make_weights_title(str(path)).startswith(TORCHVISION):
         return _IMAGENET
@@ -72,17 +72,17 @@ def _find_or_fetch_file(weights: str) -> Path:
     if not weights.startswith(TORCHVISION):
         return Path(weights)
     name, _, version = weights.removeprefix(TORCHVISION).partition("@")
-    return _fetch_torchvision_file(_find_file_name(name, version))
+    return _fetch_torchvision_file(_find_torchvision_file_name(name, version))
 
 
-def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
+def _load_timm_weights(name: str, model: nn.Module, channels: int) -> Normalisation:
     timm = importlib.import_module("timm")  # the network was built by timm, so the import works
     try:
         state = timm.create_model(name, pretrained=True).state_dict()
     except Exception as error:  # the hub may fail, or timm has no published weights for the network
         seen = f"cannot fetch the weights of timm:{name} ({describe_error(error)})"
         raise CallerError(f"{seen}; download the file and write timm:{name}@FILE") from error
-    _check_weights(state, model, Path(name), f"timm:{name}")
+    _check_weights_fit(state, model, Path(name), f"timm:{name}")
     model.load_state_dict(state)
     config = timm.get_pretrained_cfg(name)
     return Normalisation(*read_moments(list(config.mean), list(config.std), 1, channels, f"timm:{name}"))
@@ -97,17 +97,17 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
     if not slash:
         load_given_weights(start.partition("@")[0], model, channels, network)
         return
-    path = _fetch_torchvision_file(_find_file_name(name, weights))
+    path = _fetch_torchvision_file(_find_torchvision_file_name(name, weights))
     state, own = read_weights(path).state, model.state_dict()
     for name in state.keys() & own.keys():
         shape, own_shape = state[name].shape, own[name].shape
         if shape != own_shape and shape[1:] == own_shape[1:]:
             state[name] = own[name]  # the last layer
-    _check_weights(state, model, path, network)
+    _check_weights_fit(state, model, path, network)
     model.load_state_dict(state, strict=False)
 
 
-def _find_file_name(name: str, weights: str) -> str:
+def _find_torchvision_file_name(name: str, weights: str) -> str:
     from roarbench.compute.torchvision_networks import find_weights  # the import takes a second
 
     return str(find_weights(name, weights).url).rpartition("/")[2]
@@ -143,7 +143,7 @@ def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str
     return stripped
 
 
-def _check_weights(state: Mapping[str, Tensor], model: nn.Module, path: Path, network: str) -> None:
+def _check_weights_fit(state: Mapping[str, Tensor], model: nn.Module, path: Path, network: str) -> None:
     """Raise a one-line CallerError for weights of another network and weights that are not finite."""
     expected = {name: tensor for name, tensor in model.state_dict().items() if is_weight_tensor(name)}
     loaded = {name: tensor for name, tensor in state.items() if is_weight_tensor(name)}
@@ -181,7 +181,7 @@ class WeightFile(NamedTuple):
 def read_weights(path: Path) -> WeightFile:
     """Read a file of weights, whatever its name; raise CallerError if it has none. No code in the file is run."""
     try:
-        return _read_safetensors(path) if _is_safetensors(path) else _read_torch(path)
+        return _read_safetensors(path) if _is_safetensors(path) else _read_torch_checkpoint(path)
     except CallerError:
         raise
     except Exception as error:  # both libraries raise many exception types on damaged files
@@ -211,7 +211,7 @@ def _read_safetensors(path: Path) -> WeightFile:
     return WeightFile(state, _select_normalisation(metadata))
 
 
-def _read_torch(path: Path) -> WeightFile:
+def _read_torch_checkpoint(path: Path) -> WeightFile:
     harmless = torch.serialization.safe_globals(_HARMLESS)
     # given a path, torch would choose the format by the file name
     with warnings.catch_warnings(), harmless, path.open("rb") as file:

@@ -13,7 +13,7 @@ from rich.table import Column
 
 from roarbench.datasets import parallel_decoding
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import Step, count_forward_passes
+from roarbench.execution.job_graph import Step, count_forward_passes_per_image
 from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_images_with_computed_fill, count_noisy_copies
@@ -53,10 +53,10 @@ class LogConsole(Console):
 
 def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
     """Return the expected core-seconds of a step."""
-    return JOB_OVERHEAD + _estimate_seconds_of_images(work, step, rates)
+    return JOB_OVERHEAD + _estimate_step_seconds_without_overhead(work, step, rates)
 
 
-def _estimate_seconds_of_images(work: JobContext, step: Step, rates: Rates) -> float:
+def _estimate_step_seconds_without_overhead(work: JobContext, step: Step, rates: Rates) -> float:
     images, suite = work.images, work.suite
     train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":
@@ -83,7 +83,7 @@ def _estimate_map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
     """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
     if specs[0].estimator_record.submitted and rates.submission is not None:
         return rates.submission
-    return count_forward_passes(specs) * rates.explain
+    return count_forward_passes_per_image(specs) * rates.explain
 
 
 class ProgressDisplay:
@@ -152,7 +152,7 @@ class StageDisplay(ProgressDisplay):
         self._count = count
         self._begun = 0
 
-    def begin(self, text: str) -> None:
+    def begin_stage(self, text: str) -> None:
         """Show that the next stage begins."""
         self._begun += 1
         number = f"{self._begun} of {self._count}"

@@ -89,7 +89,7 @@ def _call_metric(metric: Any, inputs: QuantusInput) -> NDArray[np.float64]:
 
 
 def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
-    network_jobs.train_reference(explained)
+    network_jobs.train_or_read_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
     (maps,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from roarbench.enums import Split
 from roarbench.errors import CallerError, Hint, StoreError
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import find_needed_rankings
+from roarbench.execution.job_graph import list_rankings_of_runs
 from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk
 from roarbench.identity import check_field_values, make_record
 from roarbench.plan.planned_runs import has_explained_model, list_runs
@@ -59,12 +59,12 @@ def export_rankings(work: JobContext, folder: Path, about: str, references_only:
     if folder.exists():
         raise CallerError(f"{folder} already exists; name a new folder")
     existing = [name for name in names if (root / name).exists()]
-    if lacking := sorted(_select_required_files(names) - {*existing}):
+    if lacking := sorted(_drop_prediction_files(names) - {*existing}):
         seen = f"{root} lacks {format_count(len(lacking), 'file')} of {work.suite.title}, such as {lacking[0]}"
         raise CallerError(seen, Hint("; `{}` creates them", "run"))
     with convert_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
         copy = _copy_files(root, Path(temporary) / "copy", existing)
-        with _report_source_path(copy, root, "nothing was exported"):
+        with _replace_copy_path_in_errors(copy, root, "nothing was exported"):
             exported = _read_and_check_rankings(work, copy, specs)
         hashes = {name: compute_sha256(copy / name) for name in existing}
         index = BundleIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
@@ -83,7 +83,7 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
     root, index = work.workspace.root, read_bundle_index(folder)
     # a folder without rankings has only explained networks
     specs = _list_ranking_specs(work) if any(name.startswith("rankings/") for name in index.files) else []
-    _check_file_names(work, folder, index, specs)
+    _check_bundle_index(work, folder, index, specs)
     with convert_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
         copy = _copy_files(folder, Path(temporary), index.files)
         for name, expected in index.files.items():
@@ -91,7 +91,7 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
                 raise StoreError(
                     f"{folder / name} has the SHA-256 {seen[:12]}…, expected {expected[:12]}… as in {INDEX}"
                 )
-        with _report_source_path(copy, folder, "nothing was imported"):
+        with _replace_copy_path_in_errors(copy, folder, "nothing was imported"):
             imported = _read_and_check_rankings(work, copy, specs)
         with store.database.begin_write() as connection:
             insert_annotations(
@@ -106,7 +106,7 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
 
 
 @contextmanager
-def _report_source_path(copy: Path, source: Path, outcome: str) -> Iterator[None]:
+def _replace_copy_path_in_errors(copy: Path, source: Path, outcome: str) -> Iterator[None]:
     """Report a fault of a file in the copy in one line, with the path that the file was copied from."""
     try:
         yield
@@ -117,7 +117,7 @@ def _report_source_path(copy: Path, source: Path, outcome: str) -> Iterator[None
 
 def _list_ranking_specs(work: JobContext) -> list[RankingSpec]:
     runs = list_runs(work.suite, work.images.fingerprint, work.images.limit).values()
-    return find_needed_rankings(work, list(runs))
+    return list_rankings_of_runs(work, list(runs))
 
 
 def _list_file_paths(work: JobContext, specs: Sequence[RankingSpec]) -> list[str]:
@@ -129,7 +129,7 @@ def _list_file_paths(work: JobContext, specs: Sequence[RankingSpec]) -> list[str
     return [str(path.relative_to(work.workspace.root)) for path in paths]
 
 
-def _select_required_files(names: Iterable[str]) -> set[str]:
+def _drop_prediction_files(names: Iterable[str]) -> set[str]:
     """Return the files that an export must have: all except predictions, which can be computed from weights."""
     return {name for name in names if not name.endswith(".npz")}
 
@@ -156,7 +156,7 @@ def read_bundle_index(folder: Path) -> BundleIndex:
     return index
 
 
-def _check_file_names(work: JobContext, folder: Path, index: BundleIndex, specs: Sequence[RankingSpec]) -> None:
+def _check_bundle_index(work: JobContext, folder: Path, index: BundleIndex, specs: Sequence[RankingSpec]) -> None:
     """Raise StoreError for a folder of another suite or other images, or with missing or unexpected files."""
     expected = f"{work.suite.title} on images with fingerprint {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
@@ -166,7 +166,7 @@ def _check_file_names(work: JobContext, folder: Path, index: BundleIndex, specs:
         raise StoreError(f"{links[0]} is a link; a folder of rankings may have only plain files")
     present = {f"{path.relative_to(folder)}" for path in paths} - {INDEX}
     wanted = {*_list_file_paths(work, specs)}
-    wanted = _select_required_files(wanted) | (wanted & {*index.files})
+    wanted = _drop_prediction_files(wanted) | (wanted & {*index.files})
     for names, where in ((present, "the folder"), (wanted, f"the files of {expected}")):
         if odd := sorted(names ^ {*index.files}):
             raise StoreError(f"{folder}: {fit_on_one_line(odd[0], 200)} is not in both {INDEX} and {where}")
@@ -205,7 +205,7 @@ def _has_equal_folder(root: Path, subfolder: str, files: Mapping[str, str]) -> b
     if not (root / subfolder).exists():
         return False
     names = {name for name in files if str(Path(name).parent) == subfolder}
-    compared = _select_required_files(names) | {name for name in names if (root / name).exists()}
+    compared = _drop_prediction_files(names) | {name for name in names if (root / name).exists()}
     if any(compute_sha256(root / name) != files[name] for name in compared):
         raise StoreError(f"{root / subfolder} already has different files; use a new --store")
     return True

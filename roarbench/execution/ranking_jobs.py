@@ -13,11 +13,11 @@ from roarbench.enums import Split
 from roarbench.errors import RunError
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.execution.importance import (
-    count_images_per_batch,
+    choose_map_batch_size,
     find_map_device,
+    make_cached_tie_order_function,
     make_image_ids,
     make_maps_for_networks,
-    make_tie_order_cache,
 )
 from roarbench.execution.job_context import JobContext
 from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_batch_records
@@ -83,7 +83,7 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
 def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:
     """Return the number of images per batch; more for a submission, whose sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
-        return count_images_per_batch(work, len(specs))
+        return choose_map_batch_size(work, len(specs))
     return count_images_per_sandbox(specs[0].shape)
 
 
@@ -93,7 +93,7 @@ def rank_batch(
     """Rank one batch; return the rankings, and the reasons of failed rankings."""
     keys = {spec: (work.find_network_of_ranking(spec), spec.name) for spec in specs}
     maps = make_maps_for_networks(keys.values(), split, start, stop)
-    draw_ties = make_tie_order_cache(make_image_ids(split, start, stop).numpy())
+    draw_ties = make_cached_tie_order_function(make_image_ids(split, start, stop).numpy())
     pieces: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, FailureReason] = {}
     for spec, key in keys.items():

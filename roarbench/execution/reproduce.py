@@ -17,7 +17,7 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.local_worker_count_and_rates import measure_rates
 from roarbench.execution.progress import DecodingDisplay
-from roarbench.execution.run_suite import start_work
+from roarbench.execution.run_suite import schedule_runs_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.plan.planned_runs import Point, find_shared_network_key, list_untouched_points, make_reference
@@ -220,7 +220,7 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
     lacking = count_work(work.suite, [Point(run.cell, run.seed)], run.limit)
     measure = partial(measure_rates, suite=work.suite, work=lacking, say=console.print)
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
-        with start_work(work, [run], store, measure, workers, console) as (display, events):
+        with schedule_runs_on_workers(work, [run], store, measure, workers, console) as (display, events):
             for event in events:
                 if not event.failure:
                     display.show_event(event)

@@ -31,9 +31,9 @@ from roarbench.execution.artifact_verification import (
 )
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import build_job_graph, find_steps_needing_recipes
+from roarbench.execution.job_graph import build_job_graph, find_steps_depending_on_recipes
 from roarbench.execution.local_worker_count_and_rates import PER_CORE, measure_rates, start_local_workers
-from roarbench.execution.network_trials import find_peak_learning_rate
+from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay, estimate_step_seconds
 from roarbench.execution.rates import Rates
@@ -97,7 +97,7 @@ class FinishedSuite(NamedTuple):
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> FinishedSuite:
     """Do all missing runs of a suite."""
     suite, workers = request.suite, request.workers
-    work = prepare_suite(request, workspace, store, console)
+    work = decode_images_and_check_weights(request, workspace, store, console)
     suite_results = collect_stored_results(suite, store, work.images.fingerprint, work.images.limit)
     _print_reference_accuracy(suite_results, console)
     todo = _find_missing_runs(suite_results, work)
@@ -112,10 +112,13 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
     )
 
-    failed, measure = 0, partial(_print_plan, request, suite_results, lacking, console)
+    failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, lacking, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
     start, check_files = request.start, request.check_files
-    with start_work(work, todo, store, measure, workers, console, start, check_files) as (display, events):
+    with schedule_runs_on_workers(work, todo, store, measure, workers, console, start, check_files) as (
+        display,
+        events,
+    ):
         for event in events:
             display.show_event(event)
             failed += len(event.step.runs) if event.failure else 0
@@ -139,7 +142,9 @@ def _is_needed_for_roar(run: Run) -> bool:
     return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
-def _print_plan(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
+def _measure_rates_and_print_plan(
+    request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine
+) -> Rates:
     """Print the plan of the missing runs, and return its rates."""
     measure = partial(measure_rates, engine, say=partial(console.print, soft_wrap=True))
     pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)
@@ -148,13 +153,15 @@ def _print_plan(request: Request, results: SuiteResults, work: Work, console: Co
     return plan.estimates[0]
 
 
-def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> JobContext:
+def decode_images_and_check_weights(
+    request: Request, workspace: Workspace, store: ResultsStore, console: Console
+) -> JobContext:
     """Decode the images of a suite if needed, and check given weights before hours of work."""
     if request.suite.dataset_record.test_only and not request.weights:
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
     if request.weights or request.starting_weights:
-        _check_weights_load(request)
+        _refuse_unloadable_weights(request)
     store.refuse_sqlite_in_use_elsewhere()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
     images = _decode_images(request, workspace, console)
@@ -169,7 +176,10 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
         return
     runs, lacking = _list_reference_runs(results), count_missing_work(results, work.workspace)
     measure = partial(measure_rates, suite=request.suite, work=lacking, say=partial(console.print, soft_wrap=True))
-    with start_work(work, runs, store, measure, request.workers, console, request.start) as (display, events):
+    with schedule_runs_on_workers(work, runs, store, measure, request.workers, console, request.start) as (
+        display,
+        events,
+    ):
         for event in events:
             display.show_event(event)
             if event.failure:
@@ -230,7 +240,7 @@ def _refuse_near_chance(suite_results: SuiteResults, work: JobContext, console: 
     if not _is_near_chance(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
-    trials, limit = find_peak_learning_rate(work.suite, work.images), suite_results.limit
+    trials, limit = tune_peak_learning_rate(work.suite, work.images), suite_results.limit
     if trials.trained and trials.peak != find_recipe(work.suite.reference_recipe).peak:
         advice = f"write {trials.line} under [recipe]"
     else:
@@ -241,7 +251,7 @@ def _refuse_near_chance(suite_results: SuiteResults, work: JobContext, console: 
 
 
 @contextmanager
-def start_work(
+def schedule_runs_on_workers(
     work: JobContext,
     runs: list[Run],
     store: ResultsStore,
@@ -260,7 +270,7 @@ def start_work(
     with ExitStack() as last, start(workers) as engine:
         rates = measure(engine)
         reasons = dict(rates.too_large)  # by recipe
-        needing = find_steps_needing_recipes(build_job_graph(work, runs), reasons)
+        needing = find_steps_depending_on_recipes(build_job_graph(work, runs), reasons)
         left_out = [FinishedStep(step, reasons[recipe]) for step, recipe in needing if step.first_run]
         for reason, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
             console.print(f"{count} of {len(runs)} runs are left out on this machine: {reason}", soft_wrap=True)
@@ -272,7 +282,7 @@ def start_work(
             yield display, chain(left_out, last.enter_context(closing(run_missing(work, runs, store, engine))))
 
 
-def _check_weights_load(request: Request) -> None:
+def _refuse_unloadable_weights(request: Request) -> None:
     suite, channels, generator = request.suite, request.suite.dataset_record.channels, torch.Generator().manual_seed(0)
     for network in suite.networks:
         if network.model.startswith(TIMM):

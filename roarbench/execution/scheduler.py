@@ -33,7 +33,7 @@ class Heartbeat:
         self._held: dict[str, int] = {}
         self._lost: set[str] = set()
         self._lock, self._over = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._renew_until_over, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._renew_until_stopped, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -60,7 +60,7 @@ class Heartbeat:
         with self._lock:
             return not self._lost.isdisjoint(keys)
 
-    def beat(self) -> None:
+    def renew_leases(self) -> None:
         """Renew all leases once and find lost leases; raise StoreError if the database stays unreachable."""
         with self._lock:
             before = dict(self._held)
@@ -71,10 +71,10 @@ class Heartbeat:
             lost = {key for key, number in before.items() if renewed.get(key) != number}
             self._lost |= {key for key in lost if self._held.get(key) == before[key]}
 
-    def _renew_until_over(self) -> None:
+    def _renew_until_stopped(self) -> None:
         while not self._over.wait(PULSE * random.uniform(0.75, 1.25)):
             try:
-                self.beat()
+                self.renew_leases()
             except StoreError:  # the next heartbeat may succeed; work continues meanwhile
                 continue
 
@@ -160,7 +160,9 @@ class _Runner:
         count = max(_LOOKED_AT, self._engine.idle)  # few, because most claims succeed and every key is looked up
         while self._engine.idle and (ready := self._schedule.take_ready(count)):
             count = min(2 * count, _AT_ONCE)
-            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.find_obstacle(step) and step.is_made()]
+            made = [
+                step for step in ready[:_LOOKED_AT] if not self._schedule.find_blocking_failure(step) and step.is_made()
+            ]
             for step in made:
                 self._record_done_elsewhere(step)
             wanted = [step for step in ready if step not in made and not self._leave_to_other_processes(step)]
@@ -179,13 +181,13 @@ class _Runner:
             elif keys & answer.done:  # another command did some runs of this step
                 self._schedule.replace_step(step.drop_runs(answer.done))
             elif stopped := keys & answer.stopped.keys():
-                yield self._leave_out_stopped_runs(step, stopped, answer.stopped[min(stopped)])
+                yield self._drop_previously_failed_runs(step, stopped, answer.stopped[min(stopped)])
             elif keys & answer.leased:
                 self._schedule.in_other_processes.append(step.job.name)
             else:
-                self._schedule.queue(step.job.name)
+                self._schedule.enqueue(step.job.name)
 
-    def _leave_out_stopped_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
+    def _drop_previously_failed_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
         """End a step whose runs failed before; if only some of its runs did, the others are still to be done."""
         self._pause = _FIRST_LOOK
         if step.runs and len(stopped) < len(step.keys):
@@ -199,10 +201,10 @@ class _Runner:
         self._beats.start_renewing(step.keys, lease_number)
         self._lease_numbers[step.job.name], self._started_at[step.job.name] = lease_number, time.monotonic()
         self._pause = _FIRST_LOOK
-        if reason := self._schedule.find_obstacle(step):
+        if reason := self._schedule.find_blocking_failure(step):
             yield from self._record_failure(step, reason)
         elif step.is_made():
-            self._release(step)
+            self._record_output_and_release_leases(step)
             self._remove_running(step)
             self._schedule.record_end(step)
         else:
@@ -211,7 +213,7 @@ class _Runner:
                 self._checksums.record_or_compare(list_output_artifacts(step))
             self._engine.submit(step.job)
 
-    def _release(self, step: Step) -> None:
+    def _record_output_and_release_leases(self, step: Step) -> None:
         """Record the output of a finished step without runs, and delete its leases."""
         self._checksums.record_new_files(list_output_artifacts(step))
         self._store.release_leases(step.keys, self._owner)
@@ -295,7 +297,7 @@ class _Runner:
             self._store.add_results(stored.results, self._lease_numbers[step.job.name], stored.annotations)
             notes.append(stored.note)
         else:
-            self._release(step)
+            self._record_output_and_release_leases(step)
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
                 self._schedule.block(name_seal_step(self._work, spec), f"rank {spec.name} failed: {reason}")

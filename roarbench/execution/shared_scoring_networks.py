@@ -12,7 +12,7 @@ from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
 from roarbench.device_settings import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
-from roarbench.execution.device_inputs import get_device_mean, get_device_or_mapped_pixels, stream_if_too_large
+from roarbench.execution.device_inputs import get_device_mean, get_device_or_mapped_pixels, stream_unless_on_device
 from roarbench.execution.job_context import JobContext
 from roarbench.identity import make_record
 from roarbench.plan.planned_runs import CommonNetwork, hash_tuned_network, make_tuning_recipe
@@ -37,7 +37,7 @@ def make_images_with_exchanged_masks(
     generator, is_other_split = torch.Generator().manual_seed(EXCHANGE + seed), mask_split is not Split.TRAIN
     pixels, mean = get_device_or_mapped_pixels(images, Split.TRAIN), get_device_mean(images)
     exchanged = ExchangedImages(pixels, tuple(masks), mean, unit, generator, is_other_split, fill)
-    return stream_if_too_large(exchanged, images, Split.TRAIN)
+    return stream_unless_on_device(exchanged, images, Split.TRAIN)
 
 
 def train_common_network(work: JobContext, common: CommonNetwork) -> str:

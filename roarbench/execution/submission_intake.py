@@ -73,12 +73,12 @@ def check_submission(submission: Submission, console: Console, suite: SuiteSpec 
     """Validate a submission, with messages for the user; a refusal names it."""
     try:
         with StageDisplay(console, STAGES) as stages:
-            return validate_submission(submission, suite, stages.begin)
+            return validate_submission(submission, suite, stages.begin_stage)
     except Refusal as refusal:
         raise refusal.add_subject(submission.name) from None
 
 
-def preview_submissions(
+def read_entries_without_storing(
     paths: Sequence[Path], mode: SubmissionMode, measure: bool, console: Console
 ) -> SubmittedEntries:
     """Read files without storing them; check and time them if `measure`, unless they run unsandboxed or on a GPU."""

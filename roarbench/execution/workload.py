@@ -99,7 +99,7 @@ def count_work(
     missing = SharedInputs(*map(operator.sub, needed, existing))
     retrained, recipe = own + len(missing.common), suite.recipe_record
     rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
-    parts = [(counts[split], *_group_by_explained_network(suite, rows)) for split, rows in rankings.items()]
+    parts = [(counts[split], *_split_estimators_by_network(suite, rows)) for split, rows in rankings.items()]
     sizes = {row: counts[row.split] * _count_plane_bytes(suite, row.unit) for row in needed.rankings}
     made = [sizes[row] for row in missing.rankings]
     reference = len(missing.references)
@@ -142,11 +142,11 @@ def _count_jobs(suite: SuiteSpec, points: Collection[Point], missing: SharedInpu
     """Count jobs of small data sets; a large one divides rankings and scorings further, into jobs that take seconds."""
     ranked = {(find_job_group(row.estimator), row.split) for row in missing.rankings}
     joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
-    scored = {find_shared_job_key(suite, point.cell, point.seed) for point in points}
+    scored = {make_job_grouping_key(suite, point.cell, point.seed) for point in points}
     return sum(map(len, (missing.references, missing.common, missing.tuned, ranked, joined, scored)))
 
 
-def find_shared_job_key(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
+def make_job_grouping_key(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
     """Return a key that is equal for all runs that one job may do: those of one map, unless they train."""
     if cell.retrain.trains_per_run:
         return cell, seed
@@ -236,7 +236,7 @@ def _count_prepared_image_bytes(recipe: Recipe, train: int, features: int) -> in
     return round(train * features * _KEPT) if is_kept else 0
 
 
-def _group_by_explained_network(
+def _split_estimators_by_network(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
     """Return the estimators, and separately the submissions, that explain each network."""

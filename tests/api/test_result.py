@@ -60,7 +60,7 @@ def test_rows_are_called_as_they_were_given_say_that_no_sandbox_held_and_are_not
     assert ids["mine"].startswith("mine@") and ids["ig"].startswith("own-ig@")
     assert all(ids[name].endswith("~trusted") for name in ("mine", "ig"))
     assert {frame.attrs[key] for key in ("suite", "version", "protocol", "limit")} == {"few", 1, "roar", 8}
-    monkeypatch.setattr("roarbench.execution.run_suite.start_work", None)
+    monkeypatch.setattr("roarbench.execution.run_suite.schedule_runs_on_workers", None)
     again = roarbench.evaluate(suite, MINE, quiet=True).to_dataframe().set_index("name")
     assert again.loc["mine", "gain"] == frame.set_index("name").loc["mine", "gain"]
     assert set(again.index) == {"random", "mine"}

@@ -70,14 +70,14 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
 
 @pytest.mark.slow
 def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tmp_path, monkeypatch):
-    score = network_jobs.score_run
+    score = network_jobs.execute_run
 
     def sometimes(work, run):
         if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
             raise RunError("the loss went away")
         return score(work, run)
 
-    monkeypatch.setattr(network_jobs, "score_run", sometimes)
+    monkeypatch.setattr(network_jobs, "execute_run", sometimes)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
@@ -86,7 +86,7 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     failure = {"run": "roar truth t=0.5 scalar seed 0", "estimator": "truth", "reason": "the loss went away"}
     assert record(call, "status", *SMALL, "--store", tmp_path)["failures"] == [failure]
-    monkeypatch.setattr(network_jobs, "score_run", score)
+    monkeypatch.setattr(network_jobs, "execute_run", score)
     assert call("run", *PART, "--store", tmp_path).code == 1
     assert "no failed runs of planted" in call("retry", *SMALL, "--store", tmp_path, "--estimators", "random").err
     assert call("retry", *SMALL, "--store", tmp_path).code == 0

@@ -214,10 +214,10 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
     expected = [score(work, run).bits for run in runs]
     bits = (TRAIN + TEST) * 24  # bytes: 192 features each
     for memory, streams in ((bits / inputs.MEMORY_SHARE, False), (bits / inputs.MEMORY_SHARE - 1, True)):
-        monkeypatch.setattr(inputs, "_count_usable_bytes", lambda memory=memory: memory)
+        monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda memory=memory: memory)
         assert inputs.fits_in_memory(work.images, 24) is not streams
         assert inputs.fits_in_memory(work.images, 0)  # pixels stay in their file
-    monkeypatch.setattr(inputs, "_count_usable_bytes", lambda: -1.0)
+    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: -1.0)
     made = []
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
     assert [score(work, run).bits for run in runs] == expected
@@ -248,7 +248,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
         (2 * pixels.nbytes / inputs.MEMORY_SHARE, True),
         (2 * pixels.nbytes / inputs.MEMORY_SHARE - 1, False),
     ):
-        monkeypatch.setattr(inputs, "_count_usable_bytes", lambda memory=memory: memory)
+        monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda memory=memory: memory)
         if sent:
             assert inputs.get_device_or_mapped_pixels(images, Split.TRAIN) == "sent to the GPU"
             continue
@@ -267,7 +267,7 @@ def test_memory_that_others_take_or_free_meanwhile_moves_no_image(fits_at_first,
     split = SimpleNamespace(pixels=pixels)
     images, free = Data({Split.TRAIN: split, Split.TEST: split}), iter([fits_at_first, not fits_at_first])
     monkeypatch.setattr(inputs, "choose_device", lambda: place)
-    monkeypatch.setattr(inputs, "_count_usable_bytes", lambda: 1e9 * next(free))
+    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: 1e9 * next(free))
     monkeypatch.setattr(shared_scoring_networks, "get_device_mean", lambda images: FILL)
     made = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
     assert isinstance(made, ExchangedImages if fits_at_first else StreamedChangingImages)

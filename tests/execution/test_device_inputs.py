@@ -59,11 +59,13 @@ def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monk
     """As the first worker measures its rates: filled images, and on a GPU the images, too. The GPU is a mock."""
     work = count_work(FILLED, expand_points(FILLED))
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda" if on_gpu else "cpu"))
-    monkeypatch.setattr(inputs, "_count_usable_bytes", lambda: (copies * work.images - 1) / inputs.MEMORY_SHARE)
+    monkeypatch.setattr(
+        inputs, "_count_memory_bytes_per_worker", lambda: (copies * work.images - 1) / inputs.MEMORY_SHARE
+    )
     with pytest.raises(CallerError, match="keeps all images in memory"):
         measure_worker_rates(FILLED, work)
-    monkeypatch.setattr(inputs, "_count_usable_bytes", lambda: copies * work.images / inputs.MEMORY_SHARE)
+    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: copies * work.images / inputs.MEMORY_SHARE)
     for fill in FILLS:
         inputs.refuse_fill_above_memory(fill, work.images)
-    monkeypatch.setattr(inputs, "_count_usable_bytes", lambda: 0.0)
+    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: 0.0)
     inputs.refuse_fill_above_memory("mean", work.images)

@@ -237,7 +237,7 @@ def libraries(tmp_path, monkeypatch):
         return tmp_path / file
 
     monkeypatch.setattr(external_networks, "_make_torchvision_network", lambda name, classes, channels, size: small(0))
-    monkeypatch.setattr(pretrained_weights, "_find_file_name", lambda name, weights: f"{name}-{weights}")
+    monkeypatch.setattr(pretrained_weights, "_find_torchvision_file_name", lambda name, weights: f"{name}-{weights}")
     monkeypatch.setattr(pretrained_weights, "_fetch_torchvision_file", fetch)
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
     timm = SimpleNamespace(
@@ -270,7 +270,7 @@ def test_published_weights_are_those_of_their_library(tmp_path, monkeypatch):
     weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
     torch.save(weights, path)
     monkeypatch.setattr(pretrained_weights, "_fetch_torchvision_file", lambda file: path)
-    monkeypatch.setattr(pretrained_weights, "_find_file_name", lambda name, weights: f"{name} {weights}")
+    monkeypatch.setattr(pretrained_weights, "_find_torchvision_file_name", lambda name, weights: f"{name} {weights}")
     model = nn.Linear(3, 2)
     norm = load_given_weights("torchvision:resnet50@IMAGENET1K_V1", model, 3, "torchvision:resnet50")
     assert norm.mean == pytest.approx([123.675, 116.28, 103.53])

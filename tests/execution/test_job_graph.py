@@ -12,7 +12,7 @@ from rich.console import Console
 from roarbench.enums import ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import job_graph, progress
-from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_needing_recipes
+from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_depending_on_recipes
 from roarbench.execution.progress import StepDisplay, estimate_step_seconds
 from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
@@ -77,7 +77,7 @@ def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_w
     obstacles = {}
     while schedule.active:
         (step,) = schedule.take_ready(1)
-        obstacles[step.job.name] = schedule.find_obstacle(step)
+        obstacles[step.job.name] = schedule.find_blocking_failure(step)
         schedule.record_end(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
     assert list(obstacles) == ["reference 1", "rank 1", "rank 2", "seal 1", "run 1", "run 2", "run 3"]
     assert [name for name, why in obstacles.items() if why] == ["rank 1", "seal 1", "run 2"]
@@ -91,7 +91,7 @@ def within_reach(folder, suite, recipe):
     """Names of the steps that can be done though this recipe does not fit, of runs those of their cells."""
     work = make_work(folder, suite)
     made = build_job_graph(work, make_runs(work, suite))
-    lost = {step.job.name: of for step, of in find_steps_needing_recipes(made, {recipe})}
+    lost = {step.job.name: of for step, of in find_steps_depending_on_recipes(made, {recipe})}
     assert set(lost.values()) == {recipe}
     left = [step for step in made if step.job.name not in lost]
     return {

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.execution.network_trials import find_peak_learning_rate, write_tuned_learning_rate
+from roarbench.execution.network_trials import insert_tuned_learning_rate, tune_peak_learning_rate
 from roarbench.plan.new_suite import write_suite as write_new_suite
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
@@ -37,13 +37,13 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
     suite = read_suite(steep)
     images = decode_dataset(suite.dataset_record, tmp_path / "store")
     state = torch.random.get_rng_state()
-    found = find_peak_learning_rate(suite, images)
+    found = tune_peak_learning_rate(suite, images)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert (found.peak, found.trained) == (0.05, True)
     assert re.match(r"peak = 0\.05 \(three trials of at most 100 steps on 54 training images; correct on ", found.line)
-    assert find_peak_learning_rate(suite, replace(images, test=None)) == found, "no test image is read"
+    assert tune_peak_learning_rate(suite, replace(images, test=None)) == found, "no test image is read"
     lower = read_suite(write_suite(tmp_path, STEEP.replace("peak = 0.8", "peak = 0.05")))
-    assert find_peak_learning_rate(lower, images).peak == 0.013, (
+    assert tune_peak_learning_rate(lower, images).peak == 0.013, (
         "of 0.05, 0.013 and 0.0031, which all train, the second"
     )
 
@@ -51,7 +51,7 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
 def written(tmp_path, network, said):
     """The suite that `new-suite` writes for a network, as a text and as it is read."""
     (tmp_path / "net.py").write_text(network)
-    tune = partial(write_tuned_learning_rate, say=said.append)
+    tune = partial(insert_tuned_learning_rate, say=said.append)
     path = write_new_suite(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
     return path.read_text(), read_suite(path)
 
@@ -80,7 +80,7 @@ def test_the_trials_of_a_table_count_rows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path, said = tmp_path / "rows.csv", []
     path.write_text("a,b,label\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(20)))
-    write_tuned_learning_rate(write_new_suite(path).read_text(), tmp_path / "rows.toml", said.append)
+    insert_tuned_learning_rate(write_new_suite(path).read_text(), tmp_path / "rows.toml", said.append)
     assert re.search(r"three trials of at most 100 steps on \d+ training rows; correct on ", said[-1])
 
 

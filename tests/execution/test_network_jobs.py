@@ -27,7 +27,7 @@ COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 def work(tmp_path_factory):
     """With its reference, and with all rankings that are asked for here."""
     work = make_work(tmp_path_factory.mktemp("work"))
-    network_jobs.train_reference(work.explained[0])
+    network_jobs.train_or_read_reference(work.explained[0])
     rank_all(work, "random", "grad", "grad~untrained", "grad~other-target")
     return work
 
@@ -86,7 +86,7 @@ def test_tie_orders_are_drawn_once_and_are_those_of_one_thread(kind, monkeypatch
     monkeypatch.setattr(importance, "choose_device", lambda: torch.device(kind))
     monkeypatch.setattr(importance, "draw_tie_order", lambda ids, d: calls.append((d, *ids)) or real(ids, d))
     ids = np.array([7, 1, 2**40])
-    draw = importance.make_tie_order_cache(ids)
+    draw = importance.make_cached_tie_order_function(ids)
     for d, rows in ((12, [2, 0]), (12, [0, 1, 2]), (4, [1])):
         np.testing.assert_array_equal(draw(d, np.array(rows)), real(ids[rows], d))
     assert sorted(calls) == [(4, 1), (12, 1), (12, 7), (12, 2**40)]

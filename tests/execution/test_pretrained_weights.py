@@ -258,7 +258,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
 def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, monkeypatch, classes):
     published = build_network(OTHER, 5, 3, 32, torch.Generator().manual_seed(7)).state_dict()
     file = publish_weights(published).name
-    monkeypatch.setattr(pretrained_weights, "_find_file_name", lambda name, weights: file)
+    monkeypatch.setattr(pretrained_weights, "_find_torchvision_file_name", lambda name, weights: file)
     model = build_network(OTHER, classes, 3, 32, torch.Generator().manual_seed(0))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     load_starting_weights(f"{OTHER}/IMAGENET1K_V1", model, 3, OTHER)
@@ -277,9 +277,9 @@ def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_name
         make_weights_title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"
     )  # SHA-256 of abc: FIPS 180-2
     assert make_weights_title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
-    assert pretrained_weights._find_file_name("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
+    assert pretrained_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
     with pytest.raises(CallerError, match="no weights of torchvision:resnet18 'IMAGENET1K_V9'"):
-        pretrained_weights._find_file_name("resnet18", "IMAGENET1K_V9")
+        pretrained_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V9")
 
 
 def test_a_suite_names_them_in_its_recipes(tmp_path):
@@ -298,7 +298,7 @@ def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(tmp_pa
     model = randomised(build_network(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
     work = replace(make_work(tmp_path, replace(SUITE, given=make_weights_title(str(path)))), given=(str(path),))
-    network_jobs.train_reference(work.explained[0])
+    network_jobs.train_or_read_reference(work.explained[0])
     rank_all(work, "grad", "sobel")
     weights = work.explained[0].load_trained().state_dict()
     images = slow.normalised(work.images.test.pixels.astype(np.float32), MEAN, STD)

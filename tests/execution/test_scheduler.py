@@ -101,7 +101,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
-    lost, scored, maps = {bad, *truth, *explaining}, network_jobs.score_run, importance.compute_maps_together
+    lost, scored, maps = {bad, *truth, *explaining}, network_jobs.execute_run, importance.compute_maps_together
 
     def diverging(*given):
         if given[5] == work.explained[0].reference.seed:
@@ -120,7 +120,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
         return [found]
 
     monkeypatch.setattr(network_jobs, "fit", diverging)
-    monkeypatch.setattr(network_jobs, "score_run", sometimes)
+    monkeypatch.setattr(network_jobs, "execute_run", sometimes)
     monkeypatch.setattr(importance, "compute_maps_together", broken)
     engine = InlineEngine()
     assert {run for run, _ in failed(run_missing(work, runs, store, engine)) if run} == lost
@@ -132,7 +132,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.list_leases() == []
-    monkeypatch.setattr(network_jobs, "score_run", scored)
+    monkeypatch.setattr(network_jobs, "execute_run", scored)
     again = InlineEngine()
     assert (bad, "the loss went away") in failed(run_missing(work, runs, store, again))
     assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"

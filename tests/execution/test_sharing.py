@@ -77,7 +77,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
     def no_reference(explained):
         raise RunError("no luck")
 
-    monkeypatch.setattr(network_jobs, "train_reference", no_reference)
+    monkeypatch.setattr(network_jobs, "train_or_read_reference", no_reference)
     work, runs = fresh
     blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.of_this_process()
     lease(store, [blocked[0].key], living)
@@ -104,7 +104,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
             if self.done == [runs[0].key] and not told:
                 with store.database.begin_write() as connection:
                     connection.execute(update(leases).values(owner=heir.id, number=7))
-                beating[0].beat()
+                beating[0].renew_leases()
                 return []
             return super().wait(timeout)
 

@@ -54,7 +54,7 @@ def make_runs(work: JobContext, suite: SuiteSpec = SUITE) -> list[Run]:
 
 def score(work: JobContext, run: Run) -> RunResult:
     """Do a run in this process."""
-    (result,) = network_jobs.score_run(work, run).results
+    (result,) = network_jobs.execute_run(work, run).results
     return result
 
 

@@ -49,7 +49,7 @@ def stored(protocol, data="x"):
 def ranked_in(folder, protocol):
     """A store with images and the rankings of two rows, and its work."""
     work = make_work(folder, suite(protocol))
-    network_jobs.train_reference(work.explained[0])
+    network_jobs.train_or_read_reference(work.explained[0])
     rank_all(work, "random", "grad")
     return work
 
@@ -154,7 +154,7 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
     )
     work = make_work(tmp_path, networks)
     for explained in work.explained[:2]:
-        network_jobs.train_reference(explained)
+        network_jobs.train_or_read_reference(explained)
     rank_all(work, "random", "grad")
     rank_all(work, "grad", number=1)
     pictures = read_pictures(replace(found, data=work.images.fingerprint), tmp_path)

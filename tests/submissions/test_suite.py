@@ -125,7 +125,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
 
     paces, entry = iter([SubmissionPace(0.1, 2.0)]), asked[0].id  # a plan measures only what its run would sandbox
     options = ((0, 1), (0, 0), (1, 1))
-    found = [submitting.preview_submissions(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
+    found = [submitting.read_entries_without_storing(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], SubmissionPace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
     quick, large = OLDER["quick@1"], find_suite("imagenet")
     assert SubmissionPace(0.1, 0.0).estimate_seconds_per_map(quick) == pytest.approx(
@@ -163,7 +163,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
 def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatch):
     work, entry = make_work(tmp_path), check_source(GOOD)
     work.workspace.save_submission(entry.id, GOOD)
-    network_jobs.train_reference(work.explained[0])
+    network_jobs.train_or_read_reference(work.explained[0])
     asked, parts = {}, {}
 
     def explained(task, limits, trust):
