@@ -143,7 +143,7 @@ class BoardContents:
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return the colour classes with their texts under this protocol."""
-        words = NETWORK_KINDS if self.protocol.scores_siblings else KINDS
+        words = NETWORK_KINDS if self.protocol.compares_networks else KINDS
         there = {row.colour_class for row in self.rows}
         return [(kind, meaning) for kind, meaning in words.items() if kind in there]
 

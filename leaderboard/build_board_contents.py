@@ -74,7 +74,7 @@ def make_board_contents(
         # without signs, because rows have doubts in words
         caption=f"{table.caption}. {write_all_notes(table, signs=False)}",
         rows=rows,
-        best=controls[0] if controls and table.has_gains_and_ranks and not protocol.scores_siblings else None,
+        best=controls[0] if controls and table.has_gains_and_ranks and not protocol.compares_networks else None,
         axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),
         costs=make_cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
@@ -84,7 +84,7 @@ def make_board_contents(
 
 def _write_network_headline(table: SuiteTable) -> str:
     headline = write_own_network_headline(table.rows, table.suite_results.suite.added)
-    return f"{headline}." if headline and table.board.protocol.scores_siblings else ""
+    return f"{headline}." if headline and table.board.protocol.compares_networks else ""
 
 
 def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:
@@ -103,9 +103,9 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
     facts = (
         measure,
         make_plain(suite.dataset) if record.tabular else f"{make_plain(suite.dataset)}, {record.size} px",
-        format_count(board.references, f"{make_plain(suite.described_network)} network")
+        format_count(board.references, f"{make_plain(suite.architecture_names)} network")
         if board.references
-        else make_plain(suite.described_network),
+        else make_plain(suite.architecture_names),
         format_count(images, "test image"),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",

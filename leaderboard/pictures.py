@@ -22,7 +22,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.matched_other_image_masks import (
     assign_strata,
-    compute_magnitudes_in_numpy,
+    compute_removal_magnitudes_in_numpy,
     draw_matching_ties,
     make_other_image_masks,
 )
@@ -102,7 +102,7 @@ def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     ranked, damaged = _open_rankings(results, chosen, workspace)
     if not (ranked or damaged):
         return None
-    siblings = _open_rankings(results, chosen, workspace, number=1)[0] if chosen.protocol.scores_siblings else {}
+    siblings = _open_rankings(results, chosen, workspace, number=1)[0] if chosen.protocol.compares_networks else {}
     images_of = {
         name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()
     }
@@ -138,7 +138,7 @@ def make_pictures(
     images, protocol, unit, numbers, rule = chosen
     levels = results.list_levels(protocol, unit)
     other_kinds = ["matched", "other"] if protocol.paired else []
-    other_kinds += ["sibling"] if protocol.scores_siblings and siblings.keys() >= ranked.keys() else []
+    other_kinds += ["sibling"] if protocol.compares_networks and siblings.keys() >= ranked.keys() else []
     level, kinds = levels[len(levels) // 2], ("map", "own", *other_kinds)
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
@@ -194,7 +194,7 @@ class PictureMaker:
             return own
         codes = read_bin_codes(planes[self.others], layout)
         ties = draw_matching_ties(self.seed, self.numbers, layout.features)
-        strata = assign_strata(compute_magnitudes_in_numpy(self.pixels, self.fill, layout.unit))
+        strata = assign_strata(compute_removal_magnitudes_in_numpy(self.pixels, self.fill, layout.unit))
         return make_other_image_masks(own, codes, strata, self.protocol.order, ties)
 
     def _draw_heat_maps(self, rankings: Rankings) -> Bytes:

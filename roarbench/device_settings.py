@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from roarbench.enums import Precision
 from roarbench.errors import CallerError, MachineError
-from roarbench.settings import put_back_in_any_order
+from roarbench.settings import restore_after_last_exit
 from roarbench.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable of a worker: number of workers on its GPU
@@ -240,7 +240,7 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported())
 
 
-@put_back_in_any_order
+@restore_after_last_exit
 @contextmanager
 def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
     """Compute float32 exactly in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest ones.
@@ -261,10 +261,10 @@ class _Float32(NamedTuple):
 
     cudnn: tuple[bool, bool, bool, bool]  # enabled, benchmark, deterministic, allow_tf32
     products: str  # of `torch.set_float32_matmul_precision`
-    parts: tuple[str, ...]  # by `_list_float32_parts`
+    parts: tuple[str, ...]  # by `_list_float32_backends`
 
 
-def _list_float32_parts() -> list[Any]:
+def _list_float32_backends() -> list[Any]:
     backends: Any = torch.backends
     cudnn, mkldnn = backends.cudnn, backends.mkldnn
     return [cudnn.conv, cudnn.rnn, backends.cuda.matmul, mkldnn.conv, mkldnn.matmul]
@@ -276,7 +276,7 @@ def _read_float32_settings() -> _Float32:
         tf32 = flags.allow_tf32
     with suppress(RuntimeError):
         products = torch.get_float32_matmul_precision()
-    parts = tuple(part.fp32_precision for part in _list_float32_parts())
+    parts = tuple(part.fp32_precision for part in _list_float32_backends())
     return _Float32((flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts)
 
 
@@ -284,7 +284,7 @@ def _set_float32(settings: _Float32) -> None:
     flags = torch.backends.cudnn
     flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = settings.cudnn
     torch.set_float32_matmul_precision(settings.products)
-    for part, precision in zip(_list_float32_parts(), settings.parts, strict=True):
+    for part, precision in zip(_list_float32_backends(), settings.parts, strict=True):
         part.fp32_precision = precision
 
 

@@ -66,20 +66,20 @@ def lock_file(path: Path, *folders: Path) -> Iterator[None]:
     """Run the block in one process at a time, with a lock file that is created, like its folder, if missing.
 
     Once the lock is acquired, `folders`, which other processes may have changed, are listed so that new files are seen
-    (`refresh_folders`).
+    (`refresh_folder_listings`).
     """
     lock = FileLock(path)
     with convert_write_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
-        refresh_folders(*folders)
+        refresh_folder_listings(*folders)
         yield
     finally:
         lock.release()
 
 
-def refresh_folders(*folders: Path) -> None:
+def refresh_folder_listings(*folders: Path) -> None:
     """List the entries of folders, parents first, so that the file system looks up their names again.
 
     The client of a network file system may remember that a file is missing until its folder is listed (nfs(5),
@@ -99,7 +99,7 @@ def compute_sha256(path: Path) -> str:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def refuse_altered(path: Path, checksum: str, description: str, remedy: str, whole: bool = False) -> None:
+def refuse_altered_file(path: Path, checksum: str, description: str, remedy: str, whole: bool = False) -> None:
     """Raise StoreError if a file does not have the checksum that was recorded when it was written.
 
     A process reads each version of a file once. A large file that this or another process has read completely before
@@ -125,7 +125,7 @@ def record_whole_read(path: Path, checksum: str) -> None:
     """Record beside a large file that it was read completely and has this checksum, if the folder can be written."""
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
-            text = _make_signature(path, checksum)
+            text = _make_sampled_signature(path, checksum)
             write_atomically(_make_whole_read_note_path(path), lambda temporary: temporary.write_text(text))
 
 
@@ -133,7 +133,7 @@ def _was_read_whole_before(path: Path, checksum: str) -> bool:
     if path.stat().st_size < LARGE:
         return False
     with suppress(OSError):
-        return _make_whole_read_note_path(path).read_text() == _make_signature(path, checksum)
+        return _make_whole_read_note_path(path).read_text() == _make_sampled_signature(path, checksum)
     return False
 
 
@@ -141,7 +141,7 @@ def _make_whole_read_note_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.read")
 
 
-def _make_signature(path: Path, checksum: str) -> str:
+def _make_sampled_signature(path: Path, checksum: str) -> str:
     """Return a line of checksum, size, modification time and a hash of blocks sampled with the checksum as seed."""
     status, digest = path.stat(), hashlib.sha256()
     offsets = Random(checksum).choices(range(status.st_size), k=_SAMPLED)

@@ -23,7 +23,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 def make_record(item: object) -> dict[str, object]:
     """Convert a frozen record to JSON values, leaving out fields that have their default value."""
     values = {}
-    for name, default in _list_fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
+    for name, default in _list_fields_with_defaults(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
         # newer fields at their default stay out of the hash, see `plan.runs.Run`
         if default is MISSING or value != default:
@@ -32,7 +32,7 @@ def make_record(item: object) -> dict[str, object]:
 
 
 @cache
-def _list_fields(kind: Any) -> list[tuple[str, object]]:
+def _list_fields_with_defaults(kind: Any) -> list[tuple[str, object]]:
     return [(field.name, field.default) for field in fields(kind)]
 
 

@@ -111,7 +111,7 @@ class _JobActor:
         torch.set_num_threads(1)
         return ""
 
-    def do(self, job: Job) -> tuple[Any, Exception | None, float]:
+    def perform(self, job: Job) -> tuple[Any, Exception | None, float]:
         """Run a job, see `perform_job`."""
         return perform_job(job)
 
@@ -170,7 +170,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
     def submit(self, job: Job) -> None:
         """Give a job to an idle worker."""
         worker = self._idle.pop()
-        self._busy[worker.actor.do.remote(job)] = (worker, job)
+        self._busy[worker.actor.perform.remote(job)] = (worker, job)
 
     def stop(self, name: str) -> None:
         """Stop a running job; its outcome is then the error of a lost worker."""

@@ -9,7 +9,7 @@ from typing import ParamSpec
 _P = ParamSpec("_P")
 
 
-def put_back_in_any_order(
+def restore_after_last_exit(
     change: Callable[_P, AbstractContextManager[object]],
 ) -> Callable[_P, AbstractContextManager[None]]:
     """Decorate a context manager of a setting of the whole process, so that threads may leave its blocks in any order.

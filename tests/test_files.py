@@ -8,7 +8,7 @@ import pytest
 
 from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk, refuse_altered, write_atomically
+from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk, refuse_altered_file, write_atomically
 
 
 def refuse(monkeypatch, number, folders):
@@ -56,26 +56,26 @@ def test_a_large_file_is_read_whole_once_and_then_by_a_sample(tmp_path, monkeypa
         files, "_compute_checksum_once", lambda path, *version: read.append(path) or compute_sha256(path)
     )
     for expected in (1, 1):
-        refuse_altered(path, noted, "it", "make it again")
+        refuse_altered_file(path, noted, "it", "make it again")
         assert len(read) == expected
-    refuse_altered(path, noted, "it", "make it again", whole=True)
+    refuse_altered_file(path, noted, "it", "make it again", whole=True)
     assert len(read) == 2
     times = path.stat()
     for altered in (b"x" + path.read_bytes()[1:], path.read_bytes() + b"x"):  # same size and time; longer
         path.write_bytes(altered)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         with pytest.raises(StoreError, match="it: .* was altered"):
-            refuse_altered(path, noted, "it", "make it again")
+            refuse_altered_file(path, noted, "it", "make it again")
     os.utime(path, ns=(0, 0))
     with pytest.raises(StoreError, match="it: .* was altered"):
-        refuse_altered(path, noted, "it", "make it again")
+        refuse_altered_file(path, noted, "it", "make it again")
 
 
 def test_a_file_that_changes_is_read_again(tmp_path):
     path = tmp_path / "a"
     path.write_text("one")
     noted = compute_sha256(path)
-    refuse_altered(path, noted, "it", "make it again")
+    refuse_altered_file(path, noted, "it", "make it again")
     path.write_text("other")
     with pytest.raises(StoreError, match="it: .* was altered: .*; make it again"):
-        refuse_altered(path, noted, "it", "make it again")
+        refuse_altered_file(path, noted, "it", "make it again")

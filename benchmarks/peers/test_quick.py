@@ -57,7 +57,7 @@ class ScoredImages(training.RoarDataset):
 
 def list_explaining_estimators() -> list[Estimator]:
     """Return the estimators of `quick` that explain a network."""
-    found = {point.cell.ranking_estimator for point in expand_points(SUITE)}
+    found = {point.cell.estimator_of_stored_ranking for point in expand_points(SUITE)}
     return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
 
 

@@ -95,7 +95,7 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[Column]:
             )
         return
     board = view.board
-    words = NETWORK_KINDS if board.protocol.scores_siblings else KINDS
+    words = NETWORK_KINDS if board.protocol.compares_networks else KINDS
     rows = {row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction) for row in board.rows}
     yield Column(site.get_link(find_board_address(view, board.protocol)), title, board.tab_label, words, rows, True)
 

@@ -123,7 +123,7 @@ class Evidence:
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
         """Return the board with these rows and levels (all levels if empty); None if the suite lacks the protocol."""
-        if protocol.scores_siblings:
+        if protocol.compares_networks:
             return load_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
         scores, drawn = self.suite_results.collect_correctness(protocol, unit), self.get_draws(protocol, unit)
         if scores is None:
@@ -138,7 +138,7 @@ class Evidence:
         Returns None for networks at chance, for own-network gain, and if there are no intervals.
         """
         scores = self.suite_results.collect_correctness(protocol, unit)
-        if scores is None or self.suite_results.at_chance_warning or protocol.scores_siblings:
+        if scores is None or self.suite_results.at_chance_warning or protocol.compares_networks:
             return None
         if (protocol, unit) not in self._judges:
             drawn = self.get_draws(protocol, unit)

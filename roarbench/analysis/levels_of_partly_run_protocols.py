@@ -49,7 +49,7 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
 
 
 def _list_points_with_results(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
-    if protocol.scores_siblings:
+    if protocol.compares_networks:
         return list_complete_points(results, protocol, unit)
     stored = results.find_results(protocol, unit)
     return [(name, t) for name, t in stored if not protocol.paired or (protocol.make_paired_twin_id(name), t) in stored]

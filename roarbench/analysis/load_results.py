@@ -17,11 +17,11 @@ from roarbench.analysis.stored_images_and_weights import (
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint, StoreError, UnknownName, make_missing_suite_file_error
 from roarbench.identity import make_record
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_keys
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_run_keys
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
-from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_argument, set_explained_weights
+from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_option, set_explained_weights
 from roarbench.store.archived_rows import find_run_keys
 from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
 from roarbench.store.results import ResultsStore, make_default_url
@@ -150,7 +150,7 @@ def _find_image_fingerprint(
     gone = [source.data for source in mine if source.folder == str(Path(query.data).resolve())]
     fingerprints = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
     if not fingerprints:
-        words = ("--data", query.data) if suite.own else ("--suite", make_suite_argument(suite), "--data", query.data)
+        words = ("--data", query.data) if suite.own else ("--suite", make_suite_option(suite), "--data", query.data)
         raise CallerError(
             f"this store has no results for the images in {query.data}", Hint("; `{}` computes them", "run", words)
         )
@@ -194,7 +194,7 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
     suite, data, limit = suite_results.suite, suite_results.data, suite_results.limit
     started = [point for point in suite_results.results if point.cell.estimator != CLEAN]
     # masks made from an added row's maps of other images have estimator ids of their own
-    added = {point for point in started if (row := point.cell.ranking_estimator) and row.id in suite.added}
+    added = {point for point in started if (row := point.cell.estimator_of_stored_ranking) and row.id in suite.added}
     own = {point: suite_results.results[point].run.key for point in started if point not in added}
     listed = list_all_suites(results.database)
     kin = [other for other in listed if (other.dataset, other.model) == (suite.dataset, suite.model)]
@@ -204,10 +204,10 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
         # shared runs belong to a newer version of the same suite, otherwise to the suite that comes first in the list
         later = suite.title in titles and titles.index(other.title) > titles.index(suite.title)
         has_shared_runs = suite.title in titles and later == (other.name == suite.name)
-        more = _count_results_beyond(list_keys(other, data, limit), own, results)
+        more = _count_results_beyond(list_run_keys(other, data, limit), own, results)
         if more or (more == 0 and own and has_shared_runs):
             return True
-    keys = (list_keys(other, data, limit) for other in others)
+    keys = (list_run_keys(other, data, limit) for other in others)
     return not suite_results.complete and _is_union_of_suites(keys, own, results)
 
 

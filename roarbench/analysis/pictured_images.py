@@ -46,14 +46,14 @@ def count_correct_predictions_per_image(
     right, against = (
         tuple(sum(bits[image] for bits in rows) for image in images) if rows else () for rows in (own, by_other_map)
     )
-    return CorrectCountsPerImage(right, against, len(own), "kept" if protocol.scores_siblings else "right")
+    return CorrectCountsPerImage(right, against, len(own), "kept" if protocol.compares_networks else "right")
 
 
 def _collect_row_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the correctness of rows and of their counterparts at the protocol's levels, as lists of bool (images,)."""
-    if protocol.scores_siblings:
+    if protocol.compares_networks:
         pairs = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in pairs for bits in own], [bits for _, other in pairs for bits in other]
     twins = [protocol.make_paired_twin_id(name) for name in names]

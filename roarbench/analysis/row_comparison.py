@@ -60,7 +60,7 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
 
     The tables compare own-network gains only with 0, so a comparison of two such gains has an interval but no verdict.
     """
-    if protocol.scores_siblings:
+    if protocol.compares_networks:
         return _compare_own_network_gains(evidence, protocol, unit, first, second)
     drawn, comparison = evidence.get_draws(protocol, unit), evidence.compare(protocol, unit, first, second)
     one, two = drawn.areas.get(first), drawn.areas.get(second)
@@ -98,7 +98,7 @@ def _count_kept_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[
 
 
 def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
-    if protocol.scores_siblings:
+    if protocol.compares_networks:
         sides = ("kept with another network’s mask alone", "kept with its own mask alone")
     elif protocol.has_gain_at_each_level:
         other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"

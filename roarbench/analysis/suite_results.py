@@ -22,7 +22,7 @@ from roarbench.analysis.consistency_and_chance import (
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.plan.planned_runs import Point, expand_points, list_keys
+from roarbench.plan.planned_runs import Point, expand_points, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol
 from roarbench.plan.runs import CLEAN, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
@@ -104,7 +104,7 @@ class SuiteResults:
     @property
     def keys(self) -> Mapping[Point, str]:
         """Return the key of every run of the suite on these images, whether or not the run is done."""
-        return list_keys(self.suite, self.data, self.limit)
+        return list_run_keys(self.suite, self.data, self.limit)
 
     @property
     def has_rows(self) -> bool:
@@ -167,7 +167,7 @@ class SuiteResults:
 
     @property
     def _untouched_results(self) -> list[RunResult]:
-        if self.headline_protocol.scores_siblings:  # whose rows at t = 0 count agreement between networks, not accuracy
+        if self.headline_protocol.compares_networks:  # its rows at t = 0 count agreement, not accuracy
             return [*self.references.values()]
         clean = (CLEAN, self.headline_protocol.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == clean]
@@ -191,7 +191,7 @@ class SuiteResults:
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
         rows, levels = self.list_rows_and_levels(protocol, unit, fill)
-        if not levels or protocol.scores_siblings:  # correctness per image has no meaning for these protocols
+        if not levels or protocol.compares_networks:  # correctness per image has no meaning for these protocols
             return None
         own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:
@@ -223,8 +223,8 @@ class SuiteResults:
     def list_rows_and_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """Return rows and levels as `SuiteSpec.list_shared_rows_and_levels` does, without levels that are left out."""
-        rows, levels = self.suite.list_shared_rows_and_levels(protocol, unit, fill)
+        """Return `SuiteSpec.list_protocol_rows_and_levels` without the levels that are left out."""
+        rows, levels = self.suite.list_protocol_rows_and_levels(protocol, unit, fill)
         for part in protocol.made_of or (protocol,):
             chosen = self.kept_levels.get((part, unit), levels)
             levels = tuple(t for t in levels if t in chosen)
@@ -232,7 +232,7 @@ class SuiteResults:
 
     def list_left_out_levels(self, protocol: Protocol, unit: Unit, levels: Collection[float]) -> list[float]:
         """Return the levels of the suite that are not among these."""
-        return [t for t in self.suite.list_shared_rows_and_levels(protocol, unit)[1] if t not in levels]
+        return [t for t in self.suite.list_protocol_rows_and_levels(protocol, unit)[1] if t not in levels]
 
     def describe_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""

@@ -30,8 +30,12 @@ from roarbench.api.inputs import (
 )
 from roarbench.api.network_file_writer import add_two_class_function, write_network_source
 from roarbench.api.removal import find_sigmoid_warnings
-from roarbench.compute.external_networks import add_second_logit, read_logits
-from roarbench.compute.network_checks import check_network, check_rebuilt, compute_checked_logits
+from roarbench.compute.external_networks import add_second_logit, extract_logits
+from roarbench.compute.network_checks import (
+    check_network_outputs,
+    check_rebuilt_logits,
+    compute_checked_logits,
+)
 from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
@@ -133,7 +137,7 @@ def require_lists(**arguments: Any) -> dict[str, list[Any]]:
 
 def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabels]) -> None:
     for protocol in map(find_protocol, names):
-        if protocol.scores_siblings:
+        if protocol.compares_networks:
             seen = f"{protocol.name} compares networks with each other, and Suite.from_arrays explains a single one"
             raise CallerError(f"{seen}; roarbench.own_network_gain(networks, images, estimators) takes several")
         if protocol.trains and Split.TRAIN not in splits:
@@ -187,14 +191,14 @@ def _convert_network(model: nn.Module, images: Tensor, builder: str, say: Callab
     with borrow_networks([model]):
         few = move_to_model(model, images[:_FEW] if len(images) > 1 else images.repeat(2, 1, 1, 1))
         whole = add_second_logit(model, few)
-        check_network(whole, few)
+        check_network_outputs(whole, few)
         if whole is not model:
             for line in find_sigmoid_warnings(whole, images):
                 say(f"warning: {line}")
             source, function = add_two_class_function(source, function, len(list(whole.children())) == 2)
         network = NetworkWithSource(whole, source, function, compute_checked_logits(whole, few).shape[1])
         try:
-            check_rebuilt(whole, network.rebuild(few), few)
+            check_rebuilt_logits(whole, network.rebuild(few), few)
         except RuntimeError as error:  # weights do not fit
             seen = f"{builder or 'its file'} builds a different network ({fit_on_one_line(str(error), 160)})"
             raise CallerError(f"{seen}; write one that builds the given network") from None
@@ -242,7 +246,7 @@ def _check_quantization(
 @torch.no_grad()
 def _predict(model: nn.Module, images: Tensor) -> Tensor:
     parts = (move_to_model(model, part.clone()) for part in torch.split(images, 64))
-    return torch.cat([read_logits(model(part)).argmax(1).cpu() for part in parts])
+    return torch.cat([extract_logits(model(part)).argmax(1).cpu() for part in parts])
 
 
 def _write_suite_text(
@@ -284,7 +288,7 @@ def _accepts_smaller_images(network: NetworkWithSource, images: Tensor) -> bool:
         side = round(share * images.shape[2])
         try:
             with torch.inference_mode():
-                logits = read_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
+                logits = extract_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
         except Exception:  # the caller's network may raise anything
             return False
         if tuple(logits.shape) != (2, network.classes):

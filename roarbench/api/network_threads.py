@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from roarbench.api.removal import compute_logits, split_into_batches
 from roarbench.compute.network_checks import are_logits_equal
-from roarbench.compute.network_copies_for_threads import copy_and_fold, copy_sharing_weights
+from roarbench.compute.network_copies_for_threads import copy_sharing_weights, copy_with_folded_batchnorm
 from roarbench.device_settings import release_freed_cpu_memory
 
 _ITEMS_AHEAD = 8  # per thread, after which all threads wait for the slowest; bounds the memory of prepared batches
@@ -35,7 +35,7 @@ class NetworkThreads(NamedTuple):
 
         A copy has its batch norms folded if this changes the logits only by rounding.
         """
-        folded = [copied for original in networks if (copied := copy_and_fold(original, pixels[:2]))]
+        folded = [copied for original in networks if (copied := copy_with_folded_batchnorm(original, pixels[:2]))]
         if len(folded) < len(networks):
             alone = cls([networks])
             return alone, alone.compute_logits(pixels)

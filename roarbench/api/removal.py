@@ -16,11 +16,11 @@ from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
 from roarbench.compute.external_networks import (
     add_second_logit,
-    avoid_channels_last_if_needed,
-    read_logits,
+    extract_logits,
+    wrap_if_channels_last_fails,
     wrap_to_return_logits,
 )
-from roarbench.compute.network_checks import check_network, warn_of_sigmoid
+from roarbench.compute.network_checks import check_network_outputs, list_sigmoid_warnings
 from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.device_settings import choose_float32_layout
 from roarbench.enums import Order, Unit
@@ -128,7 +128,7 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
     array = drop_channel_axis(array)
     c, h, w = shape or (array.shape[1] if array.ndim == 4 else 1, *array.shape[-2:])
     with reraise_as_caller_error():
-        return ranking.arrange_features(array, (c, h, w), unit)
+        return ranking.flatten_importance(array, (c, h, w), unit)
 
 
 def check_map_shape(subject: str, seen: tuple[int, ...], images: tuple[int, ...]) -> None:
@@ -221,9 +221,9 @@ def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network")
     """Return a float32 network with a logit per class; warn of doubts, CallerError if maps would be meaningless."""
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[:_FEW] if len(pixels) > 1 else pixels.repeat(2, 1, 1, 1))
-    wrapped = wrap_to_return_logits(avoid_channels_last_if_needed(model, few), few)
+    wrapped = wrap_to_return_logits(wrap_if_channels_last_fails(model, few), few)
     network = add_second_logit(wrapped, few)
-    warnings_found = check_network(network, few, name)
+    warnings_found = check_network_outputs(network, few, name)
     if network is not wrapped:
         warnings_found += find_sigmoid_warnings(network, pixels, name)
     for warning in warnings_found:
@@ -232,9 +232,9 @@ def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network")
 
 
 def find_sigmoid_warnings(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
-    """Return the warning of `warn_of_sigmoid` by images at equal steps, because files are often sorted by class."""
+    """Return `list_sigmoid_warnings` of images at equal steps, because files are often sorted by class."""
     some = pixels[:: -(-len(pixels) // _SOME)]
-    return warn_of_sigmoid(network, move_to_model(network, some.clone()), name)
+    return list_sigmoid_warnings(network, move_to_model(network, some.clone()), name)
 
 
 def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> list[slice]:
@@ -267,4 +267,4 @@ def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
     with torch.inference_mode():
         parts = (move_to_model(model, images[part]) for part in _split_for_scoring(images, model))
         fast = (part.contiguous(memory_format=choose_float32_layout(part.device)) for part in parts)
-        return torch.cat([read_logits(model(part)).cpu().float() for part in fast])
+        return torch.cat([extract_logits(model(part)).cpu().float() for part in fast])

@@ -8,7 +8,7 @@ from roarbench.cli.options import STORE, Report, StoreDir, declare_argument, dec
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out, print_report
 from roarbench.errors import CallerError
-from roarbench.plan.suites import copy_suite_file
+from roarbench.plan.suites import copy_suite_file_text
 
 
 def suites(
@@ -32,7 +32,7 @@ def suites(
     if (suite == "show") != bool(name):
         raise CallerError(f"cannot read suites {suite} {name}".rstrip() + "; write suites NAME, or suites show NAME")
     if name:
-        print(copy_suite_file(name), end="", file=out.file)
+        print(copy_suite_file_text(name), end="", file=out.file)
         return
     if suite:
         from roarbench.api.suites import load_suite
@@ -73,10 +73,10 @@ def new_suite(
     Three short trainings find a peak learning rate.
     """
     from roarbench.execution.network_trials import insert_tuned_learning_rate
-    from roarbench.plan.new_suite import write_suite
+    from roarbench.plan.new_suite import write_new_suite_file
 
     say = partial(err.print, soft_wrap=True)
-    path = write_suite(folder, say, network, partial(insert_tuned_learning_rate, say=say))
+    path = write_new_suite_file(folder, say, network, partial(insert_tuned_learning_rate, say=say))
     out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
     lines = (propose_command(command, "--suite", str(path)) for command in ("plan", "run"))
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)

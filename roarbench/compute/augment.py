@@ -57,7 +57,7 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
         case Augmentation.SHIFT_FLIP:
             return draw_shifts(n, find_largest_shift(height), generator), draw_mirrored(n, generator)
         case Augmentation.NOISE_FLIP:
-            return draw_augmentation_noise(shape, generator), draw_mirrored(n, generator)
+            return draw_pixel_noise(shape, generator), draw_mirrored(n, generator)
         case Augmentation.CROP_FLIP:
             return draw_crop_transforms(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
@@ -90,7 +90,7 @@ def _average_2x2_windows(images: Tensor, pixels_fewer: int) -> Tensor:
     return total.reshape(n, channels, pixels_fewer * per_group, pixels_fewer * per_group).div_(4)
 
 
-def draw_augmentation_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+def draw_pixel_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Draw normal noise of this shape, not clipped; each image's standard deviation is uniform in [0, `NOISE`].
 
     Training with noise prepares a network for the noisy copies that SmoothGrad averages over.

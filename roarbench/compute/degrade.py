@@ -40,7 +40,7 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
     return (images * (1 - bits)).float().addcmul_(bits.float(), fill[:, None, None])
 
 
-def unpack_bits(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
+def unpack_removal_masks(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, to an array over the image.
 
     d is the number of features in the unit's grid, and `shape` is (c, h, w). The array is bool, (n, c, h, w) for
@@ -79,7 +79,7 @@ class DegradedImages:
         images = take_rows(self.pixels, index)
         if self.removed is None:
             return images.float()
-        return degrade(images, unpack_bits(take_rows(self.removed, index), self.shape, self.unit), self.fill)
+        return degrade(images, unpack_removal_masks(take_rows(self.removed, index), self.shape, self.unit), self.fill)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class RemovalMasks:
 
     def batch(self, index: Tensor) -> Tensor:
         """Return masks, float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
-        removed = unpack_bits(take_rows(self.removed, index), self.shape, self.unit)
+        removed = unpack_removal_masks(take_rows(self.removed, index), self.shape, self.unit)
         return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
 
 
@@ -160,7 +160,7 @@ def apply_non_mean_fill(images: Tensor, removed: Tensor, fill: str, mean: Tensor
     return torch.where(removed, values.round().clamp(0, 255).to(torch.uint8), images)
 
 
-def _fill_layer_by_layer(images: Tensor, removed: Tensor, mean: Tensor) -> Tensor:
+def _fill_inwards_by_neighbour_mean(images: Tensor, removed: Tensor, mean: Tensor) -> Tensor:
     known, values = (~removed).float(), images * ~removed
     known, values = known.flatten(0, 1)[:, None], values.flatten(0, 1)[:, None]  # each channel is filled independently
     window = torch.ones(1, 1, 3, 3, device=images.device)
@@ -252,7 +252,7 @@ _FILLS: dict[str, _Fill] = {
     "blur": lambda images, removed, mean, ids: blur(images),
     "noise": lambda images, removed, mean, ids: draw_fill_noise(images, ids, normal=False),
     "linear": _fill_linearly,
-    "neighbours": lambda images, removed, mean, ids: _fill_layer_by_layer(images, removed, mean),
+    "neighbours": lambda images, removed, mean, ids: _fill_inwards_by_neighbour_mean(images, removed, mean),
 }
 
 

@@ -21,7 +21,7 @@ from roarbench.compute.bit_planes import (
     find_planes_changing_at_boundaries,
     find_rows_with_ties_at_boundaries,
 )
-from roarbench.compute.ranking import arrange_features, convert_to_sortable_integers, make_sort_keys
+from roarbench.compute.ranking import convert_to_sortable_integers, flatten_importance, make_sort_keys
 from roarbench.device_settings import send_to_device
 from roarbench.enums import Unit
 
@@ -67,7 +67,7 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
                 planes[on_device] = _encode_with_sorted_copy(keys, keys.sort(dim=1).values, layout)
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
     # raises the error for unusable maps
-    features = arrange_features(importance.cpu().numpy(), layout.shape, layout.unit)
+    features = flatten_importance(importance.cpu().numpy(), layout.shape, layout.unit)
     numbers = convert_to_sortable_integers(features)
     # sorting these integers takes half the time of sorting keys with ties, and most maps have no tie
     ordered = np.sort(numbers, axis=1)
@@ -97,7 +97,7 @@ def _can_rank_on_gpu(importance: Tensor, layout: Layout) -> bool:
 
 
 def _flatten_features(importance: Tensor, layout: Layout) -> Tensor:
-    """Flatten maps of the right shape to features, float32 (n, d), as `ranking.arrange_features` does."""
+    """Flatten maps of the right shape to features, float32 (n, d), as `ranking.flatten_importance` does."""
     if importance.ndim == 3:
         channels = layout.shape[0] if layout.unit is Unit.SCALAR else 1
         importance = importance[:, None].expand(-1, channels, -1, -1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.compute.bit_planes import Layout, find_removed_bits
-from roarbench.compute.degrade import replace_features, take_rows, unpack_bits
+from roarbench.compute.degrade import replace_features, take_rows, unpack_removal_masks
 from roarbench.device_settings import send_to_device
 from roarbench.enums import Order, Unit
 
@@ -57,7 +57,7 @@ class ExchangedImages:
         for number in np.unique(mask_numbers):
             rows, mask = np.flatnonzero(mask_numbers == number), self.ranking_masks[number]
             packed[rows] = find_removed_bits(mask.planes[lenders[rows]], mask.t, mask.order, mask.layout)
-        removed = unpack_bits(
+        removed = unpack_removal_masks(
             send_to_device(torch.from_numpy(packed), images.device), self.ranking_masks[0].layout.shape, self.unit
         )
         return replace_features(images, removed, self.fill, self.mean, index.cpu())

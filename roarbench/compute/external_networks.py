@@ -109,7 +109,7 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
     _check_device_and_dtype(network, f"{function} of {file}")
     if not isinstance(network, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
         # unlike a wrapper, a hook leaves the names of the weights as they are
-        network.register_forward_hook(_take_logits)
+        network.register_forward_hook(_extract_logits_in_hook)
     return network
 
 
@@ -124,13 +124,13 @@ def _check_device_and_dtype(network: nn.Module, maker: str) -> None:
             raise CallerError(f"{seen}, expected float32; return it with .float()")
 
 
-def read_logits(output: Any) -> Any:
+def extract_logits(output: Any) -> Any:
     """Return `output.logits`, which Hugging Face's classifiers have, or otherwise the output itself."""
     return getattr(output, "logits", output)
 
 
-def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
-    return read_logits(output)
+def _extract_logits_in_hook(module: nn.Module, images: Any, output: Any) -> Any:
+    return extract_logits(output)
 
 
 class LogitsOnly(nn.Module):
@@ -142,7 +142,7 @@ class LogitsOnly(nn.Module):
 
     def forward(self, images: Tensor) -> Any:
         """Return logits, (n, classes)."""
-        return read_logits(self.model(images))
+        return extract_logits(self.model(images))
 
 
 def is_view_error(error: Exception) -> bool:
@@ -163,7 +163,7 @@ class ContiguousInput(nn.Module):
 
 
 @torch.no_grad()
-def avoid_channels_last_if_needed(model: nn.Module, images: Tensor) -> nn.Module:
+def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
     """Wrap a network that fails in the memory format `channels_last` but not in the default one; else return it.
 
     Maps and scores use `channels_last` on a CPU, where convolutions are faster in it. The network must be in eval mode
@@ -171,7 +171,7 @@ def avoid_channels_last_if_needed(model: nn.Module, images: Tensor) -> nn.Module
     """
     try:
         model(images.contiguous(memory_format=torch.channels_last).clone())
-    except Exception as error:  # `network_checks.check_network` reports all others
+    except Exception as error:  # `network_checks.check_network_outputs` reports all others
         if is_view_error(error):
             return ContiguousInput(model).eval()
     return model
@@ -185,9 +185,9 @@ def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
     """
     try:
         output = model(images.clone())
-    except Exception:  # `network_checks.check_network` reports the error
+    except Exception:  # `network_checks.check_network_outputs` reports the error
         return model
-    return model if read_logits(output) is output else LogitsOnly(model).eval()
+    return model if extract_logits(output) is output else LogitsOnly(model).eval()
 
 
 @torch.no_grad()
@@ -199,11 +199,11 @@ def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
     """
     try:
         output = model(images.clone())
-    except Exception:  # `network_checks.check_network` reports the error
+    except Exception:  # `network_checks.check_network_outputs` reports the error
         return model
     if not isinstance(output, Tensor) or output.shape not in ((len(images),), (len(images), 1)):
         return model
-    if not output.is_floating_point():  # classes instead of logits, which `network_checks.check_network` reports
+    if not output.is_floating_point():  # classes, which `network_checks.check_network_outputs` reports
         return model
     # an output (n,) gets a second axis, even for n = 1
     column = () if output.ndim == 2 else (nn.Flatten(0), nn.Unflatten(0, (-1, 1)))

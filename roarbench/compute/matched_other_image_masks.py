@@ -20,7 +20,7 @@ _TURN = 7919  # distance between the starts of two images' tie orders, in featur
 _VALUES = 256  # possible values of a uint8 number
 
 
-def compute_magnitudes_in_numpy(
+def compute_removal_magnitudes_in_numpy(
     pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit
 ) -> list[NDArray[np.uint8]]:
     """Compute `degrade.compute_removal_magnitudes` for the mean fill, without torch."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roarbench.compute.external_networks import TWO_CLASSES, read_logits
+from roarbench.compute.external_networks import TWO_CLASSES, extract_logits
 from roarbench.device_settings import is_out_of_memory
 from roarbench.errors import CallerError
 from roarbench.stopping import convert_exit_to_error
@@ -17,7 +17,7 @@ _CHANNELS = (1, 3, 4)  # usual numbers of channels
 
 
 @torch.no_grad()
-def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
+def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
     """Run a network a few times on some images, and raise CallerError if its maps and scores would be meaningless.
 
     Args:
@@ -50,7 +50,7 @@ def check_network(model: nn.Module, images: Tensor, name: str = _NETWORK) -> lis
 
 
 @torch.no_grad()
-def check_rebuilt(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
+def check_rebuilt_logits(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
     """Raise CallerError if a network's state dict does not determine its logits, (n, classes), for normalised images.
 
     `rebuilt` is another instance with other random weights; it receives the state dict of `model`, and its logits are
@@ -71,7 +71,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
     shape = " x ".join(map(str, images.shape))
     try:
         with convert_exit_to_error():
-            logits: Any = read_logits(model(images))
+            logits: Any = extract_logits(model(images))
     except Exception as error:  # the user's network may raise anything
         if is_out_of_memory(error):
             raise
@@ -96,7 +96,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
 @torch.enable_grad()
 def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
     """Return whether torch can compute the gradient of a network's logits with respect to the images."""
-    has_gradient: bool = read_logits(model(images.clone().requires_grad_())).requires_grad
+    has_gradient: bool = extract_logits(model(images.clone().requires_grad_())).requires_grad
     return has_gradient
 
 
@@ -124,7 +124,7 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
     return [f"{name} returns {seen} instead of logits, so maps explain the {seen}; remove its last {without}"]
 
 
-def warn_of_sigmoid(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
+def list_sigmoid_warnings(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
     """Return a warning if the single logit of a binary network seems to be a probability.
 
     Args:
@@ -133,7 +133,7 @@ def warn_of_sigmoid(model: nn.Module, images: Tensor, name: str = _NETWORK) -> l
         name: The network's name in messages.
     """
     with torch.no_grad():
-        single = read_logits(model(images))[:, 1] / TWO_CLASSES[1][0]
+        single = extract_logits(model(images))[:, 1] / TWO_CLASSES[1][0]
     if not _are_like_probabilities(single):
         return []
     seen = f"{name} seems to return probabilities of class 1 instead of logits; as logits all of them mean class 1"

@@ -14,7 +14,7 @@ from roarbench.device_settings import is_out_of_memory
 _OBSERVED = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
 
 
-def copy_and_fold(model: nn.Module, images: Tensor) -> nn.Module | None:
+def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | None:
     """Copy a network, and fold each batch norm into the convolution before it.
 
     Unlike `network_surgery.fold_batchnorm` this traces nothing: the order of layers is observed in one pass, so it also

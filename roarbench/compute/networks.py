@@ -90,7 +90,7 @@ def build_network(
     return model.train()
 
 
-def set_batch_norm_scales(model: nn.Module) -> nn.Module:
+def set_batch_norm_scales_to_one(model: nn.Module) -> nn.Module:
     """Set all batch-norm scales to 1 in place, because residual blocks whose scales start at 0 have no effect."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):

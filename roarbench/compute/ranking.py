@@ -20,7 +20,9 @@ TIE_RULE = (  # part of the identity of stored rankings: a change of `draw_tie_o
 _TIE_STREAM = (0, 0, 0, 1)
 
 
-def arrange_features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit: Unit) -> NDArray[np.float32]:
+def flatten_importance(
+    importance: NDArray[np.floating], shape: tuple[int, int, int], unit: Unit
+) -> NDArray[np.float32]:
     """Return the importance of every feature, float32 (n, d), one row per image.
 
     Args:

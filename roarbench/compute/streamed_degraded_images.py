@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.compute.degrade import RandomlyDegradedImages, degrade, unpack_bits
+from roarbench.compute.degrade import RandomlyDegradedImages, degrade, unpack_removal_masks
 from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.enums import Unit
 
@@ -90,7 +90,7 @@ class StreamedImages:
         if not removed:
             return pixels.float()
         channels, height, width = self._pixels.shape[1:]
-        return degrade(pixels, unpack_bits(removed[0], (channels, height, width), self._unit), self._fill)
+        return degrade(pixels, unpack_removal_masks(removed[0], (channels, height, width), self._unit), self._fill)
 
 
 class StreamedChangingImages:

@@ -39,7 +39,7 @@ def _import_torchvision_module(name: str) -> ModuleType:
 resnet = _import_torchvision_module("torchvision.models.resnet")
 
 
-def find_weights(network: str, weights: str) -> Any:
+def find_torchvision_weights(network: str, weights: str) -> Any:
     """Return a network's weights by their name in torchvision; raise UnknownName if there are none."""
     models = import_torchvision_models()
     try:

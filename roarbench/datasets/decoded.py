@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.enums import Split
 from roarbench.errors import StoreError
-from roarbench.files import refuse_altered
+from roarbench.files import refuse_altered_file
 
 FORMAT = 1  # increases when the same source gives other pixels or files
 MANIFEST = "manifest.json"
@@ -86,12 +86,12 @@ def _open_decoded_once(folder: Path) -> ImageData:
 
 
 def verify_decoded(folder: Path, split: Split, whole: bool) -> None:
-    """Raise StoreError if the files of a split differ from those written; `whole` is as in `refuse_altered`."""
+    """Raise StoreError if the files of a split differ from those written; `whole` is as in `refuse_altered_file`."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
         if noted := manifest["splits"][split].get(kind):
             description, remedy = f"{split} images of {manifest['record']['name']}", f"delete {folder} and run again"
-            refuse_altered(folder / f"{split}-{kind}.bin", noted, description, remedy, whole)
+            refuse_altered_file(folder / f"{split}-{kind}.bin", noted, description, remedy, whole)
 
 
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> SplitImages:

@@ -18,14 +18,14 @@ from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator
 from roarbench.estimators.families.gradients import Note, compute_base_maps
 from roarbench.estimators.network_surgery import convert_precision
 from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
-from roarbench.settings import put_back_in_any_order
+from roarbench.settings import restore_after_last_exit
 
 # forms without noisy copies
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}
 IMAGES_PER_PASS = 64  # maximum images per pass; fixed, because rounding of convolutions depends on the batch size
 Maps = dict[str, Tensor]  # by estimator id
 _ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more features are not faster
-_use_eager_mode = put_back_in_any_order(lambda: torch.compiler.set_stance("force_eager"))
+_use_eager_mode = restore_after_last_exit(lambda: torch.compiler.set_stance("force_eager"))
 
 
 class RunningMoments:

@@ -20,7 +20,7 @@ from roarbench.compute.degrade import (
     apply_non_mean_fill,
     compute_removal_magnitudes,
     replace_features,
-    unpack_bits,
+    unpack_removal_masks,
 )
 from roarbench.compute.exchanged_masks import ExchangedImages
 from roarbench.compute.inputs import MEMORY_SHARE, Inputs
@@ -82,7 +82,7 @@ def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], c
     filled = torch.empty_like(pixels)
     for start in range(0, len(pixels), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(pixels)))
-        removed = unpack_bits(bits[rows], images.record.shape, cell.unit)
+        removed = unpack_removal_masks(bits[rows], images.record.shape, cell.unit)
         ids = make_image_ids(split, rows.start, rows.stop)
         filled[rows] = apply_non_mean_fill(pixels[rows], removed, cell.fill, mean, ids)
     return DegradedImages(filled, None, mean, cell.unit)

@@ -153,7 +153,7 @@ def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvena
     """Make the maps of one group for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_builtin_maps(parts)
-    networks = groupby(parts, lambda part: part.explained.work.suite.find_network(part.explained.number))
+    networks = groupby(parts, lambda part: part.explained.work.suite.find_architecture(part.explained.number))
     submitted = [maps for _, alike in networks for maps in _make_submitted_maps(list(alike))]
     return [
         {estimator.id: _blur_if_blurred_twin(maps, estimator) for estimator in part.estimators}
@@ -171,7 +171,8 @@ def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapW
 def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     """Make a submission's maps for networks of one architecture in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
-    (model, network_source), record = explained.work.suite.find_network(explained.number), explained.work.images.record
+    work = explained.work
+    (model, network_source), record = work.suite.find_architecture(explained.number), work.images.record
     network = Network(model, record.classes, record.channels, record.size, network_source)
     file, parameters = estimator.parts.file_id, estimator.parts.listed or ""
     code = check_source(explained.work.workspace.read_submission(file)).set_parameters(parameters).code

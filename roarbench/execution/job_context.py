@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from roarbench.compute.inputs import Normalisation
-from roarbench.compute.networks import set_batch_norm_scales
+from roarbench.compute.networks import set_batch_norm_scales_to_one
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.decoded import ImageData
 from roarbench.enums import Split, Unit
@@ -94,7 +94,7 @@ class JobContext:
 
         Even if the run exchanges rankings between images, the result identifies the rankings before the exchange.
         """
-        estimator, number = run.cell.ranking_estimator, self.find_explained_network(run).number
+        estimator, number = run.cell.estimator_of_stored_ranking, self.find_explained_network(run).number
         return self.make_ranking_spec(estimator, run.cell.unit, number) if estimator else None
 
     def make_common_network(self, run: Run) -> CommonNetwork:
@@ -157,4 +157,4 @@ class ReferenceModel:
 
     def build_untrained(self) -> nn.Module:
         """Return the network with random weights, in eval mode, with batch-norm scales of 1."""
-        return set_batch_norm_scales(self.build_network(self.reference.seed + 1)).eval()
+        return set_batch_norm_scales_to_one(self.build_network(self.reference.seed + 1)).eval()

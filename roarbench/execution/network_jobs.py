@@ -52,7 +52,7 @@ from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.shared_scoring_networks import load_stored_common_network, make_images_with_exchanged_masks
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Run, check_fill
+from roarbench.plan.runs import CLEAN, Run, refuse_unusable_fill
 from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.rankings import Rankings
@@ -118,7 +118,7 @@ def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
 
 def execute_run(work: JobContext, run: Run) -> ScoredRuns:
     """Do one run: train a network, or load the common or the explained network, and test it."""
-    check_fill(run.cell.fill, run.cell.retrain)
+    refuse_unusable_fill(run.cell.fill, run.cell.retrain)
     images, spec = work.images, work.make_ranking_spec_of_run(run)
     rankings = exchange_rankings_if_twin(images, run, work.rankings.open(spec)) if spec else None
     # fails before hours of work on rankings of other weights
@@ -271,7 +271,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
     network's prediction on the untouched image. Images are degraded once for all networks.
     """
     first, spec, images = runs[0], work.make_ranking_spec_of_run(runs[0]), work.images
-    check_fill(first.cell.fill, first.cell.retrain)
+    refuse_unusable_fill(first.cell.fill, first.cell.retrain)
     rankings = exchange_rankings_if_twin(images, first, work.rankings.open(spec)) if spec else None
     weights, explained = find_explained_weights_checksum(work, first, rankings), work.find_explained_network(first)
     networks = {

@@ -15,7 +15,7 @@ from roarbench.analysis.consistency_and_chance import is_near_chance
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.external_networks import is_view_error
 from roarbench.compute.inputs import Normalisation
-from roarbench.compute.network_checks import check_network, check_rebuilt
+from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit
@@ -80,8 +80,9 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
         _try_training(model, images, suite)
     _perturb_biases_and_norms(model, generator)
     model.eval()
-    warnings = check_network(model, images, suite.model)
-    check_rebuilt(model, build_suite_network(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
+    warnings = check_network_outputs(model, images, suite.model)
+    rebuilt = build_suite_network(suite, torch.Generator().manual_seed(1)).eval()
+    check_rebuilt_logits(model, rebuilt, images, suite.model)
     if suite.maps is not MapNumerics.FLOAT32:
         _try_folding(model, images, suite)
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator

@@ -108,9 +108,9 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
 
 
 def _find_torchvision_file_name(name: str, weights: str) -> str:
-    from roarbench.compute.torchvision_networks import find_weights  # the import takes a second
+    from roarbench.compute.torchvision_networks import find_torchvision_weights  # the import takes a second
 
-    return str(find_weights(name, weights).url).rpartition("/")[2]
+    return str(find_torchvision_weights(name, weights).url).rpartition("/")[2]
 
 
 def _fetch_torchvision_file(file: str) -> Path:

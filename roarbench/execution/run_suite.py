@@ -288,7 +288,7 @@ def _refuse_unloadable_weights(request: Request) -> None:
         if network.model.startswith(TIMM):
             import_timm(network.model.removeprefix(TIMM))  # fails before a download of weights
     for number, weights in enumerate(request.weights):
-        name, _ = suite.find_network(number)
+        name, _ = suite.find_architecture(number)
         if not weights:
             raise CallerError(f"the weights of {name} are specified only in the suite's file; use --suite FILE.toml")
         load_given_weights(weights, build_suite_network(suite, generator, number), channels, name)

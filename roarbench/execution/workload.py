@@ -179,7 +179,7 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
 def build_suite_network(suite: SuiteSpec, generator: torch.Generator, number: int | None = None) -> nn.Module:
     """Build the suite's network, or the explained network with this number, with random weights."""
     record = suite.dataset_record
-    model, source = (suite.model, suite.network_source) if number is None else suite.find_network(number)
+    model, source = (suite.model, suite.network_source) if number is None else suite.find_architecture(number)
     return build_network(model, record.classes, record.channels, record.size, generator, source)
 
 

@@ -31,7 +31,7 @@ _LARGEST, _MOST = 512, 4096  # maximum pixels per side of the decoded square, an
 _NAMES = "torchvision:NAME/WEIGHTS or timm:NAME"
 
 
-def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
+def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecord:
     """Read the data set of section `[data]`, and count its images; errors name the place in the file.
 
     Relative paths start at `base`; `name` is the data set's name if the section has none.
@@ -226,20 +226,21 @@ def read_published_preprocessing(name: str) -> PreprocessingRecord:
     """
     library, _, rest = name.partition(":")
     if library == "torchvision" and rest:
-        return _read_torchvision(*rest.partition("/")[::2])
+        return _read_torchvision_preprocessing(*rest.partition("/")[::2])
     if library == "timm" and rest:
-        return _read_timm(rest)
+        return _read_timm_preprocessing(rest)
     raise CallerError(f"preprocessing is '{name}', expected {_NAMES}")
 
 
-def _read_torchvision(network: str, weights: str) -> PreprocessingRecord:
-    preset: Any = import_module("roarbench.compute.torchvision_networks").find_weights(network, weights).transforms()
+def _read_torchvision_preprocessing(network: str, weights: str) -> PreprocessingRecord:
+    networks = import_module("roarbench.compute.torchvision_networks")
+    preset: Any = networks.find_torchvision_weights(network, weights).transforms()
     (resize,), (crop,) = preset.resize_size, preset.crop_size
     moments = read_moments(preset.mean, preset.std, 1, len(preset.mean), f"torchvision:{network}")
     return PreprocessingRecord(resize, crop, preset.interpolation.value, *moments)
 
 
-def _read_timm(network: str) -> PreprocessingRecord:
+def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
     timm = import_module("roarbench.compute.external_networks").import_timm(network)
     about = timm.get_pretrained_cfg(network)
     if about is None or about.crop_mode != "center":

@@ -22,7 +22,7 @@ _CHEAP = 5000  # maximum rows of a table with 20 references, which take minutes;
 _STEPS = 20 * _CHEAP  # epochs times training rows, for larger tables
 
 
-def write_suite(
+def write_new_suite_file(
     folder: Path,
     warn: Callable[[str], object] = lambda line: None,
     network: str = "",

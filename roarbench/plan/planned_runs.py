@@ -65,7 +65,8 @@ def select_part_of_suite(
         blocks.append(replace(block, estimators=rows, seeds=seeds if seeds and block.protocol.trains else block.seeds))
     selected = tuple(block for block in blocks if block.estimators)
     # only references that a seed uses are needed, or all if networks are compared under each other's maps
-    most = suite.references if any(block.protocol.scores_siblings for block in selected) else seeds or suite.references
+    compares_networks = any(block.protocol.compares_networks for block in selected)
+    most = suite.references if compares_networks else seeds or suite.references
     return replace(suite, blocks=selected, references=min(suite.references, most))
 
 
@@ -153,7 +154,7 @@ def express_tuning_in_epochs(recipe: Recipe) -> float:
 def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
     """Return the explained network with this number, trained on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
-    model, _ = suite.find_network(number)
+    model, _ = suite.find_architecture(number)
     return ReferenceSpec(
         suite.dataset, data, model, recipe, suite.compute_reference_seed(number), suite.find_given_weights(number)
     )
@@ -190,7 +191,7 @@ def list_runs(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, 
 
 
 @lru_cache(32)
-def list_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, str]:
+def list_run_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, str]:
     """Return the key of every planned run of a suite by its point, on the data with this fingerprint."""
     return {point: run.key for point, run in list_runs(suite, data, limit).items()}
 
@@ -297,7 +298,7 @@ def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInput
         if depends_on_reference(cell):
             references.add(suite.find_scored_number(cell, seed))
         rows = []
-        if row := cell.ranking_estimator:
+        if row := cell.estimator_of_stored_ranking:
             number = suite.find_explained_number(cell, seed) if row.depends_on_network else 0
             rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
             rankings.update(rows[-1:] if ranks_only_test_images(suite, cell.retrain) else rows)

@@ -46,7 +46,7 @@ class Protocol:
         return self.retrain.trains
 
     @property
-    def scores_siblings(self) -> bool:
+    def compares_networks(self) -> bool:
         """Return whether each explained network is scored with the maps of every explained network."""
         return self.retrain is ScoredNetwork.SIBLINGS
 
@@ -63,12 +63,12 @@ class Protocol:
     @property
     def has_gain_at_each_level(self) -> bool:
         """Return whether gains are differences of correctness per image, so that every level has a gain."""
-        return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.scores_siblings
+        return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.compares_networks
 
     @property
     def random_is_zero(self) -> bool:
         """Return whether Random's gain is 0 by construction; rows are then compared with 0."""
-        return self.paired or bool(self.made_of) or self.scores_siblings
+        return self.paired or bool(self.made_of) or self.compares_networks
 
     @property
     def gain_axis(self) -> str:

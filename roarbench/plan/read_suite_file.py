@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 from roarbench.errors import CallerError, make_missing_suite_file_error
-from roarbench.plan.data_section import read_data
+from roarbench.plan.data_section import read_data_section
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import set_content_version
-from roarbench.plan.suite_sections import read_sections
+from roarbench.plan.suite_sections import read_suite_sections
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable, parse_toml
 
@@ -36,16 +36,16 @@ def parse_suite(text: str, path: Path) -> SuiteSpec:
     """Parse the text of the suite's file at this path; raise CallerError if it is invalid."""
     top = parse_toml(text, path)
     name = top.read_text("name")
-    _check_name(top, name)
+    _refuse_invalid_name(top, name)
     if "version" in top:
         raise top.make_error("has a version, which only roarbench's own suites have; leave it out")
-    dataset = read_data(top.read_section("data"), path.parent, name)
-    suite = read_sections(top, dataset, path.parent)
+    dataset = read_data_section(top.read_section("data"), path.parent, name)
+    suite = read_suite_sections(top, dataset, path.parent)
     with top.add_location_to_errors():
         return set_content_version(suite)
 
 
-def _check_name(top: TomlTable, name: str) -> None:
+def _refuse_invalid_name(top: TomlTable, name: str) -> None:
     if not NAME.fullmatch(name):
         raise top.make_error(
             f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens; "

@@ -45,7 +45,7 @@ class Cell:
         return None if self.estimator == CLEAN else find_estimator(self.estimator)
 
     @property
-    def ranking_estimator(self) -> Estimator | None:
+    def estimator_of_stored_ranking(self) -> Estimator | None:
         """Return the estimator of the stored ranking by which features are removed.
 
         None for untouched images, and for rankings that are not stored.
@@ -141,7 +141,7 @@ def find_displayed_fill_name(fill: str) -> str:
     return next((word for word, stored_name in FILL_WORDS.items() if stored_name == fill), fill)
 
 
-def check_fill(fill: str, retrain: ScoredNetwork) -> None:
+def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
     """Refuse an unknown fill, or one that is too slow for networks whose removal masks change in every epoch."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, list_fill_names())

@@ -14,7 +14,7 @@ from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Cell, check_fill, find_displayed_fill_name
+from roarbench.plan.runs import CLEAN, Cell, find_displayed_fill_name, refuse_unusable_fill
 from roarbench.text import format_count
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours"
@@ -33,7 +33,7 @@ def find_explained_and_scored_network(seed: int) -> tuple[int, int]:
     return divmod(seed % REPLICATION, SIBLINGS)
 
 
-def _find_networks(cell: Cell, seed: int) -> tuple[int, int]:
+def _find_network_numbers_before_modulo(cell: Cell, seed: int) -> tuple[int, int]:
     """Return the numbers, not yet modulo the references, of the networks that are explained and scored for a cell."""
     if cell.retrain is ScoredNetwork.SIBLINGS:
         return find_explained_and_scored_network(seed)
@@ -60,7 +60,7 @@ def refuse_impossible_cells(block: Block, tabular: bool) -> None:
         names = ", ".join(map(find_displayed_fill_name, TABULAR_FILLS))
         seen = f"fill '{block.fill}' is computed from neighbouring pixels, which a table lacks"
         raise CallerError(f"{seen}; use one of {names}")
-    check_fill(block.fill, block.protocol.retrain)
+    refuse_unusable_fill(block.fill, block.protocol.retrain)
 
 
 @dataclass(frozen=True)
@@ -150,12 +150,12 @@ class SuiteSpec:
 
     def find_explained_number(self, cell: Cell, seed: int) -> int:
         """Return the number of the network that a cell's map explains; `other-reference` explains the next network."""
-        number, _ = _find_networks(cell, seed)
+        number, _ = _find_network_numbers_before_modulo(cell, seed)
         return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
 
     def find_scored_number(self, cell: Cell, seed: int) -> int:
         """Return the number of the explained network that is scored for a cell."""
-        return _find_networks(cell, seed)[1] % self.references
+        return _find_network_numbers_before_modulo(cell, seed)[1] % self.references
 
     def compute_reference_seed(self, number: int) -> int:
         """Return the seed of an explained network; the network's untrained copy has the next seed.
@@ -168,7 +168,7 @@ class SuiteSpec:
         """Return the fill of a protocol's tables: that of the protocol's first block, or the mean."""
         return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
 
-    def list_shared_rows_and_levels(
+    def list_protocol_rows_and_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Return the rows and the levels above 0 of a protocol with this unit and fill.
@@ -206,11 +206,11 @@ class SuiteSpec:
         return self.own and self.own.dataset or find_dataset(self.dataset)
 
     @property
-    def described_network(self) -> str:
+    def architecture_names(self) -> str:
         """Return the names of the suite's networks, each architecture once."""
         return ", ".join(dict.fromkeys(network.model for network in self.networks)) or self.model
 
-    def find_network(self, number: int) -> tuple[str, str]:
+    def find_architecture(self, number: int) -> tuple[str, str]:
         """Return the architecture of an explained network, and the Python file that defines it, empty if built-in."""
         if self.networks:
             return self.networks[number].model, self.networks[number].source

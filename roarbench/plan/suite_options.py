@@ -139,7 +139,7 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known_ti
             raise CallerError(f"--reference {reference} {same}; name each network once")
         _check_weights_fit_suite(suite, given)
         names[given] = reference
-    sibling_protocols = [block.protocol.name for block in suite.blocks if block.protocol.scores_siblings]
+    sibling_protocols = [block.protocol.name for block in suite.blocks if block.protocol.compares_networks]
     if sibling_protocols and 0 < len(names) < FEWEST_NETWORKS:
         seen = f"suite '{suite.name}' compares networks with each other ({sibling_protocols[0]})"
         raise CallerError(f"{seen}, but --reference names only {len(names)}; name {FEWEST_NETWORKS} or more")

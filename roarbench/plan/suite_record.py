@@ -14,7 +14,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_field_values, hash_value, make_record
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import check_fill
+from roarbench.plan.runs import refuse_unusable_fill
 from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec
 from roarbench.plan.suite_sections import DIGITS, MOST
 
@@ -55,7 +55,7 @@ def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
     return replace(suite, own=replace(suite.own, left_out=left), blocks=tuple(b for b in blocks if b.estimators))
 
 
-def write_suite_record(suite: SuiteSpec) -> dict[str, Any]:
+def convert_suite_to_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a user's suite as JSON values, without the local path of its data."""
     assert suite.own is not None, "the others are in the table"
     return {
@@ -67,7 +67,7 @@ def write_suite_record(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
-    """Return the suite that `write_suite_record` has converted to these values."""
+    """Return the suite that `convert_suite_to_record` has converted to these values."""
     blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     given = [GivenNetwork(**network) for network in values.get("networks", ())]
@@ -158,5 +158,5 @@ def _read_block(values: Mapping[str, Any]) -> Block:
     unit, fill, protocol = Unit(values.get("unit", Unit.SCALAR)), values.get("fill", "mean"), values["protocol"]
     if protocol not in PROTOCOLS or not all(0 < t <= 1 for t in levels) or not 1 <= values["seeds"] <= MOST:
         raise ValueError(f"{protocol} at levels {levels} with {values['seeds']} seeds is not a valid block of a suite")
-    check_fill(fill, PROTOCOLS[protocol].retrain)
+    refuse_unusable_fill(fill, PROTOCOLS[protocol].retrain)
     return Block(PROTOCOLS[protocol], estimators, levels, values["seeds"], unit, fill)

@@ -80,7 +80,7 @@ def _read_block(
     units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
     table.refuse_unread_keys()
     with table.add_location_to_errors():
-        ids = (_find_usable_id(name, dataset) for name in _expand_lists(names, lists))
+        ids = (_read_usable_estimator_id(name, dataset) for name in _expand_lists(names, lists))
         estimators = tuple(dict.fromkeys((*default_controls, *ids)))
         fills = tuple(dict.fromkeys(map(find_recorded_fill_name, fills)))
         for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
@@ -102,7 +102,7 @@ def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
             raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
 
 
-def _find_usable_id(name: str, dataset: DatasetRecord) -> str:
+def _read_usable_estimator_id(name: str, dataset: DatasetRecord) -> str:
     estimator = find_estimator(name)
     if estimator.submitted:
         raise CallerError(f"estimators has the submission '{name}'; leave it out, and use run --submission FILE")
@@ -205,7 +205,7 @@ def read_published_weights(top: TomlTable) -> tuple[str, ...]:
     return tuple(map(make_weights_title, names))
 
 
-def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSpec:
+def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSpec:
     """Return the suite that a file describes for a data set, without a version; relative paths start at `base`."""
     name, about = top.read_text("name"), top.read_text("about", "a suite from a file")
     networks = read_given_networks(top, base) if "networks" in top else ()
@@ -223,8 +223,8 @@ def read_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSp
         tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
     top.refuse_unread_keys()
     if dataset.tabular:
-        _refuse_image_recipes(top, recipe, reference_recipe)
-    _refuse_unsuitable_references(top, blocks, references)
+        _refuse_image_recipes_for_table(top, recipe, reference_recipe)
+    _refuse_unsuitable_network_count(top, blocks, references)
     _refuse_training_protocols(top, blocks, dataset)
     own = CustomSuite(
         blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source, ",".join(given)
@@ -255,15 +255,15 @@ def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Reci
         return change_recipe(table, values | section.read_unread_values() | ({"start": start} if start else {}))
 
 
-def _refuse_image_recipes(top: TomlTable, *recipes: Recipe) -> None:
+def _refuse_image_recipes_for_table(top: TomlTable, *recipes: Recipe) -> None:
     for recipe in recipes:
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
             seen = f"{recipe.title} moves or shrinks images, but a table has no images"
             raise top.make_error(f'{seen}; write like = "tabular@1" under [recipe]')
 
 
-def _refuse_unsuitable_references(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
-    sibling_protocols = [block.protocol.name for block in blocks if block.protocol.scores_siblings]
+def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
+    sibling_protocols = [block.protocol.name for block in blocks if block.protocol.compares_networks]
     if sibling_protocols and not FEWEST_NETWORKS <= references <= SIBLINGS:
         setting = f"networks lists {references}" if "networks" in top else f"references is {references}"
         seen = f"{setting}, but {sibling_protocols[0]} compares networks with each other"

@@ -16,7 +16,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.plan.suite_sections import read_sections
+from roarbench.plan.suite_sections import read_suite_sections
 from roarbench.plan.toml_table import parse_toml
 
 _SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
@@ -35,7 +35,7 @@ def read_named_suite(path: Path) -> SuiteSpec:
     data = top.read_section("data")
     dataset = find_dataset(data.read_text("known"))
     data.refuse_unread_keys()
-    return replace(read_sections(top, dataset, path.parent), version=version, own=None)
+    return replace(read_suite_sections(top, dataset, path.parent), version=version, own=None)
 
 
 def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
@@ -76,7 +76,7 @@ def find_suite(name: str) -> SuiteSpec:
     return SUITES.get(name) or versions[name]
 
 
-def copy_suite_file(name: str) -> str:
+def copy_suite_file_text(name: str) -> str:
     """Return the text of a named suite's file for a suite of the user's own: with another name, without a version."""
     suite = find_suite(name)
     newest = SUITES[suite.name].version == suite.version
@@ -86,7 +86,7 @@ def copy_suite_file(name: str) -> str:
     return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
 
 
-def make_suite_argument(suite: SuiteSpec) -> str:
+def make_suite_option(suite: SuiteSpec) -> str:
     """Return the value of `--suite` that selects exactly this version; the name alone selects the newest one."""
     newest = SUITES.get(suite.name)
     return suite.versioned if newest and newest.version != suite.version else suite.name_in_commands
@@ -139,14 +139,14 @@ def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
     roots = (replace(EstimatorId.read(name), twins=()) for name in ids)
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
-        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_in_block(block, names, suite)))))
+        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_rows(block, names, suite)))))
         for block in suite.blocks
     )
     joined = replace(suite, blocks=tuple(blocks))
     return replace(joined, added=suite.added | (set(joined.estimators) - set(suite.estimators)))
 
 
-def _list_added_in_block(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
+def _list_added_rows(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
     """Yield the added estimators, and their twins, that belong to one block of the suite."""
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:

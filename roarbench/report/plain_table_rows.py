@@ -77,13 +77,15 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         **_make_plain_accuracies_above_masks(table, row),
         **_make_plain_gains(table, row),
         **(_make_plain_probability_drop(table, row) if table.board.protocol.has_probabilities else {}),
-        **({"permutation_p": row.network and row.network.permutation} if table.board.protocol.scores_siblings else {}),
+        **(
+            {"permutation_p": row.network and row.network.permutation} if table.board.protocol.compares_networks else {}
+        ),
     } | ({"quantus": table.get_quantus_scores(row)} if table.metrics else {})
 
 
 def _find_verdict(table: SuiteTable, row: Row) -> str | None:
     """Return the verdict of a row's comparison with Random, or of its own-network gain with 0."""
-    comparison = row.network if table.board.protocol.scores_siblings else row.vs_random
+    comparison = row.network if table.board.protocol.compares_networks else row.vs_random
     return comparison.verdict if comparison else None
 
 

@@ -90,7 +90,7 @@ def format_suite(suite: SuiteSpec) -> str:
         suite.title,
         f"  {suite.about}",
         f"  data         {suite.dataset}: {data.train_images:,} training and {test} of {shape}",
-        f"  network      {suite.described_network}",
+        f"  network      {suite.architecture_names}",
         f"  recipe       {_describe_recipe(suite.recipe_record)}",
         f"  reference    {format_count(suite.references, 'network')}, {explained}",
     ]

@@ -118,7 +118,9 @@ class SuiteTable:
         """
         protocol = self.board.protocol
         asks = (
-            protocol.random_is_zero and not protocol.scores_siblings and not find_estimator(row.estimator).is_model_free
+            protocol.random_is_zero
+            and not protocol.compares_networks
+            and not find_estimator(row.estimator).is_model_free
         )
         below = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
         if not asks or any(comparison is None or comparison.verdict is not Verdict.BETTER for comparison in below):
@@ -250,7 +252,7 @@ class SuiteTable:
 
     @property
     def _networks(self) -> str:
-        if self.board.protocol.scores_siblings:
+        if self.board.protocol.compares_networks:
             return f"{self.suite_results.suite.references} networks, not retrained"
         return self._seeds if self.board.protocol.trains else "the reference, not retrained"
 
@@ -271,16 +273,16 @@ class SuiteTable:
         left_out = self.suite_results.list_left_out_levels(board.protocol, self.unit, board.levels)
         without = f", without {', '.join(f'{t:g}' for t in left_out)} of the suite" if left_out else ""
         parts = [
-            f"{board.protocol.title} on {suite.dataset} with {suite.described_network}",
+            f"{board.protocol.title} on {suite.dataset} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
             self._networks,
             f"{board.images} test image{'s' * (board.images != 1)}"
-            + " on which all networks agree" * board.protocol.scores_siblings,
+            + " on which all networks agree" * board.protocol.compares_networks,
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
             self.suite_results.reference_accuracy_text,
         ]
-        clean = self.has_gains_and_ranks and board.rows and not board.protocol.scores_siblings
+        clean = self.has_gains_and_ranks and board.rows and not board.protocol.compares_networks
         scored = "scoring networks" if board.protocol.trains else "the same networks"
         if clean:
             parts.append(f"{scored}: {format_percent(board.rows[0].clean.value)}% correct on untouched images (t=0)")

@@ -89,7 +89,7 @@ def _make_title(table: SuiteTable) -> str:
 def _list_notes(table: SuiteTable, columns: list[Column], shown_columns: list[Column]) -> list[str]:
     left = [column.heading for column in columns if column not in shown_columns]
     notes = [table.caption, write_all_notes(table)]
-    has_legend = table.has_gains_and_ranks and not table.board.protocol.scores_siblings
+    has_legend = table.has_gains_and_ranks and not table.board.protocol.compares_networks
     notes += [_write_legend(table, shown_columns)] if has_legend else []
     notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in shown_columns) else []
     notes += [f"Columns not shown: {', '.join(left)} (--format csv has all)."] if left else []
@@ -116,7 +116,7 @@ def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
 def list_columns(table: SuiteTable) -> list[Column]:
     """Return all columns of a table as text; own-network gain has shares of kept predictions instead of accuracies."""
     board, rows, nothing, columns = table.board, table.rows, Estimate(), list[Column]()
-    own = board.protocol.scores_siblings
+    own = board.protocol.compares_networks
 
     def add(heading: str, cells: Iterable[str], worth: float = 0, short: str = "", left: bool = False) -> None:
         if table.has_gains_and_ranks or heading not in _JUDGED:

@@ -14,7 +14,7 @@ from roarbench.estimators.catalogue import find_display_name, find_estimator_or_
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.runs import find_displayed_fill_name
 from roarbench.plan.suite import describe_missing_controls
-from roarbench.plan.suites import make_suite_argument
+from roarbench.plan.suites import make_suite_option
 from roarbench.report.table import CONFUSED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
 from roarbench.text import SAME, capitalize, fit_on_one_line, format_count, format_interval, format_percent, list_some
@@ -94,7 +94,7 @@ def _explain_no_images(table: SuiteTable) -> str:
     if board.images:
         return ""
     lack = ""
-    if board.protocol.scores_siblings:
+    if board.protocol.compares_networks:
         lack = describe_lack_of_agreed_images(table.suite_results, board.protocol, table.unit)
     return lack or _count_done_runs(table)
 
@@ -129,7 +129,7 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return the command that explains doubts about rows; None without doubts."""
     signs = sorted({table.find_warning_sign(row.estimator) for row in table.board.rows} - {""})
     words = f"{', '.join(signs)}: `{{}}` explains the doubts."
-    return Hint(words, "diagnose", ("--suite", make_suite_argument(table.suite_results.suite))) if signs else None
+    return Hint(words, "diagnose", ("--suite", make_suite_option(table.suite_results.suite))) if signs else None
 
 
 def _note_inconsistent_rows(table: SuiteTable) -> list[str]:
@@ -207,7 +207,7 @@ def _describe_intervals(table: SuiteTable) -> str:
     draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
     if not table.has_gains_and_ranks:
         return f"{sure} ({draws}). {_NO_GAINS}"
-    if board.protocol.scores_siblings:
+    if board.protocol.compares_networks:
         return f"{board.protocol.meaning} {sure}; verdicts are adjusted for {format_count(board.family, 'row')}."
     text = f"{sure} ({draws}); place intervals hold jointly over the suite's rows."
     text = f"{board.protocol.meaning} {text}"
@@ -249,7 +249,7 @@ def describe_methods(table: SuiteTable) -> str:
     known = [results.references[number] for number in sorted(results.references)]
     right = ", ".join(f"{format_percent(one.correct / one.total)} %" for one in known)
     seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""
-    networks = f"{format_count(suite.references, 'network')} ({suite.described_network})"
+    networks = f"{format_count(suite.references, 'network')} ({suite.architecture_names})"
     if suite.given:
         origin = f"with given weights ({', '.join(map(shorten_reference, suite.given.split(',')))})"
     else:

@@ -142,7 +142,7 @@ class Judge(SampledGains):
         own = [
             name for name in self.scores.estimators if name in self.scores.model_free_controls - self.scores.submitted
         ]
-        return (RANDOM,) if self.protocol.scores_siblings else tuple(dict.fromkeys((*CONTROLS, *own)))
+        return (RANDOM,) if self.protocol.compares_networks else tuple(dict.fromkeys((*CONTROLS, *own)))
 
     @cached_property
     def family_differences(self) -> _Differences:

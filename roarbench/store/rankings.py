@@ -32,8 +32,8 @@ from roarbench.files import (
     convert_write_errors,
     lock_file,
     record_whole_read,
-    refresh_folders,
-    refuse_altered,
+    refresh_folder_listings,
+    refuse_altered_file,
     write_atomically,
 )
 from roarbench.identity import hash_value
@@ -135,7 +135,7 @@ class RankingsStore:
 
     def has_ranked_range(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether the images `start` … `stop - 1` are ranked, in any division into parts; lists folders."""
-        refresh_folders(*self._list_folders_down_to_parts(spec))
+        refresh_folder_listings(*self._list_folders_down_to_parts(spec))
         return self.has_finished(spec) or is_covered(self.list_ranked_ranges(spec, split), start, stop)
 
     def has_part_or_all(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
@@ -238,11 +238,11 @@ class RankingsStore:
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
     def verify_files(self, spec: RankingSpec, whole: bool = True) -> None:
-        """Raise StoreError if the files of rankings differ from the sealed files; `whole` as in `refuse_altered`."""
+        """Raise StoreError if files of rankings differ from the sealed files; `whole` as in `refuse_altered_file`."""
         rankings = self.open(spec)
         for split, file in rankings.files.items():
             path, description = rankings.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
-            refuse_altered(path, file["sha256"], description, advise_to_delete(rankings.folder), whole)
+            refuse_altered_file(path, file["sha256"], description, advise_to_delete(rankings.folder), whole)
 
     def _find_checksum_of_duplicate(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of other finished rankings that remove the same features; empty if there are none."""

@@ -17,7 +17,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.files import convert_write_errors, write_atomically
 from roarbench.identity import encode_canonically
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_record import read_suite_record, write_suite_record
+from roarbench.plan.suite_record import convert_suite_to_record, read_suite_record
 from roarbench.plan.suites import VERSIONS
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import suites
@@ -38,7 +38,7 @@ def insert_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
     rows = [
         {
             "id": suite.name_in_commands,
-            "record": encode_canonically(write_suite_record(suite)),
+            "record": encode_canonically(convert_suite_to_record(suite)),
             "folder": suite.dataset_record.folder,
         }
         for suite in new
@@ -89,7 +89,7 @@ def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path)
         if trusted_digest == digest or (_find_trusted_folder() / f"{digest}.py").exists():
             continue
         path = _save_source(store / "imported-networks", source)
-        danger = f"{suite.described_network} with your rights, a file that came with imported results"
+        danger = f"{suite.architecture_names} with your rights, a file that came with imported results"
         begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
         seen = f"{suite.name_in_commands} would run {danger}: {begin}"
         raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")

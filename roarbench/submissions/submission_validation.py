@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.compute.networks import build_network, set_batch_norm_scales
+from roarbench.compute.networks import build_network, set_batch_norm_scales_to_one
 from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.ids import format_value
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
@@ -164,7 +164,7 @@ def _make_test_case() -> ExplainedPart:
 def _build_model(seed: int) -> nn.Module:
     """Build a network with random weights, in eval mode, with batch-norm scales of 1."""
     model = build_network(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
-    return set_batch_norm_scales(model).eval()
+    return set_batch_norm_scales_to_one(model).eval()
 
 
 def _make_variants(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:

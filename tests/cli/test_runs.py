@@ -161,8 +161,8 @@ def test_an_option_has_images_and_rankings_hashed_whole_before_a_run(store, call
         asked.append((path.suffix, whole))
         raise StoreError("it was altered")
 
-    monkeypatch.setattr(decoded, "refuse_altered", refuse)
-    monkeypatch.setattr(rankings, "refuse_altered", refuse)
+    monkeypatch.setattr(decoded, "refuse_altered_file", refuse)
+    monkeypatch.setattr(rankings, "refuse_altered_file", refuse)
     assert call("run", *SMALL, "--estimators", "truth", "--seeds", "2", "--store", store, *words).code == 2
     assert {*asked} == {(".bin", bool(words)), (".arrow", bool(words))}
 

@@ -12,7 +12,13 @@ import torch
 
 from roarbench.compute import streamed_degraded_images
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import DegradedImages, RandomlyDegradedImages, RemovalMasks, degrade, unpack_bits
+from roarbench.compute.degrade import (
+    DegradedImages,
+    RandomlyDegradedImages,
+    RemovalMasks,
+    degrade,
+    unpack_removal_masks,
+)
 from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
 from roarbench.datasets.decoded import _map_file
@@ -40,7 +46,7 @@ def test_features_are_removed_whole_and_arguments_stay(shape, unit):
     for i, c, y, x in np.ndindex(3, *shape):
         if bits[i, c % channels, y, x]:
             degraded[i, c, y, x] = FILL[c]
-    assert torch.equal(unpack_bits(packed(bits), shape, unit), bits)
+    assert torch.equal(unpack_removal_masks(packed(bits), shape, unit), bits)
     index, fill, before = torch.tensor([2, 0, 0]), FILL[: shape[0]], pixels.clone()
     torch.testing.assert_close(degrade(pixels, bits, fill), degraded, rtol=0, atol=0)
     for made, expected in (

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from roarbench.compute.network_checks import check_network, check_rebuilt
+from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits
 from roarbench.errors import CallerError
 
 IMAGES = torch.randn(3, 3, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -58,7 +58,7 @@ def mixed_logits():
 )
 def test_a_network_whose_logits_hang_on_more_than_one_image_is_refused(network, said):
     with pytest.raises(CallerError, match=said):
-        check_network(network, IMAGES)
+        check_network_outputs(network, IMAGES)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_network_whose_logits_hang_on_more_than_one_image_is_refused(network, 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_probabilities_instead_of_logits_are_told(after, said, dtype):
     images, kept = IMAGES.to(dtype), IMAGES.to(dtype)
-    found = check_network(made(lambda x: x, after).to(dtype), images, "net")
+    found = check_network_outputs(made(lambda x: x, after).to(dtype), images, "net")
     assert [line.partition(" instead ")[0] for line in found] == said
     torch.testing.assert_close(images, kept, rtol=0, atol=0)
 
@@ -97,9 +97,9 @@ class Mixed(Net):
 @pytest.mark.parametrize("buffer", [None, False])
 def test_a_network_that_its_state_dict_does_not_fix_is_refused(buffer):
     with pytest.raises(CallerError, match=r"gives different logits: its construction draws order; register"):
-        check_rebuilt(Mixed(0, buffer).eval(), Mixed(1, buffer).eval(), IMAGES)
+        check_rebuilt_logits(Mixed(0, buffer).eval(), Mixed(1, buffer).eval(), IMAGES)
 
 
 def test_a_network_that_its_state_dict_fixes_is_accepted():
-    check_rebuilt(Mixed(0, True).eval(), Mixed(1, True).eval(), IMAGES)  # in the state dict
-    check_rebuilt(Mixed(0, None).eval(), Mixed(0, None).eval(), IMAGES)  # the same at each start
+    check_rebuilt_logits(Mixed(0, True).eval(), Mixed(1, True).eval(), IMAGES)  # in the state dict
+    check_rebuilt_logits(Mixed(0, None).eval(), Mixed(0, None).eval(), IMAGES)  # the same at each start

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from roarbench.compute import torchvision_networks
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.network_checks import compute_checked_logits
-from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales
+from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.errors import CallerError
 from roarbench.estimators.network_surgery import fold_batchnorm
 from tests.helpers.elsewhere import python, said_by
@@ -23,7 +23,7 @@ from tests.helpers.streamed import seeded
 def test_batch_norm_scales_that_start_at_0_become_1():
     norm = nn.BatchNorm2d(2)
     nn.init.zeros_(norm.weight)
-    assert set_batch_norm_scales(nn.Sequential(norm))[0].weight.tolist() == [1, 1]
+    assert set_batch_norm_scales_to_one(nn.Sequential(norm))[0].weight.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(MODELS) if not MODELS[name].drawn])

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from roarbench.compute import device_ranking
 from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
-from roarbench.compute.ranking import arrange_features, count_removed, draw_tie_order, rank
+from roarbench.compute.ranking import count_removed, draw_tie_order, flatten_importance, rank
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.errors import CallerError, RunError
 from tests.helpers.fake_gpu import GPU
@@ -28,13 +28,13 @@ ROWS = arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 45)), elem
 def test_features_are_sums_over_them(shape, unit):
     """Whole numbers, so that sums are exact."""
     importance = np.random.default_rng(0).integers(-99, 99, (3, *shape)).astype(np.float64)
-    flat = arrange_features(importance, shape, unit)
+    flat = flatten_importance(importance, shape, unit)
     members = features_of(shape, str(unit))
     np.testing.assert_array_equal(flat, [[sum(one[at] for at in feature) for feature in members] for one in importance])
     assert flat.shape[1] == Layout(shape, unit, (0.5,)).features
     alike = np.repeat(importance[:, :1], shape[0], axis=1)  # a map without channels counts for every one, or once
-    expected = arrange_features(alike, shape, unit) / (1 if unit is Unit.SCALAR else shape[0])
-    np.testing.assert_array_equal(arrange_features(importance[:, 0], shape, unit), expected.astype(np.float32))
+    expected = flatten_importance(alike, shape, unit) / (1 if unit is Unit.SCALAR else shape[0])
+    np.testing.assert_array_equal(flatten_importance(importance[:, 0], shape, unit), expected.astype(np.float32))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e300])
@@ -42,10 +42,10 @@ def test_importance_that_is_not_finite_names_the_image(bad):
     importance = np.zeros((3, 1, 2, 2))
     importance[2, 0, 1, 1] = bad
     with pytest.raises(RunError, match="1 of 4 values in the map of image 2 of the batch are NaN or infinite"):
-        arrange_features(importance, (1, 2, 2), Unit.SCALAR)
+        flatten_importance(importance, (1, 2, 2), Unit.SCALAR)
     for shape in ((3, 2, 2), (1, 2, 3)):
         with pytest.raises(RunError, match=rf"expected \(n, {shape[0]}, 2, {shape[2]}\) or \(n, 2, {shape[2]}\)"):
-            arrange_features(importance, shape, Unit.SCALAR)
+            flatten_importance(importance, shape, Unit.SCALAR)
 
 
 def test_tie_order_belongs_to_the_image_not_to_the_batch():

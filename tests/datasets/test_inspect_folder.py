@@ -16,7 +16,7 @@ from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.datasets.sources import add_image_counts, open_source
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError
-from roarbench.plan.new_suite import compose_suite_text, write_suite
+from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.toml_table import format_toml
 from tests.helpers.own_photos import TEXT, write_pictures
@@ -138,7 +138,7 @@ def test_deep_grey_images_get_the_depth_that_their_values_use(tmp_path, monkeypa
             values = np.arange(192, 256, dtype=np.int32).reshape(8, 8) * scale
             image = Image.fromarray(values if depth > 16 else values.astype(np.uint16))
             image.save(tmp_path / "set" / name / f"{number}.{'tif' if depth > 16 else 'png'}")
-    path = write_suite(tmp_path / "set")
+    path = write_new_suite_file(tmp_path / "set")
     record = read_suite(path).dataset_record
     assert (record.depth, record.channels) == (depth, 1)
     pixels = decode_dataset(record, tmp_path / "store").train.pixels
@@ -310,13 +310,13 @@ def test_names_of_any_letters_make_toml(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     folder = write_pictures(tmp_path / text)
     (folder / "red").rename(folder / f"red {text}")
-    assert read_suite(write_suite(folder)).dataset_record.folder == str(folder)
+    assert read_suite(write_new_suite_file(folder)).dataset_record.folder == str(folder)
 
 
 def test_columns_of_any_letters_make_toml(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_set(tmp_path / "set", WORDS, columns=('im"age', "la\\bel"))
-    record = read_suite(write_suite(tmp_path / "set")).dataset_record
+    record = read_suite(write_new_suite_file(tmp_path / "set")).dataset_record
     assert (record.image_column, record.label_column) == ('im"age', "la\\bel")
     assert add_image_counts(record).classes == 2
     assert tomllib.loads(f"x = {format_toml([np.float64(0.1), np.int64(3)])}") == {"x": [0.1, 3]}
@@ -326,7 +326,7 @@ def test_columns_of_any_letters_make_toml(tmp_path, monkeypatch):
 def test_a_folder_whose_name_cannot_be_printed(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CallerError, match="has characters that cannot be printed; rename the folder"):
-        write_suite(write_pictures(tmp_path / name))
+        write_new_suite_file(write_pictures(tmp_path / name))
     assert not list(tmp_path.glob("*.toml"))
 
 

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from roarbench.compute.degrade import apply_non_mean_fill, unpack_bits
+from roarbench.compute.degrade import apply_non_mean_fill, unpack_removal_masks
 from roarbench.enums import FILLS, Split
 from roarbench.errors import CallerError
 from roarbench.execution import device_inputs as inputs
@@ -37,7 +37,7 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     before, everything = images.clone(), torch.arange(len(images))
     seen = inputs.make_degraded_inputs(work.images, split, rankings, run.cell).batch(everything)
     masks = inputs.load_packed_masks(work.images, rankings, split, run.cell)
-    gone = unpack_bits(masks, rankings.layout.shape, run.cell.unit)
+    gone = unpack_removal_masks(masks, rankings.layout.shape, run.cell.unit)
     expected = apply_non_mean_fill(
         images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images))
     )

@@ -26,12 +26,12 @@ from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.identity import encode_canonically
 from roarbench.plan.given_weights_titles import make_weights_title
-from roarbench.plan.planned_runs import list_keys
+from roarbench.plan.planned_runs import list_run_keys
 from roarbench.plan.protocols import MORF, OWN_NETWORK
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_options import set_explained_networks
-from roarbench.plan.suite_record import read_suite_record, write_suite_record
+from roarbench.plan.suite_record import convert_suite_to_record, read_suite_record
 from roarbench.plan.suites import find_suite
 from roarbench.store import user_suites
 from roarbench.store.results import ResultsStore, make_default_url
@@ -77,15 +77,15 @@ def path(tmp_path):
 
 def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_file(path):
     suite = read_suite(path)
-    assert [suite.find_network(number)[0].partition("@")[0] for number in range(3)] == [
+    assert [suite.find_architecture(number)[0].partition("@")[0] for number in range(3)] == [
         "resnet-planted",
         "resnet-planted",
         "net.make",
     ]
     assert suite.given.count("file@") == suite.references == 3
-    kept = read_suite_record(json.loads(encode_canonically(write_suite_record(suite))))
+    kept = read_suite_record(json.loads(encode_canonically(convert_suite_to_record(suite))))
     assert kept == suite
-    assert str(path.parent) not in encode_canonically(write_suite_record(suite))
+    assert str(path.parent) not in encode_canonically(convert_suite_to_record(suite))
     assert kept.networks[2].source == FILE
     with pytest.raises(CallerError, match="already specifies its explained networks; change networks in its file"):
         set_explained_networks(suite, [str(path.parent / "one.pt")])
@@ -106,7 +106,7 @@ def test_one_more_network_shares_all_runs(path):
     path.write_text(TEXT.replace('three.pt"]', 'three.pt", "resnet-planted@four.pt"]'))
     save(path.with_name("four.pt"), "resnet-planted", 9)
     data = "0" * 32
-    assert set(list_keys(first, data, None).values()) < set(list_keys(read_suite(path), data, None).values())
+    assert set(list_run_keys(first, data, None).values()) < set(list_run_keys(read_suite(path), data, None).values())
 
 
 def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path, tmp_path):

@@ -9,7 +9,7 @@ import torch
 
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.execution.network_trials import insert_tuned_learning_rate, tune_peak_learning_rate
-from roarbench.plan.new_suite import write_suite as write_new_suite
+from roarbench.plan.new_suite import write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
 from tests.helpers.own_photos import TEXT, write_pictures, write_suite
@@ -52,7 +52,7 @@ def written(tmp_path, network, said):
     """The suite that `new-suite` writes for a network, as a text and as it is read."""
     (tmp_path / "net.py").write_text(network)
     tune = partial(insert_tuned_learning_rate, say=said.append)
-    path = write_new_suite(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
+    path = write_new_suite_file(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
     return path.read_text(), read_suite(path)
 
 
@@ -80,7 +80,7 @@ def test_the_trials_of_a_table_count_rows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path, said = tmp_path / "rows.csv", []
     path.write_text("a,b,label\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(20)))
-    insert_tuned_learning_rate(write_new_suite(path).read_text(), tmp_path / "rows.toml", said.append)
+    insert_tuned_learning_rate(write_new_suite_file(path).read_text(), tmp_path / "rows.toml", said.append)
     assert re.search(r"three trials of at most 100 steps on \d+ training rows; correct on ", said[-1])
 
 

@@ -141,7 +141,9 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
         tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
         blackened = replace(work, images=replace(work.images, mean=black))
         for run in (
-            run for run in runs if (run.cell.fill, run.cell.ranking_estimator) == ("zero", find_estimator("grad"))
+            run
+            for run in runs
+            if (run.cell.fill, run.cell.estimator_of_stored_ranking) == ("zero", find_estimator("grad"))
         ):
             own = networks.load_stored_common_network(work, run, rankings_of(work, run))
             assert compute_weights_checksum(own.state_dict()) == compute_weights_checksum(tuned.state_dict())

@@ -22,7 +22,7 @@ from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.network_jobs import hash_masks
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.planned_runs import expand_points, list_keys, list_ranked_splits, make_reference
+from roarbench.plan.planned_runs import expand_points, list_ranked_splits, list_run_keys, make_reference
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
@@ -159,9 +159,9 @@ def test_one_job_scores_all_networks_at_all_levels_under_the_maps_of_one(done):
 
 
 def test_a_suite_with_one_more_network_shares_all_runs():
-    fewer, more = (list_keys(replace(SUITE, references=count), "0" * 32, None) for count in (3, 4))
+    fewer, more = (list_run_keys(replace(SUITE, references=count), "0" * 32, None) for count in (3, 4))
     assert set(fewer.values()) < set(more.values())
-    again = list_keys(replace(SUITE, replication=1), "0" * 32, None)
+    again = list_run_keys(replace(SUITE, replication=1), "0" * 32, None)
     assert set(fewer.values()).isdisjoint(again.values())
 
 

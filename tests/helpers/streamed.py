@@ -5,7 +5,7 @@ import torch
 
 from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
-from roarbench.compute.ranking import arrange_features, draw_tie_order, make_sort_keys
+from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
 from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.enums import Order, Unit
 
@@ -21,7 +21,7 @@ def seeded(seed):
 def encoded(importance, layout):
     """Bit-planes of maps (n, c, h, w) or (n, h, w) of the images 0 … n - 1."""
     ties = draw_tie_order(np.arange(len(importance)), layout.features)
-    return encode_planes(make_sort_keys(arrange_features(importance, layout.shape, layout.unit), ties), layout)
+    return encode_planes(make_sort_keys(flatten_importance(importance, layout.shape, layout.unit), ties), layout)
 
 
 def both(t=0.5, order=Order.MORF, unit=Unit.SCALAR, n=20):

@@ -19,7 +19,7 @@ from roarbench.analysis.pictured_images import (
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.degrade import compute_removal_magnitudes
-from roarbench.compute.matched_other_image_masks import compute_magnitudes_in_numpy
+from roarbench.compute.matched_other_image_masks import compute_removal_magnitudes_in_numpy
 from roarbench.enums import TEST_IDS, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
@@ -95,7 +95,7 @@ def test_what_removal_changes_is_what_runs_take(unit):
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 30, 30)).astype(np.uint8)
     fill = np.array([120.4, 110.0, 99.7], np.float32)[:, None, None]
     slow = compute_removal_magnitudes(torch.from_numpy(pixels), torch.from_numpy(fill), unit)
-    for one, other in zip(compute_magnitudes_in_numpy(pixels, fill, unit), slow, strict=True):
+    for one, other in zip(compute_removal_magnitudes_in_numpy(pixels, fill, unit), slow, strict=True):
         assert one.shape == other.shape
         assert np.abs(one.astype(int) - other).max() <= 1 and (one == other).mean() > 0.99
 

@@ -16,7 +16,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_folders_of_classes_whose_file_is_not_overwritten(here):
-    path = new_suite.write_suite(write_pictures(here / "My Pictures"))
+    path = new_suite.write_new_suite_file(write_pictures(here / "My Pictures"))
     suite, written = read_suite(path), path.read_text()
     assert (suite.name, [block.protocol.name for block in suite.blocks]) == ("my-pictures", ["matched", "roar"])
     assert {"deviation", "colour-deviation", "linear-classifier", "ig(baseline=mean)"} <= {*suite.blocks[0].estimators}
@@ -26,21 +26,21 @@ def test_folders_of_classes_whose_file_is_not_overwritten(here):
     assert (data.size, data.channels) == (8, 3)  # of 10 x 9 pixels
     assert suite.recipe == suite.reference_recipe == "quick@2(epochs=40,batch=32,peak=0.2)"
     with pytest.raises(CallerError, match="my-pictures.toml already exists; name a new file"):
-        new_suite.write_suite(here / "My Pictures")
+        new_suite.write_new_suite_file(here / "My Pictures")
     assert path.read_text() == written
 
 
 def test_parquet_files_of_one_split_and_of_two(here):
     for split, counts in (("train", (8, 4)), ("test", (12, 6))):
         write_split(here / "tables", split, tiny_images(split), TINY_LABELS[split], ("img", "kind"))
-        data = read_suite(new_suite.write_suite(here / "tables")).dataset_record
+        data = read_suite(new_suite.write_new_suite_file(here / "tables")).dataset_record
         assert (data.image_column, data.label_column, data.classes) == ("img", "kind", 3)
         assert (data.train_images, data.test_images) == counts
         (here / "tables.toml").unlink()
 
 
 def test_a_table(here):
-    suite = read_suite(new_suite.write_suite(write_table(here / "My Rows.csv")))
+    suite = read_suite(new_suite.write_new_suite_file(write_table(here / "My Rows.csv")))
     assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
     assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("matched", 20), ("roar", 20)]
     data = suite.dataset_record
@@ -81,5 +81,5 @@ def holding(text):
 def test_where_nothing_is_found_nothing_is_written(here, name, make, said):
     make(here / name)
     with pytest.raises(DataError, match=said):
-        new_suite.write_suite(here / name)
+        new_suite.write_new_suite_file(here / name)
     assert not list(here.glob("*.toml"))

@@ -19,7 +19,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
 from roarbench.plan.read_suite_file import parse_suite, read_suite
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
-from roarbench.plan.suite_record import drop_estimators, read_suite_record, write_suite_record
+from roarbench.plan.suite_record import convert_suite_to_record, drop_estimators, read_suite_record
 from roarbench.plan.suites import find_default_explained_weights
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 
@@ -91,7 +91,7 @@ def test_a_table_of_numbers_lacks_two_controls(on_table):
 @pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
 def test_a_file_of_new_suite_lacks_no_control(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    suite = read_suite(new_suite.write_suite(write(tmp_path)))
+    suite = read_suite(new_suite.write_new_suite_file(write(tmp_path)))
     assert suite.blocks[0].protocol == MATCHED and describe_missing_controls(suite, MATCHED) == ""
 
 
@@ -113,14 +113,14 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     assert (data.classes, data.train_images, data.test_images, data.size) == (3, 18, 6, 8)  # a quarter of 8, thrice
     assert suite.title == f"pictures@{suite.version}"
     assert len(expand_points(suite)) == 5
-    plain = encode_canonically(write_suite_record(suite))
+    plain = encode_canonically(convert_suite_to_record(suite))
     assert str(path.parent) not in plain  # where its data lie is nobody's business
     found = read_suite_record(json.loads(plain))
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.without_location)
     part = drop_estimators(suite, {"grad": "no gradient"})
     assert part.name_in_commands == suite.name_in_commands
-    assert read_suite_record(write_suite_record(part)).blocks == part.blocks
+    assert read_suite_record(convert_suite_to_record(part)).blocks == part.blocks
     assert drop_estimators(part, {}).blocks == suite.blocks
 
 
@@ -129,7 +129,7 @@ def test_a_file_has_its_networks_compiled_by_another_recipe(path):
     assert compiled.recipe == compiled.reference_recipe == "planted-brief@1(epochs=1,compile=true)"
     assert compiled.recipe_record.compile and not usual.recipe_record.compile
     assert compiled.version != usual.version
-    assert read_suite_record(write_suite_record(compiled)).recipe == compiled.recipe
+    assert read_suite_record(convert_suite_to_record(compiled)).recipe == compiled.recipe
     assert changed(path, "epochs = 1", "epochs = 1\ncompile = false").name_in_commands == usual.name_in_commands
 
 
@@ -153,8 +153,8 @@ def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_anot
         suite = changed(path, old, new)
         assert suite.version != usual.version, new
     assert (usual.tuned_on, suite.tuned_on) == (Split.TRAIN, Split.TEST)
-    assert read_suite_record(json.loads(encode_canonically(write_suite_record(suite)))).tuned_on is Split.TEST
-    assert "tuned_on" not in write_suite_record(usual)  # versions of suites that were made before it stay
+    assert read_suite_record(json.loads(encode_canonically(convert_suite_to_record(suite)))).tuned_on is Split.TEST
+    assert "tuned_on" not in convert_suite_to_record(usual)  # versions of suites that were made before it stay
 
 
 def test_protocols_of_their_own_levels_and_units_and_fills_of_those_that_have_them(path):
@@ -183,7 +183,7 @@ def test_a_file_may_name_published_weights_to_explain(path):
     suite = changed(path, "references = 1", 'explains = ["torchvision:resnet50-v1"]')
     assert (suite.given, suite.references) == ("torchvision:resnet50-v1@0676ba61", 1)
     assert find_default_explained_weights(suite) == suite.given and suite.version != read_suite(path).version
-    kept = read_suite_record(json.loads(encode_canonically(write_suite_record(suite))))
+    kept = read_suite_record(json.loads(encode_canonically(convert_suite_to_record(suite))))
     assert (kept.name_in_commands, kept.given) == (suite.name_in_commands, suite.given)
 
 
@@ -199,7 +199,7 @@ def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
     assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)
     assert suite.explain_inapplicable("linear-classifier") == "it is fitted to training images, but the suite has none"
     assert not suite.explain_inapplicable("deviation")
-    assert read_suite_record(json.loads(encode_canonically(write_suite_record(suite)))).dataset_record.numbered
+    assert read_suite_record(json.loads(encode_canonically(convert_suite_to_record(suite)))).dataset_record.numbered
 
 
 def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
@@ -213,7 +213,7 @@ def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
     assert (
         changed(path, SIZE, f"{said}\nrange = 1").name_in_commands == suite.name_in_commands != usual.name_in_commands
     )
-    kept = json.loads(encode_canonically(write_suite_record(suite)))
+    kept = json.loads(encode_canonically(convert_suite_to_record(suite)))
     assert read_suite_record(kept).dataset_record == replace(data, folder="")
     kept["dataset"] |= {"interpolation": "cubist"}
     with pytest.raises(CallerError, match="interpolation is 'cubist', expected nearest, "):
@@ -259,7 +259,7 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     part = drop_inapplicable_estimators(
         changed(on_table, "label_column", 'columns = ["two", "one"], label_column')
     ).suite
-    kept = read_suite_record(write_suite_record(part))
+    kept = read_suite_record(convert_suite_to_record(part))
     assert kept.dataset_record.columns == ("two", "one")
     assert (kept.name_in_commands, kept.dataset_record) == (part.name_in_commands, part.dataset_record.without_location)
 

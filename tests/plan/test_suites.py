@@ -15,13 +15,13 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
 from roarbench.identity import make_record
-from roarbench.plan.planned_runs import expand_points, list_keys, make_tuning_recipe
+from roarbench.plan.planned_runs import expand_points, list_run_keys, make_tuning_recipe
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
 from roarbench.plan.runs import Cell, Run
 from roarbench.plan.suite_options import apply_selection_options
-from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file, find_suite
+from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file_text, find_suite
 from tests.helpers.older_suites import OLDER
 
 MINE = "mine@1a2b3c4d"
@@ -57,7 +57,7 @@ def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
         assert cell.t == 0 or 0 < count_removed(cell.t, d) < d  # something goes, and something stays
         estimator = cell.estimator_record  # twins of other images, which paired protocols ask for, among them
         assert estimator is None or estimator.id == cell.estimator
-        assert estimator is None or cell.ranking_estimator or estimator.form == "redrawn"
+        assert estimator is None or cell.estimator_of_stored_ranking or estimator.form == "redrawn"
 
 
 def test_imagenet_networks_explains_five_published_resnets_without_training_and_without_noisy_ig():
@@ -92,14 +92,14 @@ def test_imagenet_asks_the_papers_question_by_fourteen_rows_whose_runs_are_part_
 
 
 def test_every_run_of_imagenet_counts_in_a_file_that_asks_for_the_full_design(tmp_path):
-    text = copy_suite_file("imagenet").replace('protocols = ["roar"]', 'protocols = ["roar", "kar"]')
+    text = copy_suite_file_text("imagenet").replace('protocols = ["roar"]', 'protocols = ["roar", "kar"]')
     text = text.replace("levels = [0.1, 0.5, 0.9]", "levels = [0.1, 0.3, 0.5, 0.7, 0.9]").replace(
         "seeds = 2", "seeds = 5"
     )
     text = re.sub(r"estimators = \[.*?\n\]", 'estimators = ["random", "sobel", "paper"]', text, flags=re.DOTALL)
     (tmp_path / "full.toml").write_text(text)
     full, short = load_suite(tmp_path / "full.toml").plan, find_suite("imagenet")
-    runs = [set(list_keys(suite, "0" * 32, None).values()) for suite in (short, full)]
+    runs = [set(list_run_keys(suite, "0" * 32, None).values()) for suite in (short, full)]
     assert runs[0] < runs[1] and (len(runs[0]), len(runs[1])) == (86, 1005)
 
 
@@ -213,7 +213,7 @@ def test_the_papers_figure_is_one_suite_that_shares_its_last_level_with_quick():
     assert block.protocol == ROAR
     assert block.estimators == ("random", "sobel", "grad", "sgsq-grad", "var-grad")
     assert block.levels == (0.1, 0.3, 0.5, 0.7, 0.9)
-    keys, shared = list_keys(quick, "d" * 32, None), list_keys(figure, "d" * 32, None)
+    keys, shared = list_run_keys(quick, "d" * 32, None), list_run_keys(figure, "d" * 32, None)
     rows = {point.cell.estimator for point, key in shared.items() if key in keys.values()}
     assert rows == {"none", "random", "sobel", "grad"}
 
@@ -233,6 +233,6 @@ def test_every_file_is_short_and_says_what_each_block_asks():
 @pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
 def test_a_copy_of_a_suites_file_is_a_users_suite_of_the_same_runs(suite, tmp_path):
     """All that runs depend on is the same: name, version and what makes a suite a user's are no part of a run."""
-    mine = parse_suite(copy_suite_file(suite.versioned), tmp_path / "mine.toml")
+    mine = parse_suite(copy_suite_file_text(suite.versioned), tmp_path / "mine.toml")
     assert (mine.name, mine.own is not None) == (f"my-{suite.name}", True)
     assert replace(mine, name=suite.name, version=suite.version, own=None) == suite

@@ -112,5 +112,5 @@ def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, 
     (tmp_path / ".identity").write_text("of the first")
     listed, exists = [], Path.exists
     monkeypatch.setattr(Path, "exists", lambda path: bool(listed) and exists(path))
-    monkeypatch.setattr(files, "refresh_folders", lambda *folders: listed.extend(folders))
+    monkeypatch.setattr(files, "refresh_folder_listings", lambda *folders: listed.extend(folders))
     assert Workspace(tmp_path).identity == "of the first"

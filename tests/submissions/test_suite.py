@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from roarbench.compute.bit_planes import encode_planes
-from roarbench.compute.ranking import arrange_features, draw_tie_order, make_sort_keys
+from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import find_estimator
@@ -154,7 +154,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
         pixels = batch.images.mean(1, keepdim=True)
         expected = (blur(pixels) if twin else pixels)[:, 0].numpy()
         layout = stored.layout
-        flat = arrange_features(expected, layout.shape, layout.unit)
+        flat = flatten_importance(expected, layout.shape, layout.unit)
         keys = make_sort_keys(flat, draw_tie_order(batch.ids.numpy(), layout.features))
         differ = np.bitwise_count(stored.splits[Split.TEST] ^ encode_planes(keys, layout)).mean() / 8
         assert differ < 0.01  # but for rounding, as above
