@@ -4,8 +4,11 @@ A step of a small network consists of several hundred short kernels, and Python 
 takes to compute them. A CUDA graph launches all kernels of a step in one call.
 """
 
+import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -15,30 +18,46 @@ from roarbench.text import fit_on_one_line
 
 # steps of each image shape before the capture: the optimiser allocates its tensors, and cuDNN chooses kernels
 _EAGER_STEPS = 3
-_KNOWN_CODE = ("torch.", "torchvision.", "roarbench.")  # packages whose modules compute the same kernels in every step
+# packages whose modules launch the same kernels in every step; torchvision's transforms are chosen by Python
+_KNOWN_CODE = ("torch.nn.", "torchvision.models.", "torchvision.ops.", "roarbench.")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+# why the first capture of this process failed; each further one would cost memory that torch does not free
+_CAPTURE_FAILURES: list[str] = []
 _log = logging.getLogger(__name__)
 
 
 def is_replayable(model: nn.Module) -> bool:
-    """Return whether all modules of a network come from torch, torchvision or this package.
+    """Return whether all modules of a network are layers or networks of torch, torchvision or this package.
 
     A replay repeats kernels without their Python code. A network whose Python code chooses what to compute would always
-    repeat the first choice, so networks with modules of other packages are not replayed.
+    repeat the first choice, so networks with other modules, with hooks or with a replaced `forward` are not replayed.
     """
-    return all(type(module).__module__.startswith(_KNOWN_CODE) for module in model.modules())
+    return all(map(_has_known_code, model.modules()))
+
+
+def _has_known_code(module: nn.Module) -> bool:
+    state = vars(module)
+    replaced = "forward" in state or any(state.get(hooks) for hooks in _HOOKS)
+    return type(module).__module__.startswith(_KNOWN_CODE) and not replaced
 
 
 class ReplayedSteps:
     """Training steps on a GPU that are launched as one CUDA graph, after a few steps without one.
 
-    Only the graph of the last image shape is kept. If a step cannot be captured, all steps run without a graph.
+    Only the graph of the last image shape is kept. If CUDA cannot capture a step, this process runs all steps without a
+    graph; if memory runs out in the capture, this training does.
     """
 
     def __init__(self) -> None:
         self._shape = torch.Size()
         self._steps_done = 0  # of this shape, without a graph
         self._graph: _StepGraph | None = None
-        self._failed = False
+        self._failed = bool(_CAPTURE_FAILURES)
+
+    @property
+    def has_graph(self) -> bool:
+        """Return whether the next step of the same shape is a replay."""
+        return self._graph is not None
 
     def run(self, step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
         """Run or replay `step(images, labels)`, which updates the weights; return its loss, a scalar on the GPU.
@@ -47,22 +66,27 @@ class ReplayedSteps:
         """
         if images.shape != self._shape:
             self._shape, self._steps_done, self._graph = images.shape, 0, None
-        if self._failed:
-            return step(images, labels)
-        if self._steps_done < _EAGER_STEPS:
+        if not self._failed and self._steps_done < _EAGER_STEPS:
             self._steps_done += 1
             return _run_on_own_stream(step, images, labels)
-        if self._graph is None:
-            try:
-                self._graph = _StepGraph(step, images, labels)
-            except RuntimeError as error:
-                if is_machine_failure(error) and not (is_out_of_memory(error) or "captur" in str(error)):
-                    raise
-                self._failed = True
-                seen = fit_on_one_line(str(error), 120)
-                _log.warning("training steps are launched kernel by kernel, because CUDA captures none: %s", seen)
-                return step(images, labels)
-        return self._graph.replay(images, labels)
+        if not self._failed and self._graph is None:
+            self._graph = self._capture(step, images, labels)
+        return step(images, labels) if self._graph is None else self._graph.replay(images, labels)
+
+    def _capture(self, step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> "_StepGraph | None":
+        """Capture a step without running it; return None if that fails."""
+        try:
+            return _StepGraph(step, images, labels)
+        except RuntimeError as error:
+            out_of_memory = is_out_of_memory(error)
+            if is_machine_failure(error) and not (out_of_memory or "captur" in str(error)):
+                raise
+            seen = fit_on_one_line(str(error), 120)
+            _log.warning("training steps are launched kernel by kernel, because CUDA captures none: %s", seen)
+            self._failed = True
+            if not out_of_memory:
+                _CAPTURE_FAILURES.append(seen)
+            return None
 
 
 class _StepGraph:
@@ -72,22 +96,41 @@ class _StepGraph:
         self._images, self._labels = images.clone(), labels.clone()
         self._graph = torch.cuda.CUDAGraph()
         # other threads of this process may allocate GPU memory during the capture
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+        with _pause_garbage_collection(), torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._loss = step(self._images, self._labels)
 
     def replay(self, images: Tensor, labels: Tensor) -> Tensor:
+        loss = torch.empty_like(self._loss)  # if memory runs out, the step has not been done
         self._images.copy_(images)
         self._labels.copy_(labels)
         self._graph.replay()
-        return self._loss.clone()
+        return loss.copy_(self._loss)
 
 
 def _run_on_own_stream(step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
     """Run a step outside the default stream, as before every capture (PyTorch, CUDA semantics, CUDA graphs)."""
-    stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    default = torch.cuda.current_stream()
+    stream, default = _make_own_stream(), torch.cuda.current_stream()
     stream.wait_stream(default)
-    with torch.cuda.stream(stream):
-        loss = step(images, labels)
-    default.wait_stream(stream)
-    return loss
+    try:
+        with torch.cuda.stream(stream):
+            return step(images, labels)
+    finally:
+        default.wait_stream(stream)
+
+
+@contextmanager
+def _pause_garbage_collection() -> Iterator[None]:
+    """Collect no cycles in this block: the end of another training's graph would spoil a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@cache
+def _make_own_stream() -> torch.cuda.Stream:
+    """Make one stream for all trainings of this process, because torch keeps freed memory for each stream."""
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]

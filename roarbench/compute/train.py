@@ -7,8 +7,9 @@ weights after the last epoch are used; no test image influences the training.
 import math
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from operator import methodcaller
 from typing import Any, Protocol
 
 import torch
@@ -109,6 +110,7 @@ def fit(
                 saved = time.monotonic()
             if ending:
                 raise SystemExit(ENDED)
+    model.zero_grad()  # gradients would keep the memory of a graph of steps
     return torch.stack(list(training.losses)).double().mean().item()
 
 
@@ -156,10 +158,11 @@ class Training:
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
 
     def do_optimiser_step(self) -> None:
-        """Do one optimiser step; if GPU memory runs out, repeat it with half as many images per forward pass.
+        """Do one optimiser step; if GPU memory runs out, repeat it with less memory.
 
-        The parts use the same random numbers, and their gradients add up to those of the whole batch up to rounding. A
-        network with batch norm cannot be split, because each part would have its own mean and variance.
+        A graph is given up first. Then the batch passes through the network in parts, which use the same random numbers
+        and whose gradients add up to those of the whole batch up to rounding. A network with batch norm cannot be
+        split, because each part would have its own mean and variance.
 
         Raises:
             NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
@@ -197,6 +200,9 @@ class Training:
         return out_of_memory
 
     def _halve_images_per_pass(self, error: RuntimeError) -> None:
+        if self._replayed is not None and self._replayed.has_graph:  # other tensors cannot use its memory
+            self._replayed = None
+            return
         # other processes hold the memory and may free it later
         if count_available_gpu_bytes() < _FREE_SHARE * compute_gpu_memory_share():
             raise error
@@ -230,7 +236,7 @@ class Training:
             group["lr"] = rate if self._learning_rate is None else self._learning_rate
 
     def _make_replayed_steps(self) -> ReplayedSteps | None:
-        """Return the steps' CUDA graphs; None if this training has several passes a step or cannot be replayed."""
+        """Return replayed steps; None if this training has several passes a step or cannot be replayed."""
         if self._gpu and not self._compiles and self.images_per_pass == self._batch and is_replayable(self._model):
             return ReplayedSteps()
         return None
@@ -248,7 +254,8 @@ class Training:
         if isinstance(self._inputs, Streamed):
             if not self._batches_ahead:
                 batches = [index, *self._batches.peek_drawn_batches()]
-                self._ahead = self._inputs.read(part for batch in batches for part in self._split_batch(batch))
+                # a list, because a generator would keep this training in memory until Python collects cycles
+                self._ahead = self._inputs.read([part for batch in batches for part in self._split_batch(batch)])
                 self._batches_ahead = len(batches)
             self._batches_ahead -= 1
         return index
@@ -270,7 +277,9 @@ class Training:
         self.losses.clear()
         self.step = state["step"]
         self._model.load_state_dict(state["model"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        # the settings of an optimiser, unlike its state, depend on the device
+        settings = self._optimiser.state_dict()["param_groups"]
+        self._optimiser.load_state_dict(state["optimiser"] | {"param_groups": settings})
         self.losses.extend(loss.to(self._device) for loss in state["losses"])
         self._rewind(state["waiting"], state["generators"])
         self._replayed = self._make_replayed_steps()  # a graph would write into the optimiser's earlier tensors
@@ -325,33 +334,36 @@ class Training:
             return self._augment_cached_images(self._cache, index)
         read = self._read_degraded_images(index)
         if not self._gpu and kind in PIXEL_MOVING:  # moving uint8 pixels takes two thirds of the time of moving float32
-            return augment_padded_images(
-                self._normalise_and_pad(read), torch.arange(len(index)), read.shape[3], kind, self._generator
-            )
+            prepared = self._make_normalise_and_pad()(read)
+            return augment_padded_images(prepared, torch.arange(len(index)), read.shape[3], kind, self._generator)
         return normalise_on_device(augment(read, kind, self._generator), self._scale)
 
     def _augment_cached_images(self, cache: InputCache, index: Tensor) -> Tensor:
         """Return cached images, which are already normalised, after an augmentation that only moves pixels."""
         kind, size = self._recipe.augmentation, self._compute_side(cache.original_side)
         if self._gpu:
-            images = augment(
-                cache.get_at_side(size).index_select(0, send_to_device(index, self._device)), kind, self._generator
-            )
-            return images.contiguous(memory_format=torch.channels_last)
+            images = cache.get_at_side(size).index_select(0, send_to_device(index, self._device))
+            return augment(images, kind, self._generator).contiguous(memory_format=torch.channels_last)
         return augment_padded_images(cache.get_at_side(size), index, size, kind, self._generator)
 
-    def _normalise_and_pad(self, images: Tensor) -> Tensor:
-        """Normalise images and round them to the dtype of the first convolution, before an augmentation moves them."""
+    def _make_normalise_and_pad(self) -> Callable[[Tensor], Tensor]:
+        """Return a function that normalises images, and rounds them to the dtype of the first convolution.
+
+        An augmentation then moves their pixels. The function does not refer to this training, so that a cache with it
+        does not keep the training in memory until Python collects cycles.
+        """
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
-        normalised = images.to(self._device).sub(mean).div_(std).to(taken)
-        return normalised if self._gpu else pad_for_augmentation(normalised, self._recipe.augmentation)
+        device, on_gpu, kind = self._device, self._gpu, self._recipe.augmentation
+
+        def normalise_and_pad(images: Tensor) -> Tensor:
+            normalised = images.to(device).sub(mean).div_(std).to(taken)
+            return normalised if on_gpu else pad_for_augmentation(normalised, kind)
+
+        return normalise_and_pad
 
     def _read_degraded_images(self, index: Tensor) -> Tensor:
         """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
-        if (
-            self._cache is not None
-            and (size := self._compute_side(self._cache.original_side)) < self._cache.original_side
-        ):
+        if self._cache is not None and (size := self._compute_side(full := self._cache.original_side)) < full:
             return self._cache.get_at_side(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, Streamed)
         degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
@@ -368,7 +380,7 @@ class Training:
         size = dtype.itemsize + 1 if self._gpu else torch.float32.itemsize
         if not is_cacheable(inputs, size, MEMORY_SHARE * count_available_gpu_bytes() if self._gpu else MAX_CACHE_BYTES):
             return None
-        return InputCache(inputs, self._normalise_and_pad if moving else lambda images: images.to(self._device))
+        return InputCache(inputs, self._make_normalise_and_pad() if moving else methodcaller("to", self._device))
 
 
 def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

@@ -1,18 +1,23 @@
 """Replayed training steps change weights as steps without a graph do; most tests need a GPU."""
 
+import gc
+import weakref
 from dataclasses import replace
+from itertools import chain, repeat
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 import torch
 from torch import nn
 
 from roarbench.compute.networks import build_network
-from roarbench.compute.recipe import Optimiser
+from roarbench.compute.recipe import Augmentation, Optimiser
 from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
-from roarbench.compute.train import Training
+from roarbench.compute.train import Training, fit
 from roarbench.device_settings import use_exact_float32
 from roarbench.enums import Precision
 from tests.helpers import trainings
+from tests.helpers.eager_graph import stand_in_for_graphs
 from tests.helpers.streamed import seeded
 from tests.helpers.trainings import NORM, RECIPE, network
 
@@ -21,6 +26,7 @@ ON_GPU = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; this machine has none"),
 ]
 GPU = torch.device("cuda")
+BATCH = torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.int64)
 
 
 def on_gpu(gpu_test):
@@ -40,6 +46,125 @@ def test_networks_with_modules_of_other_packages_are_not_replayed():
     assert is_replayable(network())
     assert is_replayable(build_network("vit-quick", 4, 3, 32, seeded(0)))
     assert not is_replayable(nn.Sequential(network(), Choosing()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.conv.register_forward_pre_hook(lambda layer, inputs: None),
+        lambda model: model.conv.register_full_backward_hook(lambda layer, received, sent: None),
+        lambda model: setattr(model.conv, "forward", model.conv.forward),
+    ],
+)
+def test_networks_with_hooks_or_a_replaced_forward_are_not_replayed(change):
+    model = network()
+    change(model)
+    assert not is_replayable(model)
+
+
+def test_torchvisions_random_transforms_are_not_replayed():
+    transforms = pytest.importorskip("torchvision.transforms")
+    assert not is_replayable(nn.Sequential(transforms.RandomHorizontalFlip(), network()))
+
+
+def test_each_image_shape_has_three_steps_without_a_graph_before_its_capture(monkeypatch):
+    log, steps = stand_in_for_graphs(monkeypatch), ReplayedSteps()
+    for side, count in ((8, 5), (16, 4), (8, 1)):
+        for number in range(count):
+            labels = torch.tensor([side, number])
+            assert steps.run(lambda images, labels: labels, torch.zeros(2, 3, side, side), labels) is labels
+    assert log == ["eager"] * 3 + ["capture", "replay", "replay"] + ["eager"] * 3 + ["capture", "replay", "eager"]
+
+
+@pytest.mark.parametrize(
+    ("error", "captures"),
+    [("CUDA error: operation not permitted when stream is capturing", 1), ("CUDA out of memory", 2)],
+)
+def test_after_a_failed_capture_steps_run_without_a_graph(error, captures, monkeypatch, caplog):
+    """All of this process, because torch keeps the memory of a capture; if memory ran out, those of this training."""
+    stand_in_for_graphs(monkeypatch, graph := Mock(side_effect=RuntimeError(error)))
+    for _ in range(2):
+        steps = ReplayedSteps()
+        assert all(steps.run(lambda images, labels: labels, *BATCH) is BATCH[1] for _ in range(6))
+    assert graph.call_count == caplog.text.count("launched kernel by kernel") == captures
+
+
+def test_a_failure_of_the_machine_in_a_capture_is_raised(monkeypatch):
+    stand_in_for_graphs(monkeypatch, Mock(side_effect=RuntimeError("CUDA error: unspecified launch failure")))
+    steps = ReplayedSteps()
+    with pytest.raises(RuntimeError, match="launch failure"):
+        for _ in range(4):
+            steps.run(lambda images, labels: labels, *BATCH)
+
+
+def begin(recipe=RECIPE, compiled=False):
+    """A training on the CPU that replays its steps as one on a GPU does."""
+    training = Training(network(), *trainings.pictures(40), NORM, recipe, seed=3)
+    training._gpu, training._compiles, training._cache = True, compiled, None
+    training._replayed = training._make_replayed_steps()
+    return training
+
+
+def train(training, steps):
+    for _ in range(steps):
+        training.do_optimiser_step()
+    return training
+
+
+def test_trainings_with_several_passes_per_step_or_a_compiled_network_are_not_replayed():
+    assert begin()._replayed and begin(replace(RECIPE, micro_batch=8))._replayed
+    assert begin(replace(RECIPE, micro_batch=4))._replayed is None
+    assert begin(compiled=True)._replayed is None
+
+
+def test_a_resumed_training_captures_a_new_graph(monkeypatch):
+    log, training = stand_in_for_graphs(monkeypatch), begin()
+    training.restore(train(training, 4).state())
+    train(training, 4)
+    assert log == 2 * ["eager", "eager", "eager", "capture", "replay"]
+
+
+def test_images_without_memory_beside_a_graph_are_loaded_again_without_the_graph(monkeypatch):
+    """Batch norm allows no parts of a batch, and its statistics have not changed before a replay."""
+    log = stand_in_for_graphs(monkeypatch)
+    expected, training = train(begin(), 8).state()["model"], train(begin(), 5)
+    log.clear()
+    outcomes = chain([torch.OutOfMemoryError("CUDA out of memory")], repeat(DEFAULT))
+    monkeypatch.setattr(training, "_load_part", Mock(side_effect=outcomes, wraps=training._load_part))
+    torch.testing.assert_close(train(training, 3).state()["model"], expected, rtol=0, atol=0)
+    assert training._replayed is None and log == []
+
+
+def test_an_optimiser_keeps_its_own_settings_when_a_training_resumes(monkeypatch):
+    """The state comes from a GPU, where the learning rate is a tensor and AdamW is capturable."""
+    stand_in_for_graphs(monkeypatch)
+    training = begin(replace(RECIPE, optimiser=Optimiser.ADAMW))
+    state = train(training, 1).state()
+    for group in state["optimiser"]["param_groups"]:
+        group |= {"capturable": True, "lr": torch.tensor(0.5)}
+    training.restore(state)
+    assert {(group["capturable"], type(group["lr"])) for group in training._optimiser.param_groups} == {(False, float)}
+    assert training._optimiser.state_dict()["state"][0]["step"] == 1
+
+
+@pytest.mark.parametrize("kind", [Augmentation.SHIFT_FLIP, Augmentation.CROP_FLIP])
+def test_the_memory_of_a_training_is_free_when_it_ends(kind, monkeypatch):
+    """Of its graph, its images and the gradients, without a collection of cycles."""
+    begun, model = [], network()
+
+    def begin(*options):
+        begun.append(weakref.ref(training := Training(*options)))
+        return training
+
+    monkeypatch.setattr("roarbench.compute.train.Training", begin)
+    gc.disable()
+    try:
+        for _ in range(2):  # torch's first optimiser keeps the frames in which it was made
+            fit(model, *trainings.pictures(40), NORM, replace(RECIPE, augmentation=kind), seed=3)
+        assert begun[1]() is None
+    finally:
+        gc.enable()
+    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def with_dropout():
@@ -90,7 +215,8 @@ def test_a_resumed_training_gives_the_weights_of_an_uninterrupted_one(monkeypatc
 
 
 @on_gpu
-def test_a_step_that_cannot_be_captured_runs_without_a_graph(caplog):
+def test_a_step_that_cannot_be_captured_runs_without_a_graph(caplog, monkeypatch):
+    monkeypatch.setattr("roarbench.compute.replayed_steps._CAPTURE_FAILURES", [])
     weights = torch.zeros(2, device=GPU)
 
     def wait_and_add(images, labels):

@@ -18,6 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import affine_grid, batch_norm, grid_sample
 from torch.overrides import TorchFunctionMode
 
+from tests.helpers.eager_graph import EagerGraph
+
 GPU = torch.device("cuda")
 aten = torch.ops.aten
 
@@ -120,6 +122,7 @@ def _with_moved_weights(model: nn.Module, device: Any = None, memory_format: Any
 @contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
+    from roarbench.compute import replayed_steps
     from roarbench.estimators import engine
 
     gpu = FakeGpu()
@@ -135,6 +138,8 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
             (engine, "prefetch", lambda items: items),  # the modes are of one thread
+            (replayed_steps, "_run_on_own_stream", lambda step, *batch: step(*batch)),
+            (replayed_steps, "_StepGraph", EagerGraph),
         ):
             stack.enter_context(patch.object(place, name, instead))
         for mode in (torch.no_grad(), FakeTensorMode(), gpu):
