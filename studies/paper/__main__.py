@@ -29,6 +29,7 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import format_verdict, make_parser, write_tables
 from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture
+from studies.paper.others import others
 from studies.paper.published import (
     HALF,
     HIGH,
@@ -302,6 +303,7 @@ _TABLES = (
     claims,
     accuracies,
     accuracies_at_50,
+    others,
     estimators,
     fronts,
     best,
