@@ -65,11 +65,11 @@ def make_board_contents(
         facts=list_facts(
             table,
             table.names,
-            f"{capitalize(protocol.gain) if table.has_gains_and_ranks else 'Masks alone'} {table.level_words}".rstrip(),
+            f"{capitalize(protocol.gain) if table.has_gains_and_ranks else 'Masks alone'} {table.levels_text}".rstrip(),
             board.images,
         )
         + (("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
-        level_words=table.level_words,
+        levels_text=table.levels_text,
         measured=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # without signs, because rows have doubts in words
         caption=f"{table.caption}. {write_all_notes(table, signs=False)}",

@@ -12,7 +12,7 @@ from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.files import write_new_file
 from roarbench.plan.suites import make_suite_option
-from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
+from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
 from roarbench.report.table_notes import describe_methods, list_provenance
 from roarbench.store.software_and_hardware import read_code_version
 
@@ -24,7 +24,7 @@ _SECONDS = 120  # maximum seconds for a browser to print
 def render_report(view: SuiteView) -> str:
     """Return a self-contained page: the boards of the headline protocol and of ROAR, with details."""
     rows = [row for board in view.headline_boards for row in board.rows]
-    profiles = [describe_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
+    profiles = [collect_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (load_templates().get_template("report.html")).render(
         title=make_plain(view.title),
         headline=view.paired_board.headline if view.paired_board else view.board.headline,

@@ -23,7 +23,7 @@ from roarbench.estimators.catalogue import (
 )
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
-from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings, make_repeat_command
+from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings, make_repeat_command
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.text import format_interval, format_rank, use_typographic_signs
 
@@ -43,7 +43,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         commands[make_repeat_command(other.results, name)].append(make_plain(other.title))
     return {
         "row": row,
-        "about": describe_papers_and_settings(name, (view.results for view in views)),
+        "about": collect_papers_and_settings(name, (view.results for view in views)),
         "origin": _describe_who_and_when(view, name),
         "passes": sum(
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))

@@ -10,7 +10,7 @@ from leaderboard.views import SuiteView, Views
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suites import VERSIONS
-from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
+from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
 from roarbench.submissions.file import TEMPLATE
 from roarbench.text import list_some
 
@@ -57,7 +57,7 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
     view = site.find_view(address)
     boards = _select_boards(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
-    papers = (paper for name in names for paper in describe_papers_and_settings(name, [view.results]).papers)
+    papers = (paper for name in names for paper in collect_papers_and_settings(name, [view.results]).papers)
     return {
         "view": view,
         "figures": [

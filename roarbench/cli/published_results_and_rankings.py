@@ -55,7 +55,7 @@ def check(folder: Folder, before: Before = None) -> None:
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")
 def comment(folder: Folder, before: Before = None) -> None:
     """Print a Markdown comment on a pull request: its new rows and the boards with them."""
-    from roarbench.report.row_pull_request import write_comment as words
+    from roarbench.report.row_pull_request import format_pull_request_comment as words
 
     out.print(words(folder, before), soft_wrap=True, markup=False, end="")
 

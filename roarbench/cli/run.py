@@ -64,7 +64,7 @@ def run(
     part = _select_part(suite, options)
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
-    from roarbench.report.status import format_advice, list_run_failures
+    from roarbench.report.status import format_failure_advice, list_run_failures
     from roarbench.store.workspace import Workspace
 
     # workers on other machines of a cluster have other working directories
@@ -84,7 +84,8 @@ def run(
         finished = run_suite(request, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, console)
-        where, advice = results.database.where, format_advice(list_run_failures(finished.suite_results, results))
+        advice = format_failure_advice(list_run_failures(finished.suite_results, results))
+        where = results.database.where
     _print_tables(suite, options, part, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     _propose_next(finished, f"{suite.name}.png", advice, console)

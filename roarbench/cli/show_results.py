@@ -55,14 +55,14 @@ def status(
         raise CallerError("--watch draws on a terminal; leave out --format json, or leave out --watch to get JSON once")
     loaded = source.load(suite)
     from roarbench.analysis.load_results import load_from_open_store, open_results
-    from roarbench.report.status import count_status, format_status_lines, make_status_table
+    from roarbench.report.status import format_status_lines, make_status_record, make_status_table
 
     with open_results(source.store, source.db) as results:
         if watch:
             watch_suite(results, loaded.plan, loaded.query)
             return
         suite_results = load_from_open_store(results, loaded.plan, loaded.query)
-        counts = count_status(suite_results, results)
+        counts = make_status_record(suite_results, results)
     print_report(format, counts, make_status_table)
     if format == "text":
         for line in format_status_lines(counts, suite_results.unranked_rows):
@@ -227,7 +227,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
     evidence = Evidence(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
     records = claim_table.list_claim_verdicts(evidence)
-    described = claim_table.describe_measured_suite(evidence) if evidence else None
+    described = claim_table.make_measured_suite_record(evidence) if evidence else None
     ours = claim_table.make_results_title(evidence) if evidence else ""
     text = claim_table.format_claims(records, ours)
     print_report(format, {"ours": described, "claims": records}, lambda _: wrap_lines(text, out.width))
@@ -325,14 +325,14 @@ def _print_progress_changes(glances: Iterator["Glance"]) -> None:
 def _watch_states(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
     """Yield states until no run is left; rows are read again only if there are new rows."""
     from roarbench.analysis.load_results import load_from_open_store
-    from roarbench.report.status import count_status, measure_progress
+    from roarbench.report.status import make_status_record, measure_progress
 
     seen, suite_results = "", None
     while True:
         stamp = results.read_change_stamp()
         if suite_results is None or stamp != seen:
             seen, suite_results = stamp, load_from_open_store(results, suite, query)
-        status = count_status(suite_results, results)
+        status = make_status_record(suite_results, results)
         left = status["missing"] + status["running"]
         activity = measure_progress(suite_results, results, left, datetime.now(UTC))
         yield suite_results, status | activity

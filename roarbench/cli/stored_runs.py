@@ -93,12 +93,12 @@ def archive(
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_to_write
-    from roarbench.report.run_list import find_runs
+    from roarbench.report.run_list import find_named_runs
     from roarbench.store.archived_rows import archive_rows as take_off
     from roarbench.text import format_count
 
     with open_to_write(store, db) as results:
-        chosen = find_runs(results, run_or_estimator)
+        chosen = find_named_runs(results, run_or_estimator)
         if chosen.built_in and not yes:
             raise CallerError(f"{chosen.words} comes with roarbench; add --yes to take it off the boards anyway")
         gone = take_off(results.database, chosen.keys, why)

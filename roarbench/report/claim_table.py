@@ -51,14 +51,14 @@ def _collect_mean_accuracies(
     return curves
 
 
-class Measure(NamedTuple):
+class ClaimNumbers(NamedTuple):
     """Numbers on which claims are tested, and a function that returns a row's draws at a level; level 0 is the gain."""
 
     tables: AccuracyTables
     draws: Callable[[str, float], Sample | None]
 
 
-def collect_roar_accuracies(evidence: Evidence) -> Measure:
+def collect_roar_accuracies(evidence: Evidence) -> ClaimNumbers:
     """Return a suite's accuracies under ROAR and without retraining."""
     roar = evidence.roar
 
@@ -72,10 +72,10 @@ def collect_roar_accuracies(evidence: Evidence) -> Measure:
             return clean and Sample(clean.value / 2, clean.draws / 2)
         return roar.draws.get_accuracy((name, t)) if t else roar.areas.get(name)
 
-    return Measure(compute_accuracy_tables(evidence.suite_results, evidence.unit), get_draws)
+    return ClaimNumbers(compute_accuracy_tables(evidence.suite_results, evidence.unit), get_draws)
 
 
-def negate_own_network_gains(evidence: Evidence) -> Measure:
+def collect_negated_own_network_gains(evidence: Evidence) -> ClaimNumbers:
     """Return negated own-network gains of complete rows, because claims treat lower as better; empty at chance."""
     results, unit = evidence.suite_results, evidence.unit
     levels = results.list_levels(OWN_NETWORK, unit)
@@ -84,7 +84,7 @@ def negate_own_network_gains(evidence: Evidence) -> Measure:
     drawn = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
     drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
     curves = {name: {t: -drawn[name, t].value for t in levels} for name in gains}
-    return Measure(
+    return ClaimNumbers(
         AccuracyTables({results.suite.dataset: curves}, {}, lambda curve, _: -fmean(curve.values())),
         lambda name, t: drawn.get((name, t)),
     )
@@ -104,23 +104,26 @@ def list_claim_verdicts(evidence: Evidence | None) -> list[dict[str, Any]]:
         return records
     measures = {"ours": collect_roar_accuracies(evidence)}
     if evidence.suite_results.list_levels(OWN_NETWORK, evidence.unit):
-        measures["own_network"] = negate_own_network_gains(evidence)
-    for name, measure in measures.items():
-        clear = find_significant_claim_pairs(measure)
+        measures["own_network"] = collect_negated_own_network_gains(evidence)
+    for name, measured in measures.items():
+        significant = find_significant_claim_pairs(measured)
         for claim, record in zip(CLAIMS, records, strict=True):
             record[name] = _make_verdict_record(
-                claim, measure, clear, testable=name == "ours" or claim.own_network_testable
+                claim, measured, significant, testable=name == "ours" or claim.own_network_testable
             )
     return records
 
 
-def _make_verdict_record(claim: Claim, measure: Measure, clear: set[ComparedPair], testable: bool) -> dict[str, Any]:
+def _make_verdict_record(
+    claim: Claim, measured: ClaimNumbers, significant: set[ComparedPair], testable: bool
+) -> dict[str, Any]:
     if not testable:
         return ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ())._asdict() | {"significant": None}
-    return claim.test(measure.tables, clear)._asdict() | {"significant": count_significant_cells(claim, measure, clear)}
+    cells = count_significant_cells(claim, measured, significant)
+    return claim.test(measured.tables, significant)._asdict() | {"significant": cells}
 
 
-def describe_measured_suite(evidence: Evidence) -> dict[str, Any]:
+def make_measured_suite_record(evidence: Evidence) -> dict[str, Any]:
     """Return the suite, images and explained network of the results on which claims were tested."""
     return {
         **evidence.suite_results.identity,
@@ -140,22 +143,24 @@ def _has_one_network(evidence: Evidence) -> bool:
     return len(evidence.roar.scores.explained_networks) == 1
 
 
-def count_significant_cells(claim: Claim, measure: Measure, clear: set[ComparedPair]) -> dict[str, int] | None:
+def count_significant_cells(
+    claim: Claim, measured: ClaimNumbers, significant: set[ComparedPair]
+) -> dict[str, int] | None:
     """Count a claim's cells with significant differences, by `agree` and `differ`; None without cells."""
-    checks = list(claim.checks(measure.tables))
-    agree = [check.agrees for check in checks if check.is_clear(clear)]
+    checks = list(claim.checks(measured.tables))
+    agree = [check.agrees for check in checks if check.is_clear(significant)]
     return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if checks else None
 
 
-def find_significant_claim_pairs(measure: Measure) -> set[ComparedPair]:
+def find_significant_claim_pairs(measured: ClaimNumbers) -> set[ComparedPair]:
     """Return the pairs that differ significantly, adjusted for the pairs of all claims; empty without intervals."""
-    pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
-    differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(measure, pair))}
+    pairs = {pair for claim in CLAIMS for check in claim.checks(measured.tables) for pair in check.pairs}
+    differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(measured, pair))}
     return {pair for pair, judged in judge_comparisons(differences).items() if judged.verdict is not Verdict.SAME}
 
 
-def _subtract_draws(measure: Measure, pair: ComparedPair) -> Sample | None:
-    one, other = (measure.draws(name, pair.t) for name in (pair.estimator, pair.control))
+def _subtract_draws(measured: ClaimNumbers, pair: ComparedPair) -> Sample | None:
+    one, other = (measured.draws(name, pair.t) for name in (pair.estimator, pair.control))
     return one.subtract(other) if one and other else None
 
 

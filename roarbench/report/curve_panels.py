@@ -59,7 +59,7 @@ class Curve:
     high: tuple[float | None, ...]
 
     @property
-    def end(self) -> tuple[float, float] | None:
+    def last_point(self) -> tuple[float, float] | None:
         """Return the last point, (t, accuracy); None without points."""
         present = [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None]
         return present[-1] if present else None
@@ -118,7 +118,7 @@ def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve]
     """Write each name once at the right of the panel, linked to its curve's end; axis limits must be set before."""
     # a measured curve replaces the published curve of the same name
     curves = {curve.estimator: curve for curve in (*published, *measured)}
-    ends = [(name, curve.end) for name, curve in curves.items() if curve.end]
+    ends = [(name, curve.last_point) for name, curve in curves.items() if curve.last_point]
     (left, edge), (low, high) = axes.get_xlim(), axes.get_ylim()
     figure = axes.get_figure(root=True)
     assert figure is not None, "the axes are in no figure"
@@ -181,7 +181,7 @@ class Chart:
     @property
     def all_curves(self) -> tuple[Curve, ...]:
         """Return the measured and published curves that have a point."""
-        return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
+        return tuple(curve for curve in (*self.curves, *self.published) if curve.last_point)
 
     @property
     def families(self) -> list[str]:
@@ -214,7 +214,7 @@ def make_figure(chart: Chart) -> Figure:
     blocks = [chart]
     if chart.above_masks:
         blocks += [replace(chart, height="accuracy above masks alone", curves=chart.above_masks, published=())]
-    figure, panels = _lay_out(chart, blocks)
+    figure, panels = _make_figure_with_panels(chart, blocks)
     styles = choose_styles(chart.all_curves)
     places = ((block, family) for block in blocks for family in block.families)
     for (block, family), axes in zip(places, panels, strict=True):
@@ -230,10 +230,10 @@ def make_figure(chart: Chart) -> Figure:
 
 
 def _select_family_and_controls(curves: Sequence[Curve], family: str) -> list[Curve]:
-    return [curve for curve in curves if curve.end and (curve.control or curve.family == family)]
+    return [curve for curve in curves if curve.last_point and (curve.control or curve.family == family)]
 
 
-def _lay_out(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]:
+def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]:
     """Place title, panels and notes in inches, with room for all labels."""
     panels_of = max(len(block.families) for block in blocks)
     columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # for example four panels in two rows of two
@@ -250,7 +250,7 @@ def _lay_out(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]
     width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)
     titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
     heading = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
-    notes = _wrap(_write_notes(chart), width - 2 * margin, FONT_POINTS)
+    notes = _wrap(_format_notes(chart), width - 2 * margin, FONT_POINTS)
     below = 0.65 + len(notes) * LINE_INCHES
     height = heading + rows * panel_height + (rows - 1) * between + below
 
@@ -302,9 +302,9 @@ def _compute_limits(curves: Sequence[Curve]) -> tuple[float, float]:
     return min(shown) - room, max(shown) + room
 
 
-def _write_notes(chart: Chart) -> str:
+def _format_notes(chart: Chart) -> str:
     """Return the caption and the names of curves without points."""
-    missing = [curve.estimator for curve in chart.curves if not curve.end]
+    missing = [curve.estimator for curve in chart.curves if not curve.last_point]
     notes = [chart.caption]
     if chart.published:
         notes.append("Thin dashed lines: published.")

@@ -29,7 +29,7 @@ class EstimatorPapersAndSettings:
     code: str = ""
 
 
-def describe_papers_and_settings(name: str, suites: Iterable[SuiteResults] = ()) -> EstimatorPapersAndSettings:
+def collect_papers_and_settings(name: str, suites: Iterable[SuiteResults] = ()) -> EstimatorPapersAndSettings:
     """Collect the facts about an estimator; a submission with this id is looked up in the suites."""
     row = find_estimator_or_placeholder(name)
     submission = next((results.submissions[name] for results in suites if name in results.submissions), None)

@@ -11,7 +11,7 @@ from roarbench.store.transfer import Conflict, ImportOutcome
 _TOLD = 10  # maximum conflicts listed one by one
 
 
-def format_import_summary(file: Path, outcome: ImportOutcome, dropped: Mapping[str, list[UnrankedRow]]) -> list[str]:
+def format_import_summary(file: Path, outcome: ImportOutcome, unranked: Mapping[str, list[UnrankedRow]]) -> list[str]:
     """Return the outcome of an import: counts, runs with different predictions, and rows without a rank."""
     conflicts = outcome.conflicts
     more = len(conflicts) - _TOLD
@@ -20,7 +20,7 @@ def format_import_summary(file: Path, outcome: ImportOutcome, dropped: Mapping[s
         f"{len(conflicts)} are stored already with other predictions and were not imported",
         *(f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_TOLD]),
         *([f"other predictions: {more} more runs"] if more > 0 else []),
-        *(f"{title}: {line}" for title, rows in dropped.items() for line in describe_unranked_rows(rows)),
+        *(f"{title}: {line}" for title, rows in unranked.items() for line in describe_unranked_rows(rows)),
     ]
 
 

@@ -62,21 +62,21 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict": _find_verdict(table, row),
         "verdict_sobel": row.vs_sobel.verdict if row.vs_sobel else None,
         "verdict_random_blurred": row.vs_random_blurred.verdict if row.vs_random_blurred else None,
-        **make_plain_comparison(row.beating),
+        **make_control_comparison_fields(row.beating),
         "better_than": ", ".join(table.list_better_than(row)) or None,
-        **_make_plain_twins(table, row),
+        **_make_twin_fields(table, row),
         "flag": _explain_doubts(table, row),
         "grade": _find_highest_grade(table, row),
         "verdict_other_image": row.vs_other_image.verdict if row.vs_other_image else None,
-        **name_interval_ends("delta_other_image", row.delta_other_image),
-        **name_interval_ends("gain", row.gain),
+        **make_interval_fields("delta_other_image", row.delta_other_image),
+        **make_interval_fields("gain", row.gain),
         "seeds": row.seeds,
         "prediction_stability": table.suite_results.prediction_stability.get(row.estimator),
         "limit": table.suite_results.limit,
         "curve": curve,
-        **_make_plain_accuracies_above_masks(table, row),
-        **_make_plain_gains(table, row),
-        **(_make_plain_probability_drop(table, row) if table.board.protocol.has_probabilities else {}),
+        **_make_above_mask_fields(table, row),
+        **_make_level_gain_fields(table, row),
+        **(_make_probability_fields(table, row) if table.board.protocol.has_probabilities else {}),
         **(
             {"permutation_p": row.network and row.network.permutation} if table.board.protocol.compares_networks else {}
         ),
@@ -89,26 +89,26 @@ def _find_verdict(table: SuiteTable, row: Row) -> str | None:
     return comparison.verdict if comparison else None
 
 
-def name_interval_ends(name: str, estimate: Estimate) -> dict[str, float | None]:
+def make_interval_fields(name: str, estimate: Estimate) -> dict[str, float | None]:
     """Return a number and the ends of its interval with their names."""
     return {f"{name}{end}": getattr(estimate, part) for end, part in _ENDS.items()}
 
 
-def _name_curve_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
+def _make_curve_interval_fields(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
     return {f"{name}{end}": {str(t): getattr(gain, part) for t, gain in curve.items()} for end, part in _ENDS.items()}
 
 
-def make_plain_comparison(comparison: ControlComparison | None) -> dict[str, Any]:
+def make_control_comparison_fields(comparison: ControlComparison | None) -> dict[str, Any]:
     """Return a row's comparison with the controls; differences are in points."""
     return {
         "beats_controls": comparison.verdict if comparison else None,
         "nearest_control": comparison.nearest if comparison else None,
-        **name_interval_ends("delta_nearest_control", comparison.margin_over_nearest if comparison else Estimate()),
+        **make_interval_fields("delta_nearest_control", comparison.margin_over_nearest if comparison else Estimate()),
     }
 
 
-def _make_plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
-    twins = (name_interval_ends(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twin_kinds)
+def _make_twin_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
+    twins = (make_interval_fields(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twin_kinds)
     return {"delta_twins": dict(chain(*twins))} if table.twin_kinds else {}
 
 
@@ -123,27 +123,27 @@ def _find_highest_grade(table: SuiteTable, row: Row) -> str | None:
     return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
 
 
-def _make_plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
+def _make_level_gain_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
     if not table.board.protocol.has_gain_at_each_level:
         return {}
     return {"gains": dict(zip(map(str, table.board.levels), table.list_gains_by_level(row), strict=True))}
 
 
-def _make_plain_accuracies_above_masks(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
+def _make_above_mask_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
     curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_levels}
-    return _name_curve_ends("above_masks", curve) if curve else {}
+    return _make_curve_interval_fields("above_masks", curve) if curve else {}
 
 
-def _make_plain_probability_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
+def _make_probability_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
     nothing, levels = Estimate(), table.board.levels
     empty = (nothing,) * len(levels)
     drop = table.probability_drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
     probabilities = dict(zip((0.0, *levels), (drop.untouched, *drop.probabilities), strict=True))
     changes = dict(zip(levels, drop.changes, strict=True))
     return {
-        **name_interval_ends("aopc", drop.aopc),
-        **_name_curve_ends("probability", probabilities),
-        **_name_curve_ends("relative_change", changes),
+        **make_interval_fields("aopc", drop.aopc),
+        **_make_curve_interval_fields("probability", probabilities),
+        **_make_curve_interval_fields("relative_change", changes),
     }
 
 

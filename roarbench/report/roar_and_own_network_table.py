@@ -73,7 +73,7 @@ class CombinedTable:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of each row, in the order of the names."""
         roar, own = self._rows_by_name
-        titles = {name: " ".join((self.display_names[name], *self.list_signs(name))) for name in self.names}
+        titles = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
         return [
             (title, *_format_roar_cells(roar.get(name)), *_format_own_network_cells(own.get(name)))
             for name, title in titles.items()
@@ -84,9 +84,9 @@ class CombinedTable:
         roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own))
         return roar, own
 
-    def list_signs(self, name: str) -> tuple[str, ...]:
+    def list_row_signs(self, name: str) -> tuple[str, ...]:
         """Return the signs after a row's name in either table."""
-        signs = (sign for table in (self.roar, self.own) for sign in table.make_signs(name).split())
+        signs = (sign for table in (self.roar, self.own) for sign in table.format_row_signs(name).split())
         return tuple(dict.fromkeys(signs))
 
     @property
@@ -100,7 +100,7 @@ class CombinedTable:
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
         """Return the definition of each gain, doubts, and the intervals' scope with the `source` of the rest."""
-        signs = dict.fromkeys(sign for name in self.names for sign in self.list_signs(name))
+        signs = dict.fromkeys(sign for name in self.names for sign in self.list_row_signs(name))
         return (
             *self._gain_definitions,
             *self._origin_notes,
@@ -188,7 +188,7 @@ def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence
     return table
 
 
-def make_leading_table(results: SuiteResults) -> SuiteTable | CombinedTable:
+def make_default_table(results: SuiteResults) -> SuiteTable | CombinedTable:
     """Return the default table of a suite."""
     if has_combined_table(results.suite):
         return make_combined_table(results)
@@ -210,7 +210,7 @@ def render(table: SuiteTable | CombinedTable, style: str, advice: str = "", note
     return "\n\n".join((f"**{table.title}**", format_markdown_rows(table), *note_lines))
 
 
-def _name_tables(table: CombinedTable) -> dict[str, SuiteTable]:
+def _get_named_tables(table: CombinedTable) -> dict[str, SuiteTable]:
     """Return both tables by the names of their groups in JSON, which are also prefixes of column names in CSV."""
     return {"roar": table.roar, "own_network": table.own}
 
@@ -218,7 +218,7 @@ def _name_tables(table: CombinedTable) -> dict[str, SuiteTable]:
 def list_shared_values_by_table(table: CombinedTable) -> dict[str, Any]:
     """Return the shared values of both tables, each in its group."""
     suite = table.roar.suite_results.suite
-    of_each = {name: list_shared_values(part) for name, part in _name_tables(table).items()}
+    of_each = {name: list_shared_values(part) for name, part in _get_named_tables(table).items()}
     return {"suite": suite.name, "version": suite.version, **of_each}
 
 
@@ -226,7 +226,7 @@ def nest_rows(table: CombinedTable) -> list[dict[str, Any]]:
     """Return the rows as nested values, each table in its group; the group is None if the row was not run."""
     rows_by_part = {
         part: {row.estimator: make_plain_row(part_table, row) for row in part_table.rows}
-        for part, part_table in _name_tables(table).items()
+        for part, part_table in _get_named_tables(table).items()
     }
     return [
         {"estimator": name, "control": find_estimator(name).control}
@@ -237,7 +237,9 @@ def nest_rows(table: CombinedTable) -> list[dict[str, Any]]:
 
 def flatten_rows(table: CombinedTable) -> list[dict[str, Any]]:
     """Return the rows as flat values: columns `roar_…` and `own_network_…`, and whether each was run."""
-    parts = {part: {row["estimator"]: row for row in list_flat_rows(one)} for part, one in _name_tables(table).items()}
+    parts = {
+        part: {row["estimator"]: row for row in list_flat_rows(one)} for part, one in _get_named_tables(table).items()
+    }
     lines = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
     for part, rows in parts.items():
         keys = [key for key in next(iter(rows.values()), {}) if key not in ("estimator", "protocol")]
@@ -278,6 +280,6 @@ def format_html(table: SuiteTable | CombinedTable) -> str:
 
 def format_markdown_rows(table: CombinedTable) -> str:
     """Format the rows as a Markdown table; names are set as code, with their signs behind."""
-    titles = [" ".join((f"`{table.display_names[name]}`", *table.list_signs(name))) for name in table.names]
+    titles = [" ".join((f"`{table.display_names[name]}`", *table.list_row_signs(name))) for name in table.names]
     lines = zip(titles, table.rows, strict=True)
     return format_markdown_table(HEADINGS, [(title, *cells) for title, (_, *cells) in lines])

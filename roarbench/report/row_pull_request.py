@@ -9,7 +9,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
-from roarbench.report.roar_and_own_network_table import make_leading_table, render
+from roarbench.report.roar_and_own_network_table import make_default_table, render
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
@@ -25,7 +25,7 @@ from roarbench.store.transfer import export_results, import_results
 from roarbench.text import format_count, format_markdown_table
 
 
-def write_comment(folder: Path, before: Path | None = None) -> str:
+def format_pull_request_comment(folder: Path, before: Path | None = None) -> str:
     """Write a Markdown comment on a pull request that changes a folder of results: its new files and their tables.
 
     The whole folder is checked. `before` is the folder without the change, whose rows must be unchanged.
@@ -40,7 +40,7 @@ def write_comment(folder: Path, before: Path | None = None) -> str:
     for suite in dict.fromkeys(file.suite for file in new):
         parts += [
             f"### {suite} with the new results",
-            _format_board(folder, suite, [file for file in results_by_file if file.suite == suite]),
+            _format_suite_table(folder, suite, [file for file in results_by_file if file.suite == suite]),
         ]
     return "\n\n".join(
         [*parts, "Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
@@ -52,13 +52,13 @@ def _list_names(results: list[RunResult]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names) if "~" not in name)
 
 
-def _format_board(folder: Path, name: str, files: list[PublishedFile]) -> str:
+def _format_suite_table(folder: Path, name: str, files: list[PublishedFile]) -> str:
     with TemporaryDirectory() as temporary, ResultsStore.open(make_default_url(Path(temporary))) as store:
         for file in files:
             import_results(store, folder / file.path)
         suite = find_published_suite(name, [folder / file.path for file in files])
         results = load_from_open_store(store, suite, ResultsQuery(Path(temporary)))
-        return render(make_leading_table(results), "markdown", notes=True)
+        return render(make_default_table(results), "markdown", notes=True)
 
 
 class PreparedPublication(NamedTuple):

@@ -66,10 +66,10 @@ class NamedRuns(NamedTuple):
     built_in: bool
 
 
-def find_runs(store: ResultsStore, name: str) -> NamedRuns:
+def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
     """Find the run with a key, or all runs of an estimator; key and submission id may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
-        name = _complete_id(store, name)
+        name = _complete_estimator_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_keys_of_estimator(store.database, name)
         if not keys:
             raise CallerError(f"this store has no results of {name}", LIST_RUNS)
@@ -80,7 +80,7 @@ def find_runs(store: ResultsStore, name: str) -> NamedRuns:
     return NamedRuns([key], describe_run(Point(run.cell, run.seed)), built_in)
 
 
-def _complete_id(store: ResultsStore, name: str) -> str:
+def _complete_estimator_id(store: ResultsStore, name: str) -> str:
     """Return the id of the only submission whose id begins with this string, or a built-in estimator's id."""
     entries = [] if name in ESTIMATORS else list_submission_ids(store.database, name)
     if len(entries) > 1 and name not in entries:

@@ -27,7 +27,7 @@ _NOBODY = "no worker is running yet, or a command is starting"  # a command read
 _WINDOW = timedelta(hours=1)  # period of the rate; short, because the cost of runs and the number of machines vary
 
 
-def count_status(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
+def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
     """Count done, running, missing and failed runs by protocol and in total, with rows that have no rank."""
     states = find_run_states(suite_results, store)
     protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
@@ -73,18 +73,18 @@ def count_complete_seeds_by_protocol(
     }
 
 
-def describe_unranked_rows(dropped: Iterable[UnrankedRow]) -> list[str]:
+def describe_unranked_rows(unranked: Iterable[UnrankedRow]) -> list[str]:
     """Describe each row without a rank, with the reason."""
     boards = defaultdict[tuple[str, str], list[str]](list)
-    for row in dropped:
+    for row in unranked:
         boards[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
     return [f"{name} has no rank ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
 
 
-def format_status_lines(status: dict[str, Any], dropped: Iterable[UnrankedRow]) -> list[str | Hint]:
+def format_status_lines(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:
     """Return the lines below the status table: preparation, rows without a rank, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
-    return [*preparing, *describe_unranked_rows(dropped), *format_failures(status["failures"])]
+    return [*preparing, *describe_unranked_rows(unranked), *format_failures(status["failures"])]
 
 
 def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
@@ -95,10 +95,10 @@ def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
         runs[failure["reason"]].append(failure["run"])
     more = {reason: f" and {len(names) - 1} more" if len(names) > 1 else "" for reason, names in runs.items()}
     lines = (f"failed: {names[0]}{more[reason]}: {reason}" for reason, names in runs.items())
-    return [*lines, *format_advice(failures)]
+    return [*lines, *format_failure_advice(failures)]
 
 
-def format_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
+def format_failure_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
     """Return advice on failures: a faulty submission will fail again, a run that failed on a busy machine may not."""
     blamed = {failure["estimator"]: _is_submission_fault(failure["reason"]) for failure in failures}
     entries = sorted({find_estimator(name).untwinned_id for name, blame in blamed.items() if blame})

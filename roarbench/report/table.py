@@ -83,7 +83,7 @@ class SuiteTable:
         return tuple(None if value is None else POINTS * value for value in values)
 
     @property
-    def prediction_controls(self) -> tuple[str, ...]:
+    def controls_using_predictions(self) -> tuple[str, ...]:
         """Return the controls that use the explained network's predicted class."""
         names = (row.estimator for row in self.board.rows)
         return tuple(
@@ -93,10 +93,10 @@ class SuiteTable:
     @property
     def control_inputs_text(self) -> str:
         """Describe what the table's controls use of the explained network, as the predicate of a sentence."""
-        verb = "uses" if len(self.prediction_controls) == 1 else "use"
+        verb = "uses" if len(self.controls_using_predictions) == 1 else "use"
         but = (
-            f", except that {' and '.join(self.prediction_controls)} {verb} its predicted class"
-            if self.prediction_controls
+            f", except that {' and '.join(self.controls_using_predictions)} {verb} its predicted class"
+            if self.controls_using_predictions
             else ""
         )
         return f"do not use the network{but}"
@@ -216,13 +216,13 @@ class SuiteTable:
         shared = self.self_reported and join_reasons([self.suite_results.doubts.get(estimator, "")])
         return "" if flag is None or flag.reason == shared else flag.warning_sign
 
-    def make_signs(self, estimator: str) -> str:
+    def format_row_signs(self, estimator: str) -> str:
         """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
         doubt = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistency_reasons)
         return " ".join(filter(None, (CONFUSED * (estimator in self.unstable_predictions), doubt)))
 
     @property
-    def level_words(self) -> str:
+    def levels_text(self) -> str:
         """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
         return self.suite_results.describe_levels(self.board.protocol, self.unit, self.board.levels)
 
@@ -239,10 +239,10 @@ class SuiteTable:
         return self.suite_results.suite.find_fill(self.board.protocol)
 
     @property
-    def _seeds(self) -> str:
+    def _seeds_text(self) -> str:
         counts = sorted({row.seeds for row in self.board.rows if row.seeds})
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
-        planned = self._planned_seeds
+        planned = self._planned_seed_counts
         most = max(planned.values(), default=0)  # number of seeds for added rows, such as submissions
         begun = (row for row in self.board.rows if row.seeds)
         lacking = [row.seeds for row in begun if row.seeds < planned.get(row.estimator, most)]
@@ -251,13 +251,13 @@ class SuiteTable:
         return f"{here}, some rows only {min(lacking)} of {most}" if len(counts) > 1 else f"{here} of {most}"
 
     @property
-    def _networks(self) -> str:
+    def _networks_text(self) -> str:
         if self.board.protocol.compares_networks:
             return f"{self.suite_results.suite.references} networks, not retrained"
-        return self._seeds if self.board.protocol.trains else "the reference, not retrained"
+        return self._seeds_text if self.board.protocol.trains else "the reference, not retrained"
 
     @property
-    def _planned_seeds(self) -> dict[str, int]:
+    def _planned_seed_counts(self) -> dict[str, int]:
         protocol = self.board.protocol
         kind = (protocol.order, protocol.retrain, self.unit, self.fill)
         seeds: dict[str, int] = {}
@@ -275,7 +275,7 @@ class SuiteTable:
         parts = [
             f"{board.protocol.title} on {suite.dataset} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
-            self._networks,
+            self._networks_text,
             f"{board.images} test image{'s' * (board.images != 1)}"
             + " on which all networks agree" * board.protocol.compares_networks,
             f"unit {self.unit}",
@@ -309,7 +309,7 @@ def make_suite_table(
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)
     wanted = SHOWN[protocol] if protocol else suite_results.headline_protocol
-    suite_results = _set_fill(suite_results, wanted, fill) if fill else suite_results
+    suite_results = _put_fill_first(suite_results, wanted, fill) if fill else suite_results
     chosen = unit or find_default_unit(suite_results.suite, wanted)
     row_names = suite_results.suite.estimators if rows is None else rows
     table = make_table(Evidence(suite_results, chosen), wanted, row_names)
@@ -321,7 +321,7 @@ def make_suite_table(
     return table
 
 
-def _set_fill(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
+def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
     """Return the results with this fill as the suite's first fill, because tables use the first fill."""
     suite, parts = suite_results.suite, protocol.made_of or (protocol,)
     fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in parts)

@@ -52,7 +52,7 @@ def format_text(table: SuiteTable, width: int, notes: bool = False, on_command_l
     which name the command line's option `--notes` if `on_command_line`.
     """
     columns = list_columns(table)
-    shown_columns = _choose_fitting(columns, width)
+    shown_columns = _choose_fitting_columns(columns, width)
     short = summarize_notes(table) if on_command_line else summarize_notes(table, PAGE)
     caption = "\n".join(_list_notes(table, columns, shown_columns) if notes else short)
     shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
@@ -179,7 +179,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
     return columns
 
 
-def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
+def _choose_fitting_columns(columns: list[Column], width: int) -> list[Column]:
     fitting = columns
     while measure_table_width(map(_shorten_verdicts, fitting)) > width and any(column.worth for column in fitting):
         least = min((column for column in fitting if column.worth), key=lambda column: column.worth)
@@ -193,7 +193,7 @@ def _shorten_verdicts(column: Column) -> list[str]:
 
 def _format_name(table: SuiteTable, row: Row) -> str:
     name, added = table.display_names[row.estimator], row.estimator in table.suite_results.suite.added
-    parts = (name, "(added)" * added, table.make_signs(row.estimator))
+    parts = (name, "(added)" * added, table.format_row_signs(row.estimator))
     return " ".join(filter(None, parts))
 
 

@@ -41,9 +41,9 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
     else:
         network = f", {ONE_NETWORK}" if board.one_network else ""
         sure = f"{board.bootstrap.confidence:.0%} intervals over {covers}{network}; {SAME}: not significant."
-    signs = dict.fromkeys(sign for row in table.rows for sign in table.make_signs(row.estimator).split())
+    signs = dict.fromkeys(sign for row in table.rows for sign in table.format_row_signs(row.estimator).split())
     rows = {row.estimator for row in table.rows} & table.floors.keys()
-    warned = sum(map(bool, (rows, _note_several_machines(table), table.suite_results.suite.left_out)))
+    warned = sum(map(bool, (rows, _describe_several_machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more are" if told else "More is"
     lines = list(filter(None, (gain, sure, describe_shared_origin(table), *list_table_doubts(table))))
@@ -52,8 +52,8 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
-    doubts = (_explain_no_images(table), _note_nonzero_controls(table), _describe_missing_controls(table))
-    return list(filter(None, (*doubts, *_note_inconsistent_rows(table))))
+    doubts = (_explain_no_images(table), _describe_nonzero_controls(table), _describe_missing_controls(table))
+    return list(filter(None, (*doubts, *_describe_inconsistent_rows(table))))
 
 
 def describe_shared_origin(table: SuiteTable) -> str:
@@ -69,20 +69,20 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     rows = {row.estimator for row in table.board.rows}
     floors = describe_rows_not_above_mask_only({name: levels for name, levels in table.floors.items() if name in rows})
     parts = (
-        _note_nonzero_controls(table),
+        _describe_nonzero_controls(table),
         _describe_intervals(table),
         _describe_missing_controls(table),
         floors,
-        *_note_inconsistent_rows(table),
-        _note_several_machines(table),
+        *_describe_inconsistent_rows(table),
+        _describe_several_machines(table),
         describe_shared_origin(table),
-        _note_general_doubts(table),
+        _describe_general_doubts(table),
     )
     parts += (
-        _note_unstable_predictions(table, CONFUSED * signs),
-        _note_check_rows(table),
-        _note_left_out_estimators(table),
-        _note_quantus_columns(table),
+        _describe_unstable_predictions(table, CONFUSED * signs),
+        _describe_check_rows(table),
+        _describe_left_out_estimators(table),
+        _describe_quantus_columns(table),
     )
     parts += (f"Hash of the runs: {table.hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
@@ -96,10 +96,10 @@ def _explain_no_images(table: SuiteTable) -> str:
     lack = ""
     if board.protocol.compares_networks:
         lack = describe_lack_of_agreed_images(table.suite_results, board.protocol, table.unit)
-    return lack or _count_done_runs(table)
+    return lack or _describe_done_runs(table)
 
 
-def _count_done_runs(table: SuiteTable) -> str:
+def _describe_done_runs(table: SuiteTable) -> str:
     results, protocol = table.suite_results, table.board.protocol
     protocols = (protocol, *protocol.made_of)
     blocks = (block for block in results.suite.blocks if block.protocol in protocols and block.unit == table.unit)
@@ -110,7 +110,7 @@ def _count_done_runs(table: SuiteTable) -> str:
     )
 
 
-def _note_nonzero_controls(table: SuiteTable) -> str:
+def _describe_nonzero_controls(table: SuiteTable) -> str:
     controls = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.nonzero_controls.items())
     words = (
         f"This table is doubtful, because gains that should be 0 differ significantly: {controls}. "
@@ -132,7 +132,7 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
     return Hint(words, "diagnose", ("--suite", make_suite_option(table.suite_results.suite))) if signs else None
 
 
-def _note_inconsistent_rows(table: SuiteTable) -> list[str]:
+def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:
     shown = [row.estimator for row in table.board.rows if row.estimator in table.inconsistency_reasons]
     alone = " and no row is compared with it"
     return [
@@ -140,7 +140,7 @@ def _note_inconsistent_rows(table: SuiteTable) -> list[str]:
     ]
 
 
-def _note_several_machines(table: SuiteTable) -> str:
+def _describe_several_machines(table: SuiteTable) -> str:
     differences = table.suite_results.find_machine_differences(table.board.protocol, table.unit)
     shown = [row.estimator for row in table.board.rows if row.estimator in differences]
     values: dict[str, set[str]] = {}
@@ -153,7 +153,7 @@ def _note_several_machines(table: SuiteTable) -> str:
     return f"Different machines computed the runs of one curve ({list_some(shown)}): {differ}."
 
 
-def _note_general_doubts(table: SuiteTable) -> str:
+def _describe_general_doubts(table: SuiteTable) -> str:
     """Describe the doubts about single rows that hold for every protocol, each reason once."""
     rows = defaultdict[str, list[str]](list)
     for row in table.board.rows:
@@ -165,7 +165,7 @@ def _note_general_doubts(table: SuiteTable) -> str:
     return f"(!) {doubts}." if doubts else ""
 
 
-def _note_unstable_predictions(table: SuiteTable, sign: str) -> str:
+def _describe_unstable_predictions(table: SuiteTable, sign: str) -> str:
     if not table.unstable_predictions:
         return ""
     shares = ", ".join(f"{name} {share:.0%}" for name, share in table.unstable_predictions.items())
@@ -173,7 +173,7 @@ def _note_unstable_predictions(table: SuiteTable, sign: str) -> str:
     return f"{sign} The explained network keeps its prediction on {few}: {shares}.".strip()
 
 
-def _note_left_out_estimators(table: SuiteTable) -> str:
+def _describe_left_out_estimators(table: SuiteTable) -> str:
     names = defaultdict(list)
     for name, why in table.suite_results.suite.left_out.items():
         names[why].append(name)
@@ -181,13 +181,13 @@ def _note_left_out_estimators(table: SuiteTable) -> str:
     return f"Left out: {left_out}." if left_out else ""
 
 
-def _note_check_rows(table: SuiteTable) -> str:
+def _describe_check_rows(table: SuiteTable) -> str:
     count = sum(row.check for row in table.board.rows)
     rows = "row is a twin or another check" if count == 1 else f"{count} rows are twins or other checks"
     return f"The last {rows}, without rank and verdict." if count else ""
 
 
-def _note_quantus_columns(table: SuiteTable) -> str:
+def _describe_quantus_columns(table: SuiteTable) -> str:
     if not table.metrics:
         return ""
     columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)

@@ -94,7 +94,7 @@ def format_json(panel: ValidityPanel) -> str:
     return json.dumps(content, indent=1)
 
 
-def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, Any]:
+def _make_plain_row(evidence: Evidence, name: str, levels_not_above_masks: Iterable[float]) -> dict[str, Any]:
     main, masks, twins = evidence.main, evidence.mask_only, find_twins(evidence, name).items()
     marks, flag = find_row_marks(evidence, name), describe_row_warnings(evidence, name)
     alone = {t: masks.estimate_accuracy(name, t)._asdict() for t in masks.levels}
@@ -105,7 +105,7 @@ def _make_plain_row(evidence: Evidence, name: str, floor: Iterable[float]) -> di
         "grade": flag.grade if any(mark.grade for mark in marks) else None,
         "marks": {mark.kind: {"share": mark.share._asdict(), "grade": mark.grade} for mark in marks},
         "above_masks": {str(t): evidence.estimate_accuracy_above_masks(name, t)._asdict() for t in masks.levels},
-        "floor": list(floor),
+        "floor": list(levels_not_above_masks),
         "gain": main.estimate_area(name)._asdict(),
         "mask_only": {str(t): {"accuracy": alone[t], "delta_random": lead[t]} for t in masks.levels},
         "ties": evidence.suite_results.ties.get(name),
@@ -124,7 +124,7 @@ def list_sections(panel: ValidityPanel) -> list[Section]:
     """Return the panel's sections that the suite has; without ROAR, only columns with a value."""
     parts = {
         "Marks": _list_mark_columns(panel),
-        "Removal masks": _list_map_columns(panel),
+        "Removal masks": _list_removal_mask_columns(panel),
         "Twins": _list_twin_columns(panel),
         "Orders, units, fills": _list_gain_and_area_columns(panel),
     }
@@ -151,12 +151,13 @@ def _format_share_and_grade(mark: Mark) -> str:
     return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
-def _list_map_columns(panel: ValidityPanel) -> Columns:
+def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
     evidence, names, columns = panel.evidence, panel.names, {}
     alone = evidence.mask_only
     for t in alone.levels:
         columns[f"mask-only at {t:g}"] = [
-            _format_accuracy(alone.estimate_accuracy(name, t), alone.estimate_difference(name, t)) for name in names
+            _format_mask_accuracy(alone.estimate_accuracy(name, t), alone.estimate_difference(name, t))
+            for name in names
         ]
         columns[f"above masks at {t:g}"] = [
             format_interval(evidence.estimate_accuracy_above_masks(name, t).in_points) for name in names
@@ -192,14 +193,14 @@ def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
     }
 
 
-def _format_accuracy(alone: Estimate, lead: Estimate) -> str:
+def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
     """Format an accuracy in percent, with its difference from Random's accuracy if known."""
-    if alone.value is None:
+    if accuracy.value is None:
         return MISSING
-    if lead.value is None:
-        return format_percent(alone.value)
-    sure = "" if lead.high is None else f" ± {POINTS * (lead.high - lead.value):.1f}"
-    return f"{format_percent(alone.value)} ({POINTS * lead.value:+.1f}{sure})"
+    if over_random.value is None:
+        return format_percent(accuracy.value)
+    sure = "" if over_random.high is None else f" ± {POINTS * (over_random.high - over_random.value):.1f}"
+    return f"{format_percent(accuracy.value)} ({POINTS * over_random.value:+.1f}{sure})"
 
 
 def write_legend(panel: ValidityPanel) -> list[str]:
@@ -259,19 +260,19 @@ def list_doubts(panel: ValidityPanel) -> list[str]:
     warning, a line says so.
     """
     evidence, results = panel.evidence, panel.evidence.suite_results
-    dropped = describe_unranked_rows(row for row in results.unranked_rows if row.unit is evidence.unit)
+    unranked = describe_unranked_rows(row for row in results.unranked_rows if row.unit is evidence.unit)
     if results.at_chance_warning:
-        return [*dropped, results.at_chance_warning]
+        return [*unranked, results.at_chance_warning]
     flags = {name: describe_row_warnings(evidence, name) for name in panel.names}
     flagged = [f"{name} {flag.warning_sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
     if evidence.protocol != ROAR:
         less = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining need ROAR, "
         less += f"which {results.suite.name} does not have."
-        return [*dropped, *flagged, less]
+        return [*unranked, *flagged, less]
     if not evidence.main.has_intervals:
-        return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
+        return [*unranked, *flagged, "One training per cell: no intervals, no marks."]
     floor = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(evidence))])
-    return [*dropped, *floor, *(flagged or ["No row is marked."])]
+    return [*unranked, *floor, *(flagged or ["No row is marked."])]
 
 
 def _split_section(section: Section, width: int) -> list[Section]:
@@ -280,14 +281,14 @@ def _split_section(section: Section, width: int) -> list[Section]:
     parts = [dict([names])]
     for heading, cells in columns:
         wider = parts[-1] | {heading: cells}
-        if len(parts[-1]) > 1 and _measure_line(wider) > width:
+        if len(parts[-1]) > 1 and _measure_line_width(wider) > width:
             parts.append(dict([names, (heading, cells)]))
         else:
             parts[-1] = wider
     return [section._replace(columns=part) for part in parts]
 
 
-def _measure_line(columns: Columns) -> int:
+def _measure_line_width(columns: Columns) -> int:
     """Return the width of a table's line: its columns, a space after each, between neighbours and at both ends."""
     return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
 
@@ -300,5 +301,5 @@ def _make_table(section: Section, width: int) -> Table:
         shown.add_column(heading, justify="right", no_wrap=True)
     for line in section.rows:
         shown.add_row(*line)
-    shown.width = min(width, _measure_line(section.columns))
+    shown.width = min(width, _measure_line_width(section.columns))
     return shown

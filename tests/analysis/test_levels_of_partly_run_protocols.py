@@ -68,7 +68,7 @@ def test_a_table_names_the_levels_that_it_leaves_out():
         for protocol in (ROAR, DIFFROAR, MASK_ONLY):
             table = make_table(Evidence.of(results), protocol, ROWS)
             words[name, protocol.name] = (
-                table.level_words,
+                table.levels_text,
                 "levels 0.3, 0.9, without 0.5 of the suite;" in table.caption,
             )
     part = ("at 30 % and 90 %", True)

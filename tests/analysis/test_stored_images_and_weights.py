@@ -16,7 +16,7 @@ from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
-from roarbench.report.status import count_status
+from roarbench.report.status import make_status_record
 from roarbench.store.image_set_sources import LOCAL, ImageSource
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
@@ -79,7 +79,7 @@ def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
     found = collect_results(suite, store)
     weak = {*suite.estimators} if name != "grad~blurred" else {"grad", "grad~blurred"}
     table = table_of(found)
-    assert {row.estimator for row in table.board.rows if table.make_signs(row.estimator)} == weak
+    assert {row.estimator for row in table.board.rows if table.format_row_signs(row.estimator)} == weak
     flagged = {name: row["flag"] for name, row in rows_of(table).items() if row["flag"]}
     assert flagged.keys() == found.doubts.keys() & {*suite.estimators} == weak
     assert ("Compared with random, self-reported: imp" in flagged["grad"]) == (name == "random")
@@ -208,7 +208,7 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
 
     before, (found, protocols) = load_from_open_store(store, first, ResultsQuery(tmp_path)), standing()
     assert before.suite == first and protocols == {AUGMENTED}
-    assert [count_status(each, store)["missing"] for each in (before, found)] == [0, 0]
+    assert [make_status_record(each, store)["missing"] for each in (before, found)] == [0, 0]
     assert len(found.results) == len(expand_points(found.suite))
 
     scored, kept, trained = (
@@ -222,6 +222,6 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
     store.add_results([rows[trained[0]]])
     found, protocols = standing()
     assert protocols == {AUGMENTED, MORF, LERF, ROAR}
-    counts = count_status(found, store)["protocols"]
+    counts = make_status_record(found, store)["protocols"]
     assert (counts["roar"]["missing"], counts["roar"]["failed"]) == (len(trained) - 1, 0)
     assert (counts["lerf"]["missing"], counts["lerf"]["failed"]) == (len(kept) - 1, 1)

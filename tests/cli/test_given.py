@@ -23,7 +23,7 @@ from roarbench.plan.suite_options import (
     parse_estimators_option,
 )
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.report.estimator_papers_and_settings import describe_papers_and_settings
+from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
 from roarbench.report.estimator_papers_and_settings import make_repeat_command as command_of
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, make_default_url
@@ -183,7 +183,7 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
     assert stored[NAME].weights == stored["var-grad"].weights
     assert view.results.suite.estimators_with_rank == ("random", "grad", "var-grad", "gb", NAME)
     assert view.results.suite.added == {"gb", NAME}
-    noise, samples = describe_papers_and_settings(NAME).settings
+    noise, samples = collect_papers_and_settings(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
     assert f"--estimators '{NAME}' --max-images 40" in command_of(view.results, NAME)
     assert "all 3 runs are done" in call(*run, NAME).err

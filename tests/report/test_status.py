@@ -13,7 +13,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.report.status import count_status, find_run_states, format_progress, measure_progress
+from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_progress
 from roarbench.report.suite_and_estimator_lists import list_suite_records
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
@@ -41,7 +41,7 @@ def test_each_run_is_in_one_state(store):
     states = find_run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
     assert states[running] == ("running", "")
-    record = count_status(found, store)
+    record = make_status_record(found, store)
     counts = (record["done"], record["running"], record["failed"], record["missing"])
     assert counts == (2, 1, 1, len(points) - 4)
     assert record["failures"] == [{"run": describe_run(failed), "estimator": CLEAN, "reason": "loss nan at step 3"}]
@@ -49,7 +49,7 @@ def test_each_run_is_in_one_state(store):
 
 def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     def status(limit=None):
-        record = count_status(load_from_open_store(store, SUITE, ResultsQuery(tmp_path, limit=limit)), store)
+        record = make_status_record(load_from_open_store(store, SUITE, ResultsQuery(tmp_path, limit=limit)), store)
         return record["preparing"], record["running"]
 
     folder = tmp_path / "data" / "planted-x"
@@ -75,7 +75,7 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
     store.claim_leases([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
     store.failures.record_failed_runs([run_of(points[8])], "loss nan")
     suite_results = collect_results(SUITE, store, data=DATA)
-    found = count_status(suite_results, store)
+    found = make_status_record(suite_results, store)
     found |= measure_progress(suite_results, store, found["missing"] + found["running"], now)
     here = f"{owner.host.split()[0]}:{owner.pid}"
     doing = [(worker["command"], worker["does"]) for worker in found["workers"]]
@@ -89,7 +89,7 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
 def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     results = held().results
     store.add_results(result for point, result in results.items() if point.seed == 0)
-    record = count_status(collect_results(SUITE, store), store)
+    record = make_status_record(collect_results(SUITE, store), store)
     for state in ("done", "running", "missing", "failed"):
         assert sum(counts[state] for counts in record["protocols"].values()) == record[state]
     assert record["protocols"]["kar"] == {"done": 8, "running": 0, "missing": 0, "failed": 0}
@@ -97,7 +97,7 @@ def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     second = [point for point in results if point.seed == 1 and point.cell.retrain is ROAR.retrain]
     for count, part in ((1, second[:-1]), (2, second[-1:])):
         store.add_results(results[point] for point in part)
-        assert count_status(collect_results(SUITE, store), store)["seeds"]["roar"]["complete"] == count
+        assert make_status_record(collect_results(SUITE, store), store)["seeds"]["roar"]["complete"] == count
 
 
 def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_place(call, tmp_path, monkeypatch):

@@ -132,8 +132,8 @@ def test_a_table_of_imported_rows_states_their_origin_once_and_marks_no_row():
     plain, names = held(), {point.cell.estimator for point in held().results}
     imported = replace(plain, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
     own, table = table_of(plain), table_of(imported)
-    signs = {name: own.make_signs(name) for name in own.names}
-    assert {name: table.make_signs(name) for name in table.names} == signs
+    signs = {name: own.format_row_signs(name) for name in own.names}
+    assert {name: table.format_row_signs(name) for name in table.names} == signs
     assert suggest_diagnose(table) == suggest_diagnose(own)
     said = "All rows are self-reported: imported, and not reproduced here."
     assert summarize_notes(table).count(said) == 1 == write_all_notes(table).count("self-reported")
@@ -141,7 +141,7 @@ def test_a_table_of_imported_rows_states_their_origin_once_and_marks_no_row():
     assert all("Self-reported: imported" in row["flag"] for row in rows_of(table).values())
     mixed = table_of(replace(imported, doubts={name: said for name in names - {"grad"}}))
     assert said not in summarize_notes(mixed)
-    assert {name for name in mixed.names if not mixed.make_signs(name)} == {"grad"} - {*filter(signs.get, signs)}
+    assert {name for name in mixed.names if not mixed.format_row_signs(name)} == {"grad"} - {*filter(signs.get, signs)}
 
 
 def test_markdown_is_a_table_with_its_caption():

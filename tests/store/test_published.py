@@ -12,7 +12,7 @@ from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import compute_sha256
 from roarbench.plan.suites import find_suite
-from roarbench.report.row_pull_request import prepare_published_file, write_comment, write_published_file
+from roarbench.report.row_pull_request import format_pull_request_comment, prepare_published_file, write_published_file
 from roarbench.store.published_folder import (
     INDEX,
     add_file_to_index,
@@ -151,7 +151,7 @@ def test_a_row_is_prepared_written_and_told(store, published, folder):
     assert {result.run.cell.estimator for result in new} == {
         f"ig(baseline=mean){twin}" for twin in ("", "~matched", "~untrained", "~untrained~matched")
     }
-    told = write_comment(folder, published)
+    told = format_pull_request_comment(folder, published)
     assert "| `quick-matched/3/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "| ig(baseline=mean) | +2" in told
     one = prepare_published_file(store, "quick", "grad", folder, "A. Author")
@@ -194,7 +194,7 @@ def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_
     (folder / path).parent.mkdir(parents=True)
     shutil.copy(source, folder / path)
     add_file_to_index(folder, path, 396, "the project")
-    comment = write_comment(folder)
+    comment = format_pull_request_comment(folder)
     assert "### benchmark-imagenet@5a187511 with the new results" in comment and "ig(baseline=mean)" in comment
     other = path.replace("5a187511", "00000000")  # a version that is not in the file
     (folder / other).parent.mkdir()
