@@ -70,7 +70,7 @@ class NetworkWithSource(NamedTuple):
     classes: int
 
     @property
-    def state(self) -> dict[str, Tensor]:
+    def float32_weights(self) -> dict[str, Tensor]:
         """Return the weights on the CPU, floats as float32."""
         state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
         return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
@@ -99,27 +99,27 @@ def write_array_suite(
     """
     splits = _read_splits(train, test)
     _check_protocols(settings["protocols"], splits)
-    network = _convert_network(model, splits[Split.TEST].images, builder, say)
+    network = _try_and_write_network(model, splits[Split.TEST].images, builder, say)
     for split, data in splits.items():
         check_labels(data.labels, network.classes, f"{split} labels")
     value_range = find_value_range(next(iter(splits.values())).images.numpy())
     pixels = {split: quantize(data.images.numpy(), value_range) for split, data in splits.items()}
     _check_quantization(splits, pixels, value_range, network, say)
-    text, state = _write_suite_text(settings, splits, network), network.state
+    text, weights = _write_suite_text(settings, splits, network), network.float32_weights
     hashed = hashlib.sha256(text.encode() + network.source.encode())
     labels = [data.labels for data in splits.values()]
-    for part in (*pixels.values(), *labels, *value_range, *(value.numpy() for value in state.values())):
+    for part in (*pixels.values(), *labels, *value_range, *(value.numpy() for value in weights.values())):
         hashed.update(np.ascontiguousarray(part).tobytes())
     folder = root / "arrays" / f"{settings['name']}-{hashed.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
-        with convert_write_errors(folder), _remove_refused_folder(folder):
+        with convert_write_errors(folder), _remove_folder_if_refused(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for split, data in splits.items():
                 _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], data.labels)
             (folder / "network.py").write_text(network.source, "utf-8")
             scale = 255 / (value_range.high - value_range.low)  # stored pixels have 256 steps
             norm = {"mean": (-value_range.low * scale).tolist(), "std": scale.tolist(), "range": 255}
-            torch.save({"state_dict": state, **norm}, folder / "weights.pt")
+            torch.save({"state_dict": weights, **norm}, folder / "weights.pt")
             parse_suite(text, folder / "suite.toml")
             if any(find_protocol(name).trains for name in settings["protocols"]):
                 text += f"{UNTUNED}\n"
@@ -148,7 +148,7 @@ def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabel
 
 
 @contextmanager
-def _remove_refused_folder(folder: Path) -> Iterator[None]:
+def _remove_folder_if_refused(folder: Path) -> Iterator[None]:
     """Remove a new folder again if the suite in it is refused; the message then names the arguments, not its file."""
     created = [created_folder for created_folder in (folder, *folder.parents) if not created_folder.exists()]
     try:
@@ -165,14 +165,14 @@ def _remove_refused_folder(folder: Path) -> Iterator[None]:
 def _read_splits(train: tuple[Any, Any] | None, test: tuple[Any, Any]) -> dict[Split, ImagesAndLabels]:
     """Read the splits, training images first, whose order sets the value range; CallerError if shapes differ."""
     pairs = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
-    splits = {split: _read_pair(pair, split) for split, pair in pairs.items()}
+    splits = {split: _read_images_and_labels(pair, split) for split, pair in pairs.items()}
     shapes = {tuple(data.images.shape[1:]) for data in splits.values()}
     if len(shapes) > 1:
         raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected a single shape")
     return splits
 
 
-def _read_pair(pair: Any, split: Split) -> ImagesAndLabels:
+def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise CallerError(f"{split} is {describe_type(pair)}, expected a pair (images, labels)")
     images = read_images(pair[0], f"{split} images")
@@ -182,7 +182,9 @@ def _read_pair(pair: Any, split: Split) -> ImagesAndLabels:
     return ImagesAndLabels(images, read_labels(pair[1], len(images), f"{split} labels"))
 
 
-def _convert_network(model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]) -> NetworkWithSource:
+def _try_and_write_network(
+    model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]
+) -> NetworkWithSource:
     """Find or write a network's source and try it on some images; CallerError if it cannot be explained or rebuilt."""
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
@@ -237,14 +239,14 @@ def _check_quantization(
     some = splits[Split.TEST].images[:_COMPARED]
     again = (torch.from_numpy(pixels[Split.TEST][:_COMPARED]) * step + low).float()
     with borrow_networks([network.model]):
-        changed = int((_predict(network.model, some) != _predict(network.model, again)).sum())
+        changed = int((_predict_classes(network.model, some) != _predict_classes(network.model, again)).sum())
     if changed > _MOST_CHANGED * len(some):
         seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"
         say(f"warning: {seen} of {changed} of {len(some)} test images; remove extreme values, e.g. with images.clip")
 
 
 @torch.no_grad()
-def _predict(model: nn.Module, images: Tensor) -> Tensor:
+def _predict_classes(model: nn.Module, images: Tensor) -> Tensor:
     parts = (move_to_model(model, part.clone()) for part in torch.split(images, 64))
     return torch.cat([extract_logits(model(part)).argmax(1).cpu() for part in parts])
 
@@ -269,13 +271,13 @@ def _write_suite_text(
             f"[network]\nname = 'network.py:{network.function}'",
             *compose_recipe_lines(images),
             *(["sides = [1.0]"] if full else []),
-            *(_make_block(protocol, fills) for protocol in protocols),
+            *(_format_block(protocol, fills) for protocol in protocols),
             "",
         ]
     )
 
 
-def _make_block(protocol: str, fills: list[str]) -> str:
+def _format_block(protocol: str, fills: list[str]) -> str:
     exchanges = find_protocol(protocol).retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
     taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
     return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(taken or fills)}"

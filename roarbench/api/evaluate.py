@@ -14,7 +14,7 @@ from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.precomputed_maps import (
     Maps,
     check_map_shapes,
-    make_maps_submission,
+    make_checksum_submission,
     rank_precomputed_maps,
     read_maps,
 )
@@ -82,7 +82,7 @@ def evaluate(
     by_name = listed if isinstance(listed, Mapping) else {name: name for name in listed}
     readable = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
     console = make_console(quiet)
-    suite.tune(protocol, console)
+    suite.find_learning_rate_if_missing(protocol, console)
     with suite.open_results(console) as results:
         evaluation = _Evaluation(suite, results, workers, console, protocol, seeds)
         return evaluation.evaluate_all(readable, {name for name, estimator in by_name.items() if callable(estimator)})
@@ -95,12 +95,12 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
         return find_estimator(estimator).id
     if callable(estimator):
         submission = make_submission(name, estimator)
-        _check_function(submission, suite.runnable_plan)
+        _try_function_on_noise(submission, suite.runnable_plan)
         return submission
     return read_maps(name, estimator)
 
 
-def _check_function(submission: Submission, plan: Plan) -> None:
+def _try_function_on_noise(submission: Submission, plan: Plan) -> None:
     """Check a function as `validate` does, without sandbox, on the suite's network and noise images."""
     module = ModuleType(submission.name)
     exec(compile(submission.source, f"<{submission.name}>", "exec"), module.__dict__)
@@ -171,12 +171,12 @@ class _Evaluation(NamedTuple):
             elif isinstance(estimator, Submission):
                 ids[name] = self._store_submission(estimator, name in trusted)
         if ids or not estimators:
-            part = self._select_part(self.suite.runnable_plan, ids.values())
-            self._run(part)
+            part = self._select_rows_of_suite(self.suite.runnable_plan, ids.values())
+            self._run_plan(part)
             rows += part.estimators
         for name, maps in estimators.items():
             if isinstance(maps, dict):
-                ids[name], part = self._evaluate_maps(name, maps)
+                ids[name], part = self._evaluate_precomputed_maps(name, maps)
                 rows += part.estimators
         result = SuiteResult.read(self.suite.runnable_plan, self.suite.query, ids)
         rows += [name for name in self.suite.runnable_plan.estimators_with_rank if name in result.stored.by_estimator]
@@ -187,17 +187,17 @@ class _Evaluation(NamedTuple):
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
         return check_and_store_submissions([submission], mode, self.results, workspace, self.console).ids[0]
 
-    def _evaluate_maps(self, name: str, maps: Maps) -> tuple[str, Plan]:
+    def _evaluate_precomputed_maps(self, name: str, maps: Maps) -> tuple[str, Plan]:
         """Rank features by precomputed maps and run the protocols for which they suffice; return row id and part."""
         plan = self._select_possible_protocols(name, maps)
-        work = self.suite.prepare_explained_networks(plan, self.results, self.console)
+        work = self.suite.make_context_with_networks(plan, self.results, self.console)
         check_map_shapes(name, maps, work)
-        row = self._store_submission(make_maps_submission(name, maps), trusted=True)
-        part = self._select_part(plan, [row])  # twins need a function, and maps have none
+        row = self._store_submission(make_checksum_submission(name, maps), trusted=True)
+        part = self._select_rows_of_suite(plan, [row])  # twins need a function, and maps have none
         untwinned = [record.id for record in part.estimator_records if record.id == row or record.untwinned_id != row]
         part = select_part_of_suite(part, untwinned)
         rank_precomputed_maps(row, maps, replace(work, suite=part))
-        self._run(part)
+        self._run_plan(part)
         return row, part
 
     def _select_possible_protocols(self, name: str, maps: Maps) -> Plan:
@@ -216,14 +216,14 @@ class _Evaluation(NamedTuple):
         self.console.print(f"{name} is run under {run}; {left} also needs maps of training images", soft_wrap=True)
         return replace(plan, blocks=blocks)
 
-    def _select_part(self, plan: Plan, ids: Collection[str]) -> Plan:
+    def _select_rows_of_suite(self, plan: Plan, ids: Collection[str]) -> Plan:
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
         entries = [row for row in ids if find_estimator(row).submitted]
         built_in = [row for row in ids if row not in entries] if ids else None
         return apply_selection_options(plan, built_in, entries, self.seeds, self.protocol)
 
-    def _run(self, part: Plan) -> None:
-        request, workspace = self.suite.request(part, self.workers), Workspace(self.suite.store)
+    def _run_plan(self, part: Plan) -> None:
+        request, workspace = self.suite.make_request(part, self.workers), Workspace(self.suite.store)
         finished = run_suite(request, workspace, self.results, self.console)
         if finished.failed:
             failed = list_run_failures(finished.suite_results, self.results)

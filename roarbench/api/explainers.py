@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.inputs import move_to_model, to_tensor
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import check_map_shape, hash_images, rank_maps, split_into_batches
+from roarbench.api.removal import check_map_shape, compute_image_seeds, rank_maps, split_into_batches
 from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
@@ -41,7 +41,7 @@ class ExplainedBatch(NamedTuple):
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
-    def replace_network(self, copies: Sequence[nn.Module]) -> "ExplainedBatch":
+    def use_network_copy(self, copies: Sequence[nn.Module]) -> "ExplainedBatch":
         """Return the batch with its network's copy; `copies` has one of each network."""
         return self._replace(model=copies[self.number])
 
@@ -55,7 +55,7 @@ def make_batch_per_network(
     networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor
 ) -> list[ExplainedBatch]:
     """Return the same batch for each network to explain, on the network's device."""
-    ids, batches = hash_images(images), []
+    ids, batches = compute_image_seeds(images), []
     for number, network in enumerate(networks):
         moved = move_to_model(network, images)
         batches.append(ExplainedBatch(number, network, moved, targets.to(moved.device), rows, ids))
@@ -120,7 +120,7 @@ class Explainers:
 
         def try_batch(networks: Sequence[nn.Module], item: tuple[ExplainedBatch, Maps]) -> Exception | None:
             try:
-                list(self.rank_features(item[0].replace_network(networks), item[1]))
+                list(self.rank_features(item[0].use_network_copy(networks), item[1]))
             except (CallerError, RunError, RuntimeError) as error:
                 return error
             return None
@@ -142,7 +142,7 @@ class Explainers:
         try:
             yield
         except (CallerError, RunError) as error:
-            raise self._find_failures(batch) or error from None
+            raise self._find_failing_estimators(batch) or error from None
         except RuntimeError as error:  # from torch
             if have_logits_gradient(batch.model, batch.images):
                 raise
@@ -150,7 +150,7 @@ class Explainers:
             remedy = "remove these, or use an estimator without gradients, such as 'occlusion'"
             raise CallerError(f"{seen}inference_mode, detach or NumPy; {remedy}") from error
 
-    def _find_failures(self, batch: ExplainedBatch) -> CallerError | None:
+    def _find_failing_estimators(self, batch: ExplainedBatch) -> CallerError | None:
         faults = {}
         for name, row in self.table.items():
             try:
@@ -192,7 +192,7 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
     """Read a caller's estimators, by name or as ids, for a number of networks; the table's controls come first."""
     keep_freed_cpu_memory()  # this process makes the maps
     listed = [estimators] if isinstance(estimators, str) else estimators
-    by_name = listed if isinstance(listed, Mapping) else _name_ids(listed)
+    by_name = listed if isinstance(listed, Mapping) else _map_ids_to_themselves(listed)
     if not by_name:
         raise CallerError('there are no estimators; write {"ig": "ig", "mine": my_function}')
     if taken := [name for name in controls if by_name.get(name, name) is not name and by_name.get(name) != name]:
@@ -208,7 +208,7 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
         if isinstance(estimator, str):
             table[name] = _find_estimator_usable_without_suite(estimator)
         else:
-            functions[name] = _read_explainer(name, estimator, images, networks)
+            functions[name] = _make_explainer(name, estimator, images, networks)
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
     return Explainers(tuple(by_name), table, functions, mean[:, None, None], black[:, None, None])
 
@@ -221,7 +221,7 @@ def _check_finite(maps: Tensor, rows: Tensor) -> None:
         raise CallerError(f"the map of image {int(rows[~finite][0])} holds NaN or infinity; expected finite numbers")
 
 
-def _name_ids(estimators: Any) -> dict[str, str]:
+def _map_ids_to_themselves(estimators: Any) -> dict[str, str]:
     single = not isinstance(estimators, Iterable) or isinstance(estimators, Tensor | np.ndarray)
     listed = [estimators] if single else list(estimators)
     for estimator in listed:
@@ -238,7 +238,7 @@ def _find_estimator_usable_without_suite(name: str) -> Estimator:
     return row
 
 
-def _read_explainer(name: str, estimator: Any, images: Tensor, networks: int) -> Explainer:
+def _make_explainer(name: str, estimator: Any, images: Tensor, networks: int) -> Explainer:
     if isinstance(estimator, nn.Module):
         raise CallerError(f"{name} is the network {type(estimator).__name__}; expected a function of {_TAKES}")
     if callable(estimator):

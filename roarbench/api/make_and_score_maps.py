@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import RemovalSettings, Replace, compute_logits, mark_removed, split_into_batches
+from roarbench.api.removal import FillFunction, RemovalSettings, compute_logits, mark_removed, split_into_batches
 from roarbench.compute.degrade import degrade
 from roarbench.enums import Order
 from roarbench.estimators.engine import Maps
@@ -41,7 +41,7 @@ class ScoringRequest(NamedTuple):
     fill: Tensor  # their fill value
     labels: Tensor | None = None  # true classes, int64 (n,); needed for columns
     columns: Sequence[Column] = ()
-    replace: Mapping[str, Replace] = MappingProxyType({})  # by the fills of the columns
+    replace: Mapping[str, FillFunction] = MappingProxyType({})  # by the fills of the columns
 
     def split_into_batches(self) -> list[Tensor]:
         """Divide the images into batches in which either all images or none are used for own-network gain."""
@@ -65,7 +65,7 @@ class MapScores(NamedTuple):
     same: list[bool]  # True for batches in which all networks have the same masks
 
     @property
-    def kept_by_own_and_others(self) -> NDArray[np.bool_] | None:
+    def kept_predictions(self) -> NDArray[np.bool_] | None:
         """Return which predictions stay the same in all batches; None if all networks always have the same masks."""
         return None if all(self.same) else np.concatenate(self.unchanged, 3)
 
@@ -85,11 +85,11 @@ def make_and_score_maps(
     def work(networks: Sequence[nn.Module], prepared: _Batch) -> tuple[Tensor, dict[str, MapScores]]:
         rows, explained = prepared
         ranked = (
-            explainers.rank_features(batch.replace_network(networks), finished, request.own.unit)
+            explainers.rank_features(batch.use_network_copy(networks), finished, request.own.unit)
             for batch, finished in explained
         )
         by_name = zip(names, zip(*ranked, strict=True), strict=True)  # one ranking of each network at a time
-        return rows, {name: _score(request, networks, rankings, rows) for name, rankings in by_name}
+        return rows, {name: _score_batch(request, networks, rankings, rows) for name, rankings in by_name}
 
     names, scores = explainers.names, dict[str, MapScores]()
     for name in names:
@@ -105,11 +105,11 @@ def make_and_score_maps(
     return scores
 
 
-def _score(
+def _score_batch(
     request: ScoringRequest, networks: Sequence[nn.Module], ranked: Sequence[NDArray[np.int64]], rows: Tensor
 ) -> MapScores:
     """Score copies of the networks on a batch; `ranked` has one estimator's ranking for each explained network."""
-    scores = MapScores(_score_columns(request, networks[0], ranked[0], rows), [], [])
+    scores = MapScores(_compute_column_correctness(request, networks[0], ranked[0], rows), [], [])
     if len(ranked) > 1:
         images = request.pixels[rows]
         masks = [request.own.make_masks(ranking, images.shape) for ranking in ranked]
@@ -119,7 +119,7 @@ def _score(
     return scores
 
 
-def _score_columns(
+def _compute_column_correctness(
     request: ScoringRequest, network: nn.Module, ranked: NDArray[np.int64], rows: Tensor
 ) -> dict[str, NDArray[np.bool_]]:
     """Return the correctness of a network's predictions on a batch, (levels, images), by column."""

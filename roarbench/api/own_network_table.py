@@ -17,7 +17,7 @@ from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import RemovalSettings, prepare_network, read_fill, read_network_list
+from roarbench.api.removal import RemovalSettings, check_and_wrap_network, read_fill_value, read_network_list
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
@@ -191,10 +191,10 @@ def own_network_gain(
     pixels, models = read_images(images), read_network_list(networks)
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
-    explainers, value = read_explainers(estimators, pixels, len(models)), read_fill(pixels, fill)
+    explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
     removal = RemovalSettings.read(order, levels, unit)
     with borrow_networks(models):
-        models = [prepare_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
+        models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = NetworkThreads.start(models, pixels)
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
@@ -206,7 +206,7 @@ def own_network_gain(
 def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that stay the same after removal by own and other maps."""
     order, levels = request.own.order, request.own.levels
-    predictions = {name: scores.kept_by_own_and_others for name, scores in scores_by_name.items()}
+    predictions = {name: scores.kept_predictions for name, scores in scores_by_name.items()}
     known = {name: one for name, one in predictions.items() if one is not None}
     computed_gains = compute_own_network_gain_per_row(known, order, Bootstrap())
     gains = {name: computed_gains.get(name) for name in predictions}

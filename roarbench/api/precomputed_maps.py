@@ -49,10 +49,10 @@ def read_maps(name: str, maps: object) -> Maps:
         keys = "the keys are `test` and, for protocols that need it, `train`"
         raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
     listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
-    return {Split(key): [_read_array(name, array) for array in arrays] for key, arrays in listed.items()}
+    return {Split(key): [_read_map_array(name, array) for array in arrays] for key, arrays in listed.items()}
 
 
-def _read_array(name: str, array: Any) -> NDArray[np.float32]:
+def _read_map_array(name: str, array: Any) -> NDArray[np.float32]:
     values = to_array(array)
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
@@ -62,7 +62,7 @@ def _read_array(name: str, array: Any) -> NDArray[np.float32]:
     return np.ascontiguousarray(drop_channel_axis(values), np.float32)
 
 
-def make_maps_submission(name: str, maps: Maps) -> Submission:
+def make_checksum_submission(name: str, maps: Maps) -> Submission:
     """Return a submission that stores the checksums of these maps; it cannot compute maps itself."""
     sums = {
         split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]

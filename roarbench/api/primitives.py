@@ -13,14 +13,14 @@ from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, to_tensor
 from roarbench.api.removal import (
     RemovalSettings,
+    check_and_wrap_network,
+    compute_image_seeds,
     compute_logits,
     flatten_maps,
-    hash_images,
-    make_replacer,
+    make_fill_function,
     mark_removed,
-    prepare_network,
     rank_maps,
-    read_fill,
+    read_fill_value,
     read_fraction,
     read_order,
     read_pixels,
@@ -76,7 +76,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
         float32 (n, c, h, w), a new tensor; kept values are exact.
     """
     pixels = read_pixels(images)
-    return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), read_fill(pixels, fill))
+    return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), read_fill_value(pixels, fill))
 
 
 def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
@@ -99,7 +99,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
         seen = f"the mask has shape {tuple(gone.shape)} and type {gone.dtype}".replace("torch.", "")
         raise CallerError(f"{seen}; expected bool {(n, c, h, w)} or {(n, 1, h, w)}, True where removed")
     gone = gone.bool()
-    return fills.replace_features(pixels, gone, by, read_fill(pixels, mean), hash_images(pixels))
+    return fills.replace_features(pixels, gone, by, read_fill_value(pixels, mean), compute_image_seeds(pixels))
 
 
 def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -117,7 +117,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
         bool (n, c, h, w), True where removed: in each of the 64 strata as many features as in the own mask.
     """
     pixels, end = _read_uint8_images(images), read_order(order)
-    replaced = read_fill(pixels, fill)[:, None, None].expand(pixels.shape)
+    replaced = read_fill_value(pixels, fill)[:, None, None].expand(pixels.shape)
     strata = matched_other_image_masks.assign_strata(fills.compute_removal_magnitudes(pixels, replaced, Unit.SCALAR))
     own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
     ranks = rank_maps(pixels, others).argsort(1)
@@ -270,12 +270,12 @@ def perturbation_curve(
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))
-    removal, replace = RemovalSettings.read(order, levels), make_replacer(pixels, fill)
+    removal, replace = RemovalSettings.read(order, levels), make_fill_function(pixels, fill)
     steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps, read_whole_number(seed, "seed"))
     by_level = []
     with borrow_networks([model]):
-        network = prepare_network(model, pixels)
+        network = check_and_wrap_network(model, pixels)
         parts = split_into_batches(pixels, [network])
         for t in steps:
             mask = mark_removed(ranked, pixels.shape, t, order)

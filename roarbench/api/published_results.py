@@ -51,9 +51,9 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         if title not in published:
             raise UnknownName("published suite", title, published)
         own = [RESULTS / file.path for file in entries if file.suite == title]
-        return _read_result(find_published_suite(title, own), own)
+        return _read_result_from_files(find_published_suite(title, own), own)
     files = list_checked_result_files(str(source or ""))
-    return _read_result(find_published_suite(suite, files), files)
+    return _read_result_from_files(find_published_suite(suite, files), files)
 
 
 def load_all_results() -> "pandas.DataFrame":
@@ -77,7 +77,7 @@ def load_all_results() -> "pandas.DataFrame":
     return whole[[*about, "question", "estimator", *_GAIN]]
 
 
-def _read_result(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
+def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     """Return a suite's rows in these files; if all rows have the same images, these need not be the suite's own."""
     store = _import_into_cached_store(files)
     with open_results(store, "") as results:

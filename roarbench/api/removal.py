@@ -35,7 +35,7 @@ _SCORED = 4 * 224**2  # pixels per forward pass, for the same reason
 _FEW = 4  # images for checks of a network
 _SOME = 64  # images for the check of a network with one output
 
-Replace = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
+FillFunction = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 
 
 class RemovalSettings(NamedTuple):
@@ -93,7 +93,7 @@ def read_pixels(images: Any) -> Tensor:
     return pixels
 
 
-def read_fill(pixels: Tensor, given: Any) -> Tensor:
+def read_fill_value(pixels: Tensor, given: Any) -> Tensor:
     """Return the fill value, float32 (c,): the given one, or the mean of these images' channels."""
     if isinstance(given, str):
         raise CallerError(f"fill is '{given}', expected a number for each channel, or None for the mean")
@@ -107,7 +107,7 @@ def read_fill(pixels: Tensor, given: Any) -> Tensor:
     return value
 
 
-def hash_images(pixels: Tensor) -> Tensor:
+def compute_image_seeds(pixels: Tensor) -> Tensor:
     """Return a seed for each image, a hash of its content, int64 (n,), at least 0."""
     hashes = (hashlib.sha256(image.numpy().tobytes()).digest()[:8] for image in pixels.contiguous())
     return torch.tensor([int.from_bytes(digest, "big") >> 1 for digest in hashes])
@@ -159,7 +159,7 @@ def rank_maps(
     if len(flat) != len(pixels):
         raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
     if ties is None:
-        ties = ranking.draw_tie_order(hash_images(pixels).numpy(), flat.shape[1], seed)
+        ties = ranking.draw_tie_order(compute_image_seeds(pixels).numpy(), flat.shape[1], seed)
     with reraise_as_caller_error():
         return ranking.rank(flat, ties)
 
@@ -189,14 +189,14 @@ def reraise_as_caller_error() -> Iterator[None]:
         raise CallerError(str(error)) from None
 
 
-def make_replacer(pixels: Tensor, fill: Any) -> Replace:
+def make_fill_function(pixels: Tensor, fill: Any) -> FillFunction:
     """Return a function that fills the removed features of the images `rows`."""
     if not isinstance(fill, str) or fill == "mean":
-        value = read_fill(pixels, None if isinstance(fill, str) else fill)
+        value = read_fill_value(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
     fill = find_recorded_fill_name(fill)
     low, high = value_range = find_value_range(pixels.numpy())
-    whole, ids = torch.from_numpy(quantize(pixels.numpy(), value_range)), hash_images(pixels)
+    whole, ids = torch.from_numpy(quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)
     mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
 
     def replace(rows: slice | Tensor, removed: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def read_network_list(networks: Any) -> list[nn.Module]:
     return listed
 
 
-def prepare_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
+def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
     """Return a float32 network with a logit per class; warn of doubts, CallerError if maps would be meaningless."""
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[:_FEW] if len(pixels) > 1 else pixels.repeat(2, 1, 1, 1))

@@ -85,7 +85,7 @@ def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(about[:_LONGEST])}\n"
     imports, definitions = written.split_imports()
     imports = sorted({"import torch", *imports}, key=lambda text: (text.startswith("from "), text))
-    parts = ["\n".join(imports), head, *definitions, _choose_calling_code(name, function).format(call=call)]
+    parts = ["\n".join(imports), head, *definitions, _choose_entry_point_code(name, function).format(call=call)]
     return check_source("\n\n".join(parts).encode())
 
 
@@ -97,7 +97,7 @@ def make_submission_name(name: str) -> str:
     return f"own-{cleaned}" if cleaned in ESTIMATORS else cleaned
 
 
-def _choose_calling_code(name: str, function: Callable[..., Any]) -> str:
+def _choose_entry_point_code(name: str, function: Callable[..., Any]) -> str:
     if isinstance(function, type) and hasattr(function, "attribute"):
         return _WAYS[1]
     signature, needed = read_signature(function)

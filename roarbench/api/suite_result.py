@@ -148,17 +148,17 @@ class SuiteResult:
         Raises:
             CallerError: The suite lacks this protocol, unit or fill, or no results of the protocol are published.
         """
-        if not (protocol or unit or fill) and self._shows_both:
+        if not (protocol or unit or fill) and self._has_combined_table:
             return make_combined_table(self.stored, self.rows)
         return self.single_table(protocol, unit, fill)
 
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
         """Return the table of one protocol, by default the leading one; arguments are those of `table`."""
         if self.published and protocol in SHOWN:
-            self._check_published(SHOWN[protocol])
+            self._refuse_unpublished_protocol(SHOWN[protocol])
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
 
-    def _check_published(self, protocol: Protocol) -> None:
+    def _refuse_unpublished_protocol(self, protocol: Protocol) -> None:
         names = [started.name for started in self.stored.list_started_protocols()]
         if protocol.name not in names:
             seen = f"no {protocol.name} results of {self.plan.title} are published"
@@ -229,7 +229,7 @@ class SuiteResult:
         from roarbench.report.suite_charts import draw_gains, make_chart
 
         drawn = replace(self, rows=self.rows or self.stored.suite.estimators_with_rank)
-        if not (protocol or unit or published) and self._shows_both:
+        if not (protocol or unit or published) and self._has_combined_table:
             figure = draw_gains(make_combined_table(self.stored, drawn.rows).gains_by_axis_label)
         else:
             figure = make_figure(make_chart(drawn.single_table(protocol, unit), published))
@@ -238,7 +238,7 @@ class SuiteResult:
         return figure
 
     @property
-    def _shows_both(self) -> bool:
+    def _has_combined_table(self) -> bool:
         """Return whether the default table has both ROAR and own-network gain; a published suite may lack one."""
         published = not self.published or all(map(self.stored.has_started, (ROAR, OWN_NETWORK)))
         return published and has_combined_table(self.stored.suite)

@@ -206,7 +206,7 @@ class Suite:
         plan, warnings = drop_inapplicable_estimators(self.plan)
         return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
-    def tune(self, protocol: str, console: "Console") -> None:
+    def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:
         """Find a peak learning rate for a suite from arrays that lacks one, if a protocol (empty: any) trains."""
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import write_peak_learning_rate_if_missing
@@ -218,7 +218,7 @@ class Suite:
             self.plan = find_suite_spec(self.name_or_file, self.store, self.db)
             self.__dict__.pop("_runnable_plan_and_warnings", None)
 
-    def request(self, plan: Plan, workers: int | None = None) -> "Request":
+    def make_request(self, plan: Plan, workers: int | None = None) -> "Request":
         """Return the request to run a plan with this many processes; one per core if None."""
         from roarbench.execution.local_worker_count_and_rates import count_workers
         from roarbench.execution.run_suite import Request
@@ -232,14 +232,14 @@ class Suite:
             StoreError: There is no store.
             CallerError: The store lacks these rows, images or networks.
         """
-        result = self.read_result(estimators)
+        result = self.read_result_or_empty(estimators)
         if not {*result.stored.by_estimator} & {*(result.rows or result.stored.suite.estimators)}:
             requested = ", ".join(result.rows or [self.plan.title])
             seen = f"{self.query.store} has no results of {requested}"
             raise CallerError(f"{seen}; roarbench.evaluate(suite) computes them")
         return result
 
-    def read_result(self, estimators: list[str] | None = None) -> "SuiteResult":
+    def read_result_or_empty(self, estimators: list[str] | None = None) -> "SuiteResult":
         """Return rows as `result` does, even if the store has none."""
         from roarbench.api.suite_result import SuiteResult
 
@@ -252,7 +252,7 @@ class Suite:
         """Return the explained networks; train them first if the store lacks them."""
         console = make_console()
         with self.open_results(console) as results:
-            work = self.prepare_explained_networks(self.runnable_plan, results, console)
+            work = self.make_context_with_networks(self.runnable_plan, results, console)
         return list(map(_make_reference, work.explained))
 
     @property
@@ -282,20 +282,20 @@ class Suite:
             console.print(f"warning: {warning}", soft_wrap=True)
         return results
 
-    def prepare_explained_networks(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
+    def make_context_with_networks(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
         """Return a plan's `JobContext` with its images and explained networks; missing ones are created."""
         from roarbench.execution.run_suite import train_or_read_references
 
-        work = self.prepare_images(plan, results, console)
-        train_or_read_references(self.request(plan), results, console, work)
+        work = self.make_context_with_images(plan, results, console)
+        train_or_read_references(self.make_request(plan), results, console, work)
         return work
 
-    def prepare_images(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
+    def make_context_with_images(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
         """Return a plan's `JobContext` with its images, which are decoded if they are missing."""
         from roarbench.execution.run_suite import decode_images_and_check_weights
         from roarbench.store.workspace import Workspace
 
-        return decode_images_and_check_weights(self.request(plan), Workspace(self.store), results, console)
+        return decode_images_and_check_weights(self.make_request(plan), Workspace(self.store), results, console)
 
     def _load_images(self, split: Split) -> Images:
         import torch
@@ -303,7 +303,7 @@ class Suite:
         from roarbench.compute.inputs import normalise
 
         console = make_console()
-        prepare = self.prepare_explained_networks if self.weights else self.prepare_images
+        prepare = self.make_context_with_networks if self.weights else self.make_context_with_images
         with self.open_results(console) as results:
             work = prepare(self.runnable_plan, results, console)
         norms = {reference.norm for reference in work.explained}

@@ -18,7 +18,13 @@ from roarbench.api.make_and_score_maps import Column, MapScores, ScoringRequest,
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_table import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.removal import RemovalSettings, make_replacer, prepare_network, read_fill, read_network_list
+from roarbench.api.removal import (
+    RemovalSettings,
+    check_and_wrap_network,
+    make_fill_function,
+    read_fill_value,
+    read_network_list,
+)
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -66,26 +72,26 @@ def check(
     fills = tuple(fills)
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
-    replace = {fill: make_replacer(pixels, fill) for fill in fills}
+    replace = {fill: make_fill_function(pixels, fill) for fill in fills}
     middle = (steps[len(steps) // 2],)
     columns = [Column(order, fill, steps if fill == "mean" else middle) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
     with borrow_networks(models):
         names = ["the network", *(f"network {number + 1} (sibling {number})" for number in range(1, len(models)))]
-        networks = [prepare_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
+        networks = [check_and_wrap_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
         threads, logits = NetworkThreads.start(networks, pixels)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
         _warn_if_at_chance(int(correct.sum()), len(correct), logits[0].shape[1])
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
-        own, fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill(pixels, None)
+        own, fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
         explainers.try_out(
             make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads
         )
         scores = make_and_score_maps(request, explainers, threads)
-    return _make_table(scores, correct, request)
+    return _make_check_table(scores, correct, request)
 
 
 def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
@@ -96,19 +102,19 @@ def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
         warnings.warn(f"{seen} ({format_percent(1 / classes)} %); {remedy}", stacklevel=3)
 
 
-def _make_table(
-    scores_by_name: Mapping[str, MapScores], untouched: NDArray[np.bool_], request: ScoringRequest
+def _make_check_table(
+    scores_by_name: Mapping[str, MapScores], clean_correct: NDArray[np.bool_], request: ScoringRequest
 ) -> CheckTable:
     """Compute gains over Random, paired over images, and own-network gains.
 
-    `untouched` has the correctness of the network's predictions on untouched images.
+    `clean_correct` has the correctness of the network's predictions on untouched images.
     """
     gains: dict[str, dict[str, Sample]] = {}
     levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}
     for column in request.columns:
         weights = np.asarray(compute_area_weights((0.0, *column.levels)))
-        correct = [np.vstack([untouched, scores.correct[column.title]]) for scores in scores_by_name.values()]
+        correct = [np.vstack([clean_correct, scores.correct[column.title]]) for scores in scores_by_name.values()]
         areas = np.stack([weights @ levels_and_images for levels_and_images in correct])
         over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
         gains[column.title] = dict(zip(scores_by_name, bootstrap_means(over, Bootstrap()), strict=True))
@@ -118,4 +124,4 @@ def _make_table(
         gains[OWN] = {name: own_gain.gain if own_gain else nothing for name, own_gain in own.gains.items()}
         levels[OWN] = own.levels
         fixed |= {(OWN, name) for name, own_gain in own.gains.items() if own_gain is None}
-    return CheckTable(gains, levels, len(untouched), own, frozenset(fixed), float(untouched.mean()))
+    return CheckTable(gains, levels, len(clean_correct), own, frozenset(fixed), float(clean_correct.mean()))

@@ -135,7 +135,7 @@ def _describe_shipped_rankings(rankings: list["Rankings"]) -> str:
 def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, ResultsStore]]":
     loaded = work.load(suite)
     with loaded.open_results(err) as store:
-        yield loaded.prepare_images(loaded.runnable_plan, store, err), store
+        yield loaded.make_context_with_images(loaded.runnable_plan, store, err), store
 
 
 def _git(folder: Path, *arguments: str) -> None:

@@ -78,10 +78,8 @@ def run(
     with suite.open_results(console) as results:
         part, pace = _add_submissions(suite, options, submitted, submissions, results, workspace, console)
         tell = None if logged else partial(_print_roar_table, suite, options, part, console)
-        request = replace(
-            suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=engine.check_files
-        )
-        finished = run_suite(request, workspace, results, console)
+        request = replace(suite.make_request(part), workers=count, start=start, pace=pace, tell_roar=tell)
+        finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, console)
         advice = format_failure_advice(list_run_failures(finished.suite_results, results))
@@ -174,7 +172,7 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
 
 
 def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
-    return replace(suite.read_result(options.estimators), rows=part.estimators if options.estimators else None)
+    return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
 
 
 def _choose_compiling(engine: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
@@ -264,7 +262,7 @@ def _run_suite_and_replication(
     with suite.open_results(err) as results:
         part, pace = _add_submissions(suite, options, submitted, submissions, results, workspace, err)
         plans = (part, replace(part, replication=number))
-        requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
+        requests = [replace(suite.make_request(plan, work.workers), pace=pace) for plan in plans]
         done = [run_suite(request, workspace, results, err) for request in requests]
     if any(finished.failed for finished in done):
         raise RunError(f"runs failed; `{propose_command('status')}` lists them")

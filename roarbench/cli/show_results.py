@@ -79,7 +79,7 @@ def table(
     format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
-    result = source.load(suite).read_result(board.estimators)
+    result = source.load(suite).read_result_or_empty(board.estimators)
     from roarbench.report.status import format_failures
 
     shown = result.table(board.protocol)
@@ -105,7 +105,7 @@ def compare(
     format: Report = "text",
 ) -> None:
     """Compare two rows of a suite by the paired test that its tables use."""
-    result = source.load(suite).read_result(None)
+    result = source.load(suite).read_result_or_empty(None)
     if not result.stored.has_rows:
         _raise_no_results(result.stored, "compare", first, second)
     from roarbench.api.suite_result import TwoDifferences
@@ -201,7 +201,7 @@ def plot(
 
     loaded = source.load(suite)
     check_picture_path(output)
-    result = loaded.read_result(board.estimators)
+    result = loaded.read_result_or_empty(board.estimators)
     if not result.stored.has_rows:
         _raise_no_results(result.stored, "plot")
     result.plot(output, board.protocol, published=published)

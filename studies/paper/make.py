@@ -88,7 +88,7 @@ def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | 
             entries, pace = check_and_store_submissions(
                 files, SubmissionMode(False, False, suite.plan), results, workspace, console
             )
-        request = replace(suite.request(part(suite.runnable_plan, step, entries), workers), pace=pace)
+        request = replace(suite.make_request(part(suite.runnable_plan, step, entries), workers), pace=pace)
         return run_suite(request, workspace, results, console).failed
 
 

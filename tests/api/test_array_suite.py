@@ -178,13 +178,13 @@ def test_a_peak_that_trains_is_found_before_the_first_training_and_once(tmp_path
 
     suite, said = made(), make_console()
     first = suite.version
-    suite.tune("morf", said)
+    suite.find_learning_rate_if_missing("morf", said)
     assert suite.version == first and "trying" not in capsys.readouterr().err, "MoRF trains nothing"
-    suite.tune("", said)
+    suite.find_learning_rate_if_missing("", said)
     (found,) = re.findall(r"^peak = (\S+) \(three trials of", capsys.readouterr().err, re.MULTILINE)
     assert float(found) < 0.2 and f"peak={found}" in suite.runnable_plan.recipe and suite.version != first
     again = made()
-    again.tune("", said)
+    again.find_learning_rate_if_missing("", said)
     assert again.version == suite.version and "trying" not in capsys.readouterr().err
 
 

@@ -194,7 +194,7 @@ def test_maps_of_a_copy_are_those_of_the_network(networks, name):
     network, folded = networks[0], start(networks[:1]).copies[0][0]
     (asked,) = make_batch_per_network([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
     made = [
-        explainers._make_maps(explainers.table.values(), asked.replace_network([used])) for used in (network, folded)
+        explainers._make_maps(explainers.table.values(), asked.use_network_copy([used])) for used in (network, folded)
     ]
     (one,), (other,) = (found.values() for found in made)
     torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4 * float(one.abs().max()))

@@ -16,7 +16,7 @@ from tests.helpers.trainings import network
 
 @pytest.mark.slow  # fake tensors import sympy
 def test_images_go_to_each_network_and_maps_are_made_there(monkeypatch):
-    monkeypatch.setattr(explainers, "hash_images", lambda images: torch.arange(4))
+    monkeypatch.setattr(explainers, "compute_image_seeds", lambda images: torch.arange(4))
     with fake_gpu():
         images, numbers = torch.zeros(4, 3, 16, 16), torch.arange(4)
         networks = [network().eval(), network().to(GPU).eval()]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import roarbench
+from roarbench.api import published_results
 from roarbench.store.published_folder import PublishedFile, read_index
 from tests.helpers.older_suites import older_suites
 
@@ -38,8 +39,8 @@ def test_two_rows_are_compared_by_a_protocol_that_is_run_for_both():
 
 def test_the_newest_version_that_was_published_is_shown(monkeypatch):
     read, published = [], [PublishedFile(f"quick/{version}/a.parquet", "0" * 64, 1, "") for version in (2, 6)]
-    monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: published)
-    monkeypatch.setattr("roarbench.api.published_results._read_result", lambda plan, files: read.append(plan.version))
+    monkeypatch.setattr(published_results, "read_index", lambda folder: published)
+    monkeypatch.setattr(published_results, "_read_result_from_files", lambda plan, _: read.append(plan.version))
     with older_suites():
         roarbench.load_published_results("quick")  # the next version has no published rows
         roarbench.load_published_results("quick@2")

@@ -8,7 +8,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.check_table import CheckTable
-from roarbench.api.removal import hash_images
+from roarbench.api.removal import compute_image_seeds
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
@@ -61,7 +61,7 @@ def test_a_column_is_the_gain_over_random(networks, images, table, order, fill, 
     model = networks[0]
     targets = model(images).argmax(1)
     maps = gradient(model, images.clone(), targets)
-    batch = Batch(images, targets, hash_images(images))
+    batch = Batch(images, targets, compute_image_seeds(images))
     random = compute_importance_maps([find_estimator("random")], None, batch, torch.zeros(2, 1, 1))["random"]
     expected = slow_gain(model, images, maps, random, order, levels, fill)
     assert table.gain(f"{order} {fill}", "mine").value == pytest.approx(expected)
