@@ -119,10 +119,7 @@ def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def choose_float32_layout(device: torch.device) -> torch.memory_format:
-    """Return the memory format in which exact float32 is fastest: channels last on a CPU, channels first on a GPU.
-
-    On a GPU, the fast channels-last kernels need TF32 or a lower precision.
-    """
+    """Return the fastest memory format of float32 without TF32: channels last on a CPU, channels first on a GPU."""
     return torch.contiguous_format if device.type == "cuda" else torch.channels_last
 
 
@@ -289,11 +286,7 @@ def _set_float32(settings: _Float32) -> None:
 
 
 def limit_compiler_threads(processes: int) -> None:
-    """Limit the compiler threads of each of `processes` processes to its share of the CPU cores.
-
-    The default is up to 32 threads for each process. The limit must be set before a network is compiled. If the
-    environment already has a limit, it is kept.
-    """
+    """Limit compiler threads to a process's share of the cores, before the first compilation; keep a limit if set."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
 
@@ -328,11 +321,7 @@ def _is_zen_4() -> bool:
 
 @cache
 def keep_freed_cpu_memory() -> None:
-    """Make glibc's malloc keep freed memory for the next request.
-
-    By default malloc returns the memory of each large tensor to the system, which then zeroes the memory of the next
-    one page by page. At 224 pixels this takes up to half of the time in which maps are computed.
-    """
+    """Make glibc's malloc keep freed memory for the next request; zeroing pages took up to half of the time of maps."""
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         for option, size in _MALLOC_OPTIONS.items():
             mallopt(option, size)
@@ -352,10 +341,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def is_gpu_dead() -> bool:
-    """Return whether this process has used a GPU and lost it.
-
-    After an illegal access or a failed assertion on the device, every further CUDA call of the process fails.
-    """
+    """Return whether this process has used a GPU and lost it, so that every further CUDA call fails."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
     try:

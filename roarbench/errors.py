@@ -22,11 +22,7 @@ class Hint(NamedTuple):
 
 
 class RoarbenchError(Exception):
-    """Base class of all errors that roarbench raises on purpose.
-
-    Attributes:
-        hint: A command that helps; None if the message suffices.
-    """
+    """Base class of all errors that roarbench raises on purpose; `hint` is a command that helps, or None."""
 
     def __init__(self, message: str = "", hint: Hint | None = None) -> None:
         super().__init__(message)
@@ -41,11 +37,7 @@ _SHOWN = 24  # maximum names that a message lists in full
 
 
 class UnknownName(CallerError):
-    """An unknown name.
-
-    The message suggests `meant` or the nearest known name, or lists the known names; the hint is a command that lists
-    them.
-    """
+    """An unknown name; the message suggests `meant` or the nearest known name, or lists the known names."""
 
     def __init__(self, kind: str, given: object, known: Iterable[str], command: str = "", meant: str = "") -> None:
         name, names = str(given), sorted(known)

@@ -12,10 +12,7 @@ _P = ParamSpec("_P")
 def restore_after_last_exit(
     change: Callable[_P, AbstractContextManager[object]],
 ) -> Callable[_P, AbstractContextManager[None]]:
-    """Decorate a context manager of a setting of the whole process, so that threads may leave its blocks in any order.
-
-    The setting changes at each entry, and the first setting is put back when the last block is left.
-    """
+    """Decorate a context manager of a process-wide setting: the last thread to leave restores the first setting."""
     lock, entered = Lock(), list[list[AbstractContextManager[object]]]()
 
     @wraps(change)

@@ -101,10 +101,7 @@ def format_markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]
 
 
 def format_records_as_csv(rows: Iterable[Mapping[str, object]]) -> str:
-    """Format records with the same fields as CSV with a header; None is empty.
-
-    A string that a spreadsheet would take for a formula gets a leading apostrophe.
-    """
+    """Format records with the same fields as CSV; None is empty, and formulas of spreadsheets get an apostrophe."""
     text = io.StringIO()
     write_csv(text, rows)
     return text.getvalue()

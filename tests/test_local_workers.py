@@ -174,8 +174,7 @@ def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_slee
 
 
 @pytest.mark.parametrize(
-    ("signs", "silent", "killed"),
-    [(0, 200.0, False), (0, 1300.0, True), (5, 100.0, False), (5, 200.0, True)],
+    ("signs", "silent", "killed"), [(0, 200.0, False), (0, 1300.0, True), (5, 100.0, False), (5, 200.0, True)]
 )
 def test_a_worker_that_has_given_no_sign_yet_may_take_longer(signs, silent, killed, monkeypatch):
     """It imports torch, which can come slowly over a network."""

@@ -24,10 +24,7 @@ Draws = tuple[Tensor, ...]  # random numbers for the images of a batch; the last
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
-    """Return augmented images, float32 (n, c, h, w), on the device of the input, before normalisation.
-
-    All random numbers come from the generator, which is on the CPU.
-    """
+    """Return augmented images, float32 (n, c, h, w), on their device, not normalised; `generator` is on the CPU."""
     drawn = [send_to_device(part, images.device) for part in draw_augmentation(tuple(images.shape), kind, generator)]
     match kind:
         case Augmentation.NONE:
@@ -91,10 +88,7 @@ def _average_2x2_windows(images: Tensor, pixels_fewer: int) -> Tensor:
 
 
 def draw_pixel_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Draw normal noise of this shape, not clipped; each image's standard deviation is uniform in [0, `NOISE`].
-
-    Training with noise prepares a network for the noisy copies that SmoothGrad averages over.
-    """
+    """Draw normal noise of this shape, not clipped; each image's standard deviation is uniform in [0, `NOISE`]."""
     strength = NOISE * torch.rand(shape[0], 1, 1, 1, generator=generator)
     return strength * torch.randn(shape, generator=generator)
 
@@ -169,10 +163,7 @@ def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator
 
 
 def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor:
-    """Draw a class for each corner of n images, int64 (n, 4); -1 for the corner that the network is to use.
-
-    The generator's seed determines that corner.
-    """
+    """Draw a class for each corner of n images, int64 (n, 4); -1 for the network's corner, which the seed fixes."""
     drawn = torch.randint(CLASSES, (n, planted_corners.CORNERS), generator=generator)
     drawn[:, planted_corners.find_corner_of_network(generator.initial_seed())] = -1
     return drawn

@@ -41,10 +41,9 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
 
 
 def unpack_removal_masks(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
-    """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, to an array over the image.
+    """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, to bool arrays; True where removed.
 
-    d is the number of features in the unit's grid, and `shape` is (c, h, w). The array is bool, (n, c, h, w) for
-    scalars and (n, 1, h, w) for pixels; True where a feature is removed.
+    `shape` is (c, h, w). The arrays are (n, c, h, w) for scalars and (n, 1, h, w) for pixels.
     """
     grid = unit.grid(shape)
     d = prod(grid)
@@ -211,10 +210,7 @@ def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) ->
 def _solve_by_conjugate_gradients(
     start: Tensor, right_side: Tensor, sum_neighbours: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
 ) -> Tensor:
-    """Solve (weights - sum_neighbours) x = right_side at unknown positions by conjugate gradients, from `start`.
-
-    The iteration stops for each image separately, so a solution does not depend on the other images of the batch.
-    """
+    """Solve (weights - sum_neighbours) x = right_side at unknown positions, for each image by conjugate gradients."""
     values, solved = start, torch.empty_like(start)
     unsolved = torch.arange(len(values), device=values.device)
     residual = (right_side - weights * values + sum_neighbours(values)) * unknown

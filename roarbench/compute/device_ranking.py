@@ -87,10 +87,7 @@ def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[floa
 
 
 def _can_rank_on_gpu(importance: Tensor, layout: Layout) -> bool:
-    """Return whether maps of the expected shape are on a GPU and can be ranked there as NumPy would rank them.
-
-    With more than 7 channels, NumPy sums in another order.
-    """
+    """Return whether maps have the right shape, are on a GPU, and NumPy would sum their channels in this order."""
     channels, height, width = layout.shape
     known = layout.unit is Unit.SCALAR or channels <= _CHANNELS
     return importance.is_cuda and known and importance.shape[1:] in ((channels, height, width), (height, width))

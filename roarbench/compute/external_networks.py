@@ -164,11 +164,7 @@ class ContiguousInput(nn.Module):
 
 @torch.no_grad()
 def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
-    """Wrap a network that fails in the memory format `channels_last` but not in the default one; else return it.
-
-    Maps and scores use `channels_last` on a CPU, where convolutions are faster in it. The network must be in eval mode
-    and is not changed; `images`, (n, c, h, w), is a valid input.
-    """
+    """Wrap a network in eval mode if `channels_last`, which is faster on a CPU, makes it fail; else return it."""
     try:
         model(images.contiguous(memory_format=torch.channels_last).clone())
     except Exception as error:  # `network_checks.check_network_outputs` reports all others
@@ -179,10 +175,7 @@ def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
 
 @torch.no_grad()
 def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
-    """Wrap a network whose output has `logits` so that it returns the logits; return other networks unchanged.
-
-    The network must be in eval mode and is not changed; `images`, (n, c, h, w), is a valid input.
-    """
+    """Wrap a network in eval mode whose output has `logits` so that it returns the logits; return others unchanged."""
     try:
         output = model(images.clone())
     except Exception:  # `network_checks.check_network_outputs` reports the error

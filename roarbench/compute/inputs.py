@@ -71,11 +71,7 @@ class Normalisation(NamedTuple):
 
     @classmethod
     def of(cls, images: ImageData) -> Self:
-        """Return the normalisation for controls and for networks that are trained here.
-
-        It is the mean and standard deviation in the data set's record if present, otherwise those of the training
-        images.
-        """
+        """Return the mean and standard deviation of the data set's record, or else those of the training images."""
         record = images.record
         return cls(record.mean or images.mean, record.std or images.std)
 
@@ -117,9 +113,7 @@ def is_cacheable(inputs: object, bytes_per_number: int, max_bytes: float) -> Typ
 class InputCache:
     """A cache of all inputs, prepared at the first request for an image size; it keeps only the last size.
 
-    Args:
-        inputs: Inputs for which `is_cacheable` is true.
-        prepare: Function that prepares inputs, float32 (b, c, size, size), and returns a tensor with as many rows.
+    `is_cacheable` is true for the inputs; `prepare` turns float32 (b, c, size, size) into a tensor with as many rows.
     """
 
     def __init__(self, inputs: Fixed, prepare: Callable[[Tensor], Tensor]) -> None:
@@ -163,15 +157,8 @@ def augment_padded_images(
 ) -> Tensor:
     """Return augmented images by index, int64 (b,), with the same random numbers as `augment`.
 
-    Args:
-        images: Output of `pad_for_augmentation`, on the CPU.
-        index: int64 (b,).
-        size: Side of an image without the padding, in pixels.
-        kind: One of `PIXEL_MOVING`.
-        generator: Source of all random numbers.
-
-    Returns:
-        (b, c, size, size), of the same dtype, in channels-last memory format.
+    `images` come from `pad_for_augmentation`, on the CPU; `size` is their side without the padding; `kind` is one of
+    `PIXEL_MOVING`. The result is (b, c, size, size), of the same dtype, in channels-last memory format.
     """
     n, most = len(index), (images.shape[1] - size) // 2
     drawn = draw_augmentation((n, images.shape[3], size, size), kind, generator)

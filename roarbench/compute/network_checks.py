@@ -125,12 +125,9 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
 
 
 def list_sigmoid_warnings(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
-    """Return a warning if the single logit of a binary network seems to be a probability.
+    """Return a warning if the one logit of a network of `add_second_logit` seems to be a probability.
 
-    Args:
-        model: Made by `add_second_logit`, in eval mode.
-        images: Many normalised images, float (n, c, h, w).
-        name: The network's name in messages.
+    The network is in eval mode; `images` are many normalised images, float (n, c, h, w).
     """
     with torch.no_grad():
         single = extract_logits(model(images))[:, 1] / TWO_CLASSES[1][0]

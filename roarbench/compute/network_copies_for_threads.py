@@ -50,10 +50,7 @@ def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | 
 
 
 def copy_sharing_weights(model: nn.Module) -> nn.Module:
-    """Copy a network's modules; both have the same weights in memory.
-
-    The copy's parameters need no gradient, so a pass keeps fewer activations for the gradient of its input.
-    """
+    """Copy a network's modules with the same weights in memory; those of the copy need no gradient."""
     frozen = {id(tensor): nn.Parameter(tensor.detach(), requires_grad=False) for tensor in model.parameters()}
     return copy.deepcopy(model, frozen | {id(tensor): tensor for tensor in model.buffers()})
 

@@ -13,10 +13,8 @@ from roarbench.compute.networks import BLOCK, SMALL
 class CorrectedGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A dispatch mode that recomputes, by another method, the gradients that oneDNN computes wrongly.
 
-    It intercepts every convolution of a backward pass, in any module, function or script.
-
-    Attributes:
-        changed: Whether a gradient was corrected; all other gradients are bit for bit unchanged.
+    It intercepts every convolution of a backward pass, in any module, function or script. `changed` says whether a
+    gradient was corrected; all other gradients are bit for bit unchanged.
     """
 
     changed = False

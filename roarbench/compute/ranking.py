@@ -78,16 +78,9 @@ def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> ND
 
 
 def make_sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return integer sort keys, unique within an image, that order features by importance and break ties by `ties`.
+    """Return sort keys, int64 (n, d), unique within an image; the largest belongs to the most important feature.
 
-    The upper 32 bits come from `convert_to_sortable_integers`, the lower 32 bits from the tie order.
-
-    Args:
-        importance: float32 (n, d), finite.
-        ties: int32 (n, d), a permutation in every row.
-
-    Returns:
-        int64 (n, d); the largest key belongs to the most important feature.
+    The upper 32 bits come from `convert_to_sortable_integers`, the lower 32 bits from the tie order, int32 (n, d).
     """
     return (convert_to_sortable_integers(importance).astype(np.int64) << 32) | ties
 

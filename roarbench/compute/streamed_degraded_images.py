@@ -51,10 +51,7 @@ class StreamedImages:
         return len(self._pixels)
 
     def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
-        """Yield the degraded images of each part, float32 (b, c, h, w) in [0, 255] on the device, for int64 (b,).
-
-        Meanwhile, threads read the next `AHEAD` parts.
-        """
+        """Yield the images of each part, float32 (b, c, h, w) in [0, 255] on the device; threads read `AHEAD` parts."""
         begun: deque[_Part] = deque()
         for index in parts:
             begun.append(self._start_reading(index))
@@ -96,10 +93,7 @@ class StreamedImages:
 class StreamedChangingImages:
     """Images whose removed features change at every reading; pixels stay in a file and are read ahead.
 
-    Args:
-        drawn: The images; their fill value is on the device.
-        pixels: The same pixels, uint8 (n, c, h, w), memory-mapped.
-        device: The device on which images are degraded.
+    `pixels`, uint8 (n, c, h, w), memory-mapped, are those of `drawn`, whose fill value is on the device.
     """
 
     def __init__(

@@ -148,10 +148,7 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
 
 
 def small_convnext(classes: int, channels: int, size: int) -> nn.Module:
-    """Build a ConvNeXt (Liu et al. 2022) with three stages of 16, 32 and 64 channels.
-
-    Patches have 4 x 4 pixels, or 2 x 2 for images below 32 pixels.
-    """
+    """Build a ConvNeXt (Liu et al. 2022) with three stages of 16, 32 and 64 channels, on patches of 4 or 2 pixels."""
     convnext = import_torchvision_models().convnext
     block = convnext.CNBlockConfig
     stages = [block(16, 32, 1), block(32, 64, 2), block(64, None, 1)]

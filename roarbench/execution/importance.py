@@ -89,10 +89,7 @@ MapKey = tuple[ReferenceModel, str]  # an explained network and the id of an est
 def make_maps_for_networks(
     wanted: Iterable[MapKey], split: Split, start: int, stop: int
 ) -> dict[MapKey, MapWithProvenance]:
-    """Make the maps of a range of images for several explained networks; noise is drawn once for all networks.
-
-    The maps stay on their device.
-    """
+    """Make the maps of a range of images for several networks, on their device; noise is drawn once for all."""
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
     pairs = ((explained, find_estimator(name)) for explained, name in set(wanted))
     for explained, estimator in sorted(pairs, key=lambda pair: (find_job_group(pair[1]), pair[0].number, pair[1].id)):
@@ -108,10 +105,7 @@ def make_maps_for_networks(
 
 
 def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
-    """Return a function that draws each tie order once; for a GPU several threads draw, since one core is too slow.
-
-    The function takes a number of features d and positions in `ids`, int64 (k,), and returns int32 (k, d).
-    """
+    """Return a function of d and positions in `ids`, int64 (k,), that draws each tie order, int32 (k, d), once."""
     drawn: dict[tuple[int, int], NDArray[np.int32]] = {}
 
     def draw(d: int, row: int) -> None:
@@ -304,12 +298,9 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
     return model.eval()
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # those of ImageNet have 1.2 GB
 def compute_class_templates_and_classifier(images: ImageData) -> ClassImages:
-    """Compute class templates and a linear classifier, float32 (classes, c, h, w) on the device, from training images.
-
-    A device gets them once: those of ImageNet have 1.2 GB.
-    """
+    """Compute class templates and a linear classifier, float32 (classes, c, h, w) on the device, from images."""
     train, classes = images.train, range(images.record.classes)
     # float64 sums of integers are exact
     sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])

@@ -90,10 +90,7 @@ class JobContext:
         return [self.make_ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
 
     def make_ranking_spec_of_run(self, run: Run) -> RankingSpec | None:
-        """Return the identity of a run's rankings; None for untouched images, and for rankings that are not stored.
-
-        Even if the run exchanges rankings between images, the result identifies the rankings before the exchange.
-        """
+        """Return the identity of a run's rankings before an exchange; None if it has none or they are not stored."""
         estimator, number = run.cell.estimator_of_stored_ranking, self.find_explained_network(run).number
         return self.make_ranking_spec(estimator, run.cell.unit, number) if estimator else None
 

@@ -144,10 +144,7 @@ def _list_seal_step_names(work: JobContext, missing: Collection[RankingSpec], *s
 
 
 def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], references: ReferenceSteps) -> Iterator[Step]:
-    """Yield the ranking steps: controls first, then all estimators of the explained networks in one pass per image.
-
-    The noisy copies of an image are the same for every network, so they are made once.
-    """
+    """Yield the ranking steps: controls first, then all estimators of the explained networks in one pass per image."""
     groups: dict[str, list[RankingSpec]] = {}
     for spec in sorted(missing, key=lambda spec: bool(spec.reference)):
         groups.setdefault(find_job_group(spec.estimator_record), []).append(spec)
@@ -272,14 +269,7 @@ def _compute_priority(step: Step) -> int:
 
 
 class Schedule:
-    """The order of the steps; if a step fails, the steps that need it fail too.
-
-    Attributes:
-        steps: The steps by name.
-        cut_off: Reasons why a machine interrupted a step, by name.
-        in_other_processes: Names of the steps that other processes are doing.
-        reasons: Reasons of failures, by name of a step or submission.
-    """
+    """The order of the steps; if a step fails, the steps that need it fail too."""
 
     def __init__(self, steps: list[Step]) -> None:
         self.steps = {step.job.name: step for step in steps}
@@ -287,9 +277,9 @@ class Schedule:
         self._graph = TopologicalSorter({name: step.needs for name, step in self.steps.items()})
         self._graph.prepare()
         self._ready: list[tuple[int, int, int, str]] = []
-        self.cut_off: defaultdict[str, list[str]] = defaultdict(list)
-        self.in_other_processes: list[str] = []
-        self.reasons: dict[str, str] = {}
+        self.cut_off: defaultdict[str, list[str]] = defaultdict(list)  # reasons of interruptions, by name of a step
+        self.in_other_processes: list[str] = []  # names of the steps that other processes are doing
+        self.reasons: dict[str, str] = {}  # reasons of failures, by name of a step or submission
 
     @property
     def active(self) -> bool:

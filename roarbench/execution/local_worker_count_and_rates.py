@@ -23,11 +23,7 @@ _PATIENCE = 1.0  # seconds between checks for a started worker
 
 
 def count_default_workers(image_side: int | None = None) -> int:
-    """Return the default number of processes for images with this side: one per GPU, or one per core without GPUs.
-
-    With images of up to 64 pixels, one process leaves a GPU idle between kernels, so up to eight processes share it if
-    there are as many cores.
-    """
+    """Return the default number of processes: one per core without GPUs, else one per GPU, or more for small images."""
     gpus = len(list_gpu_ids())
     if not gpus:
         return count_cores()

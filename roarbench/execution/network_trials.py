@@ -112,11 +112,7 @@ def _draw_images(generator: torch.Generator, *shape: int) -> Tensor:
 
 
 def _perturb_biases_and_norms(model: nn.Module, generator: torch.Generator) -> None:
-    """Add normal noise of standard deviation 0.1 to biases and the scales of norms, in place.
-
-    A branch multiplied by 0 would hide operations that an estimator has no rule for. Trained networks have no such
-    branches.
-    """
+    """Add normal noise, in place, to biases and the scales of norms, because a branch times 0 would hide operations."""
     with torch.no_grad():
         for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
             vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)

@@ -130,10 +130,7 @@ def _fetch_torchvision_file(file: str) -> Path:
 
 
 def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
-    """Remove prefixes that wrappers give to all names of a state dict, such as `module.` or `model.`.
-
-    The state dict stays unchanged if removing prefixes does not give the names of the network's weights.
-    """
+    """Remove prefixes such as `module.` from all names of a state dict, if the names then are those of the weights."""
     needed, stripped = set(filter(is_weight_tensor, wanted)), state
     while not needed <= stripped.keys():
         heads = {name.partition(".")[0] if "." in name else "" for name in stripped if name != "n_averaged"}

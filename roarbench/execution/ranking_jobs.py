@@ -66,10 +66,7 @@ def rank_shard(
 
 
 def list_lock_names(specs: Sequence[RankingSpec]) -> list[str]:
-    """Return the sorted names of the groups of estimators that share passes, one per explained network.
-
-    As the names are sorted, two processes that lock several groups never wait for each other.
-    """
+    """Return the names of groups that share passes, one per explained network; sorting prevents deadlocks."""
     return sorted({find_job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
 
 

@@ -137,10 +137,7 @@ def _find_result(store: ResultsStore, key: str) -> RunResult:
 
 
 def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> SuiteSpec:
-    """Find a suite with this run: the same images, networks, recipe and explained network, with given weights or not.
-
-    A suite that itself specifies these weights is preferred, because no other images need to be ranked for it.
-    """
+    """Find a suite with this run, preferably one that itself specifies the run's weights, which ranks fewer images."""
     stored = (given for *_, given in store.read_seeds_by_data_version(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
@@ -187,10 +184,7 @@ def _list_network_numbers(suite: SuiteSpec, run: Run) -> list[int]:
 
 
 def _find_given_weights(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the given weights of the networks that the run needs; empty if the run has no given weights.
-
-    They are given with `--reference`, specified by the suite, or published under their name.
-    """
+    """Return the needed given weights: of `--reference`, of the suite, or published; empty if the run has none."""
     if not run.given:
         if paths:
             raise CallerError("this run has no given weights; leave --reference out")

@@ -193,10 +193,7 @@ def collect_stored_results(suite: SuiteSpec, store: ResultsStore, data: str, lim
 
 
 def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
-    """Return the missing runs.
-
-    Runs that score the explained networks come first, because their accuracy shows whether the others are worthwhile.
-    """
+    """Return the missing runs; those that score the explained networks come first, because they may end the command."""
     suite = results.suite
     points = [point for point in expand_points(suite) if point not in results.results]
     runs = [build_run(suite, point, results.data, results.limit) for point in points]
@@ -227,10 +224,7 @@ def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> 
 
 
 def _is_near_chance(suite_results: SuiteResults) -> bool:
-    """Return whether an explained network that a user's suite trains is near chance; always False for given weights.
-
-    It is also False for named suites, whose small versions only test the installation.
-    """
+    """Return whether an explained network that a user's suite trains is near chance; False for given weights."""
     suite = suite_results.suite
     return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_accuracy_text
 
@@ -263,8 +257,7 @@ def schedule_runs_on_workers(
 ) -> Iterator[tuple[StepDisplay, Iterator[FinishedStep]]]:
     """Start workers, measure their rates, and yield the progress display and the events that the caller passes to it.
 
-    Runs whose trainings do not fit in the device's memory are left out with a message, and nothing about them is
-    stored.
+    Runs whose trainings exceed the device's memory are left out with a message; nothing about them is stored.
     """
     verify_images_and_rankings(work, runs, check_files)
     with ExitStack() as last, start(workers) as engine:

@@ -26,12 +26,7 @@ _TUNING = 1_000_000  # seed of a common network's tuning minus seed of its train
 
 
 def make_images_with_exchanged_masks(
-    images: ImageData,
-    masks: Iterable[RankingMask],
-    unit: Unit,
-    seed: int,
-    fill: str,
-    mask_split: Split = Split.TRAIN,
+    images: ImageData, masks: Iterable[RankingMask], unit: Unit, seed: int, fill: str, mask_split: Split = Split.TRAIN
 ) -> Inputs:
     """Return training images with the removal masks of other images of a split, drawn with a seed."""
     generator, is_other_split = torch.Generator().manual_seed(EXCHANGE + seed), mask_split is not Split.TRAIN
@@ -77,11 +72,7 @@ def tune_common_network(work: JobContext, common: CommonNetwork, spec: RankingSp
 
 
 def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
-    """Load the common network that scores a run, on the device.
-
-    It was tuned on the row's rankings. Untouched images, which have no rankings, are scored by the network before
-    tuning.
-    """
+    """Load the common network that scores a run: tuned on the row's rankings, or untuned for untouched images."""
     return _load_stored_network(work, hash_tuned_network(run.network, rankings.checksum) if rankings else run.network)
 
 

@@ -190,12 +190,8 @@ def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
 
 
 def choose_explanation_batch_size(suite: SuiteSpec) -> int:
-    """Return how many images a CPU explains at once, at most `IMAGES_PER_PASS`.
-
-    The number is fixed for built-in networks, whose maps are published; for others it depends on the size of their
-    layers' outputs.
-    """
-    if suite.model in MODELS:
+    """Return how many images a CPU explains at once: `IMAGES_PER_PASS`, or fewer for large networks of users."""
+    if suite.model in MODELS:  # their maps are published
         return IMAGES_PER_PASS
     return max(1, min(IMAGES_PER_PASS, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
 
@@ -246,9 +242,6 @@ def _split_estimators_by_network(
 
 
 def count_operations(work: Work, flops: int, relative_area: float) -> float:
-    """Return the floating-point operations of all networks; `flops` are those of one forward pass at full size.
-
-    `relative_area` is the mean size of training images relative to the full size.
-    """
+    """Return the operations of all networks; `flops` are of one forward pass, `relative_area` is of training images."""
     scored, explained = work.images_scored, work.images_explained
     return flops * (TRAIN * relative_area * work.images_trained + scored + EXPLAIN * explained)

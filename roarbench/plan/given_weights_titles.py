@@ -23,10 +23,7 @@ PUBLISHED = {
 
 
 def make_weights_title(reference: str) -> str:
-    """Return `NAME@CHECKSUM` for a file or a name of `PUBLISHED`; raise CallerError if there is neither.
-
-    A file that contains published weights gets their name.
-    """
+    """Return `NAME@CHECKSUM` of a file or a name of `PUBLISHED`, also for its copies; CallerError if it is neither."""
     if reference in PUBLISHED:
         return f"{reference}@{find_checksum_start(reference)}"
     path = Path(reference)

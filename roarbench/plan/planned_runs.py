@@ -79,8 +79,7 @@ def describe_run(point: Point, suite: SuiteSpec | None = None) -> str:
 def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
     """Return the name of a cell's protocol: the first of the suite's protocols that contains the cell.
 
-    Protocols that score each image twice share cells with another protocol; without a suite, the name of that other
-    protocol is returned.
+    Without a suite, it is the protocol that scores each image once.
     """
     protocols = [block.protocol for block in suite.blocks] if suite else []
     protocols += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]

@@ -46,10 +46,7 @@ class Cell:
 
     @property
     def estimator_of_stored_ranking(self) -> Estimator | None:
-        """Return the estimator of the stored ranking by which features are removed.
-
-        None for untouched images, and for rankings that are not stored.
-        """
+        """Return the estimator of the stored ranking that removes features; None if there is no stored ranking."""
         return None if self.estimator == CLEAN else find_owner_of_ranking(self.estimator)
 
 
@@ -152,10 +149,7 @@ def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
 
 
 def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
-    """Return the network that is scored at t = 0, and its fill.
-
-    None for mask-only networks, because an empty mask reveals nothing. A common network has the fill of its training.
-    """
+    """Return the network that is scored at t = 0, and its fill; None for networks that see only masks."""
     if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
         return None if retrain is ScoredNetwork.MASKS else (retrain, fill)
     return (ScoredNetwork.IMAGES if retrain is ScoredNetwork.EXCHANGED else retrain), "mean"

@@ -268,10 +268,7 @@ def list_controls_to_beat(channels: int, tabular: bool = False) -> tuple[str, ..
 
 
 def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
-    """Return a warning with the controls that `new-suite` writes and a user's suite lacks for a protocol; else empty.
-
-    The warning is only for protocols that compare two masks; for others `new-suite` writes the usual three controls.
-    """
+    """Return a warning with the controls that a user's suite lacks for a protocol of two masks; else empty."""
     if not suite.own or not protocol.paired:
         return ""
     record = suite.dataset_record

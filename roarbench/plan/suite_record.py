@@ -22,10 +22,7 @@ _MOST_RUNS = 10**6
 
 
 def set_content_version(suite: SuiteSpec) -> SuiteSpec:
-    """Return a suite whose version is the hash of its content; CallerError for a name that could lead out of a folder.
-
-    Files with equal content have the same version, whatever their location, comments, names and order.
-    """
+    """Return a suite whose version is the hash of its content; CallerError for a name that leads out of a folder."""
     suite = replace(suite, version=hash_value(_make_content_record(suite))[:DIGITS])
     try:
         check_field_values(suite)
@@ -41,10 +38,7 @@ def append_hash_to_dataset_name(name: str, record: DatasetRecord) -> DatasetReco
 
 
 def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
-    """Return a user's suite without the estimators that do not apply to it; its version stays the same.
-
-    `reasons` has the ids of these estimators, also those of their twins, each with the reason.
-    """
+    """Return a user's suite without the estimators that do not apply, by id; its version stays the same."""
     if suite.own is None:
         return suite
     left = tuple((name, reasons[name]) for name in sorted(reasons))

@@ -110,10 +110,7 @@ def find_default_explained_weights(suite: SuiteSpec) -> str:
 
 
 def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
-    """Return a suite with one explained network for each of these weights; without weights, the suite's own networks.
-
-    The blocks with the most seeds get at least one seed for each reference, so that every reference is used.
-    """
+    """Return a suite with a network, and at least one seed, for each of these weights, or with its own."""
     if given == suite.given or suite.networks:  # these networks have weights of their own
         return suite
     own = (suite.own or VERSIONS.get((suite.name, suite.version), suite)).references

@@ -28,12 +28,7 @@ def parse_toml(text: str, path: Path) -> "TomlTable":
 
 
 class TomlTable:
-    """One table of a TOML file; a missing or wrong value raises CallerError with its place in the file.
-
-    Args:
-        values: Values as `tomllib` returns them.
-        where: File and name of the table, for messages.
-    """
+    """One table of a TOML file; a missing or wrong value raises CallerError with `where`, its file and table."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self._values, self._where = values, where
@@ -102,10 +97,7 @@ class TomlTable:
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
     def read_sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
-        """Return the tables of a list; if the list is missing, one table with only the shared values.
-
-        Each takes shared values that it lacks from the enclosing table.
-        """
+        """Return the tables of a list, completed by shared values; without the list, one table of these."""
         common = {name: self._values[name] for name in shared if name in self._values}
         self._read_keys |= set(shared)
         for name in shared:

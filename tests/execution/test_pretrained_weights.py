@@ -103,10 +103,7 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
 @pytest.mark.parametrize(
     ("make", "seen"),
     [
-        (
-            lambda w: {"extra": torch.zeros(1)},
-            " is missing and 32 more; use weights of resnet8, or specify your",
-        ),
+        (lambda w: {"extra": torch.zeros(1)}, " is missing and 32 more; use weights of resnet8, or specify your"),
         (lambda w: dict(list(w.items())[:-1]), "linear.bias is missing;"),
         (lambda w: w | {"linear.bias": torch.zeros(5)}, "linear.bias has shape (5,), expected (4,);"),
         (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [0.0] * 3}, "std above 0"),

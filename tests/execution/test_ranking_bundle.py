@@ -97,10 +97,7 @@ def link(folder):
 
 TAMPERED = {
     "a flipped bit": (lambda f: flip(next(f.glob("rankings/*/*/grad-*/test.arrow"))), "has the SHA-256"),
-    "a file too many": (
-        lambda f: (f / "more.pt").write_text(""),
-        "more.pt is not in both index.json and the folder",
-    ),
+    "a file too many": (lambda f: (f / "more.pt").write_text(""), "more.pt is not in both index.json and the folder"),
     "a path out of the folder": (lambda f: edit(f, files={"../away": ""}), "not in both"),
     "other images": (lambda f: edit(f, data="0" * 32), "on images 00000000, expected tiny v1 on images with"),
     "no index": (lambda f: (f / "index.json").unlink(), "index.json; name a folder of `roarbench rankings export`"),
