@@ -47,13 +47,13 @@ def train_once(images: int, epochs: float, seed: int, compiling: bool) -> None:
 def measure_trainings_per_minute(at_once: int, trainings: int, images: int, epochs: float, compiling: bool) -> float:
     """Measure the trainings in a minute, when each worker has done one that warms up."""
     with LocalEngine(at_once, list_gpu_ids()[:1]) as engine:
-        run_all(engine, [(images, 1.0, 0, compiling)] * at_once)
+        run_trainings(engine, [(images, 1.0, 0, compiling)] * at_once)
         start = time.perf_counter()
-        run_all(engine, [(images, epochs, seed, compiling) for seed in range(trainings)])
+        run_trainings(engine, [(images, epochs, seed, compiling) for seed in range(trainings)])
         return 60 * trainings / (time.perf_counter() - start)
 
 
-def run_all(engine: LocalEngine, todo: list[tuple[int, float, int, bool]]) -> None:
+def run_trainings(engine: LocalEngine, todo: list[tuple[int, float, int, bool]]) -> None:
     left, running = list(todo), 0
     while left or running:
         while left and engine.idle:

@@ -73,7 +73,7 @@ def measure_training_rate(inputs: Inputs) -> float:
     return STEPS * RECIPE.batch / time_seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
 
 
-def measure_share_of_preparing(inputs: Inputs, rate: float) -> dict[str, float]:
+def measure_preparation_share(inputs: Inputs, rate: float) -> dict[str, float]:
     """Measure the seconds to degrade one batch, and to augment and normalise it, as shares of a step."""
     generator = torch.Generator().manual_seed(0)
     index = torch.randperm(IMAGES, generator=generator)[: RECIPE.batch]
@@ -99,7 +99,7 @@ def main() -> None:
     fill = torch.tensor(NORM.mean)
     held = DegradedImages(pixels.to(DEVICE), bits.to(DEVICE), fill.to(DEVICE), Unit.SCALAR)
     found["training from memory, images/s"] = rate = measure_training_rate(held)
-    found |= measure_share_of_preparing(held, rate)
+    found |= measure_preparation_share(held, rate)
     with tempfile.TemporaryDirectory() as folder:
         mapped, removed = (write_and_map(Path(folder, f"{part.shape[1]}.npy"), part.numpy()) for part in (pixels, bits))
         streamed = StreamedImages(mapped, removed, fill, Unit.SCALAR, DEVICE)

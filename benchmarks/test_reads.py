@@ -27,14 +27,14 @@ def pixels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def forget(path: Path) -> None:
+def drop_from_page_cache(path: Path) -> None:
     """Drop a file from the system's memory."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def bytes_read() -> int:
+def count_bytes_read() -> int:
     """Return what this process has had the disk read."""
     return int(Path("/proc/self/io").read_text().split("read_bytes: ")[1].split()[0])
 
@@ -48,16 +48,16 @@ def test_random_reads(benchmark: Any, pixels: Path, way: str, monkeypatch: pytes
     read: list[int] = []
 
     def opened() -> tuple[tuple[StreamedImages], dict[str, str]]:
-        forget(pixels)  # mapped pages stay in memory, so each round opens its own map
+        drop_from_page_cache(pixels)  # mapped pages stay in memory, so each round opens its own map
         with pixels.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         images = np.frombuffer(mapped, np.uint8).reshape(COUNT, *SHAPE)
         return (StreamedImages(images, None, torch.zeros(3), Unit.SCALAR, torch.device("cpu")),), {}
 
     def read_all(images: StreamedImages) -> None:
-        before = bytes_read()
+        before = count_bytes_read()
         assert sum(map(len, images.read(torch.split(INDEX, 256)))) == len(INDEX)
-        read.append(bytes_read() - before)
+        read.append(count_bytes_read() - before)
         del images._pixels
 
     benchmark.pedantic(read_all, setup=opened, rounds=5)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_linear_axis
 from leaderboard.headline import describe_winners, write_own_network_headline
 from leaderboard.page_text import format_day, make_plain, make_slug
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
@@ -14,21 +14,21 @@ from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Correctness
-from roarbench.stats.rank_intervals import RankInterval, find_reversed
+from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.text import capitalize, format_count
 
 
 def make_board_contents(
-    evidence: Evidence,
+    draws: SuiteDraws,
     table: SuiteTable,
     roar: SuiteTable | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> BoardContents:
     """Build a board of a suite, with ROAR's ranks and the seconds per 1,000 maps by estimator, if given."""
-    board, protocol, results = table.board, table.board.protocol, evidence.suite_results
+    board, protocol, results = table.board, table.board.protocol, draws.suite_results
     here, there = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
-    scores = evidence.get_draws(protocol, table.unit).scores
-    doubts = {row.estimator: list_row_doubts(evidence, protocol, row) for row in table.rows}
+    scores = draws.draw_gains(protocol, table.unit).scores
+    doubts = {row.estimator: list_row_doubts(draws, protocol, row) for row in table.rows}
     shared = _find_shared_origins(table, doubts)
     rows = tuple(
         BoardRow(
@@ -41,7 +41,7 @@ def make_board_contents(
             beating=row.beating,
             better_than=table.list_better_than(row),
             roar=there.get(row.estimator),
-            reversed_by=find_reversed(row.estimator, here, there),
+            reversed_by=find_rows_in_reversed_order(row.estimator, here, there),
             doubts=(
                 *_explain_missing_rank(table, scores, row),
                 *(doubt for doubt in doubts[row.estimator] if doubt.short not in shared),

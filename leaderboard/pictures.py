@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.page_text import make_slug
-from roarbench.analysis.pictured_images import IMAGES, choose_images, find_pictured_protocol
+from roarbench.analysis.pictured_images import IMAGES, choose_images_by_lost_predictions, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.matched_other_image_masks import (
@@ -127,7 +127,7 @@ def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: i
     if images is None or images.record.tabular or results.suite.find_fill(protocol) != "mean":
         return None
     unit = results.list_units(protocol)[0]
-    numbers, rule = choose_images(results, protocol, unit, count)
+    numbers, rule = choose_images_by_lost_predictions(results, protocol, unit, count)
     return PicturedImages(images, protocol, unit, numbers, rule) if len(numbers) else None
 
 

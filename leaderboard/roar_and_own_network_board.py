@@ -113,11 +113,11 @@ class PairedBoard:
         return [question for question in self.questions if question.answers]
 
 
-def make_paired_board(both: CombinedTable, evidence: BoardContents | None = None) -> PairedBoard:
-    """Build the board of ROAR and own-network gain; `evidence` is the suite's board of matched gain, if any."""
+def make_paired_board(both: CombinedTable, matched_board: BoardContents | None = None) -> PairedBoard:
+    """Build the board of ROAR and own-network gain; `matched_board` is the suite's board of matched gain, if any."""
     results = both.roar.suite_results
-    questions = _make_questions(both) + ([_make_matched_gain_question(evidence)] if evidence else [])
-    listed = dict.fromkeys([*both.names, *(evidence.rows_by_id if evidence else ())])
+    questions = _make_questions(both) + ([_make_matched_gain_question(matched_board)] if matched_board else [])
+    listed = dict.fromkeys([*both.names, *(matched_board.rows_by_id if matched_board else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
     gains = capitalize(" and ".join(question.gain_with_levels for question in questions if question.answers))
     features = prod(results.suite.dataset_record.shape)

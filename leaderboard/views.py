@@ -16,14 +16,14 @@ from leaderboard.first_page_cache import ALL, Selection, ShownStore, judged, see
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.roar_and_own_network_board import PairedBoard, make_paired_board
-from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
+from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
 from roarbench.analysis.stored_images_and_weights import (
     add_prediction_stability_and_ties,
-    add_stored_submissions,
+    add_stored_estimators,
     collect_results_by_images_and_weights,
-    drop_idle_submissions,
+    drop_unrun_submissions,
     list_image_sources,
 )
 from roarbench.analysis.suite_results import SuiteResults
@@ -91,18 +91,20 @@ class SuiteView:
 
     def get_tab_label(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that it compares."""
-        return f"{protocol.tab} {self.describe_levels(protocol)}".rstrip()
+        return f"{protocol.tab} {self.describe_incomplete_levels(protocol)}".rstrip()
 
-    def describe_levels(self, protocol: Protocol) -> str:
+    def describe_incomplete_levels(self, protocol: Protocol) -> str:
         """Return the levels of a protocol's board in words if some of the suite's are left out; else empty."""
         results = self.results
         units = results.list_units(protocol)[:1]
-        return "".join(results.describe_levels(protocol, unit, results.list_levels(protocol, unit)) for unit in units)
+        return "".join(
+            results.describe_incomplete_levels(protocol, unit, results.list_levels(protocol, unit)) for unit in units
+        )
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def suite_draws(self) -> SuiteDraws:
         """Return the draws behind all pages."""
-        return Evidence(self.results, self.results.list_units(self.headline_protocol)[0], Bootstrap())
+        return SuiteDraws(self.results, self.results.list_units(self.headline_protocol)[0], Bootstrap())
 
     @property
     def board(self) -> BoardContents:
@@ -127,10 +129,10 @@ class SuiteView:
         both = self.combined_table
         if both is None:
             return None
-        evidence = self.get_board(MATCHED) if MATCHED in self.protocols else None
-        if evidence and {CONTROL, UNJUDGED} == {row.colour_class for row in evidence.rows}:
-            evidence = None  # a control was not run, so no row has a verdict
-        return self.get_or_compute("paired", lambda: make_paired_board(both, evidence))
+        matched_board = self.get_board(MATCHED) if MATCHED in self.protocols else None
+        if matched_board and {CONTROL, UNJUDGED} == {row.colour_class for row in matched_board.rows}:
+            matched_board = None  # a control was not run, so no row has a verdict
+        return self.get_or_compute("paired", lambda: make_paired_board(both, matched_board))
 
     def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
         """Return a board of the suite; by default its first unit and all levels."""
@@ -138,7 +140,7 @@ class SuiteView:
 
         def make() -> BoardContents:
             seconds = self.pictures.seconds if self.pictures else {}
-            return make_board_contents(self.evidence, self.table(protocol, unit, levels), roar, seconds)
+            return make_board_contents(self.suite_draws, self.table(protocol, unit, levels), roar, seconds)
 
         return self.get_or_compute(("board", protocol, unit or self.results.list_units(protocol)[0], levels), make)
 
@@ -147,7 +149,7 @@ class SuiteView:
         unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
-            table = make_table(self.evidence, protocol, self.results.suite.estimators_with_rank, unit, levels)
+            table = make_table(self.suite_draws, protocol, self.results.suite.estimators_with_rank, unit, levels)
             assert table is not None, "the suite has the protocol"
             return table
 
@@ -321,15 +323,15 @@ def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: S
     has rankings and images, if any.
     """
     sources = list_image_sources(store, folder, suite.dataset)
-    versions = collect_results_by_images_and_weights(add_stored_submissions(suite, store), store, sources)
+    versions = collect_results_by_images_and_weights(add_stored_estimators(suite, store), store, sources)
     matching = [
-        drop_idle_submissions(results, suite, store)
+        drop_unrun_submissions(results, suite, store)
         for results in versions
         if matches_query(results, *selection, sources)
     ]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
-        keep_run_levels(add_prediction_stability_and_ties(results, folder))
+        keep_common_levels(add_prediction_stability_and_ties(results, folder))
         for results in matching
         if (results.complete and newest) or not has_only_results_of_other_suites(results, store)
     ]

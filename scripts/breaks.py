@@ -51,7 +51,7 @@ class Break(NamedTuple):
     hangs: bool = False  # the fault's only symptom is that a test does not end
 
 
-def listed(folder: Path = LISTS) -> list[Break]:
+def read_breaks(folder: Path = LISTS) -> list[Break]:
     """Read all faults, in the order of the files.
 
     Raises:
@@ -64,7 +64,7 @@ def listed(folder: Path = LISTS) -> list[Break]:
     return found
 
 
-def wrong_with(one: Break, root: Path = ROOT) -> str:
+def explain_unusable_break(one: Break, root: Path = ROOT) -> str:
     """Return why a fault cannot be made or looked for; empty where it can."""
     if not (root / one.file).is_file():
         return f"no file {one.file}"
@@ -92,7 +92,7 @@ def copy_working_tree(to: Path) -> None:
         shutil.copy2(ROOT / name, to / name)
 
 
-def run_tests(copy: Path, words: Sequence[str], most: float) -> tuple[int | None, str]:
+def run_pytest(copy: Path, words: Sequence[str], most: float) -> tuple[int | None, str]:
     """Run pytest with these words, in a fork of this process.
 
     Returns:
@@ -129,7 +129,7 @@ def _run_pytest_and_exit(copy: Path, tests: Sequence[str], out: Path) -> None:
     os._exit(code)  # does not wait for remaining threads
 
 
-def try_break(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _MOST) -> tuple[bool, str]:
+def check_break_is_found(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _MOST) -> tuple[bool, str]:
     """Make a fault in the copy, look for it, and mend it; return whether it is found, and by what.
 
     Args:
@@ -144,7 +144,7 @@ def try_break(one: Break, copy: Path, left_out: Sequence[str] = (), most: float 
     # otherwise Python would use the bytecode of the sound file
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 10**10))
     try:
-        code, said = run_tests(copy, ["-x", *(f"--deselect={test}" for test in left_out), *one.tests], most)
+        code, said = run_pytest(copy, ["-x", *(f"--deselect={test}" for test in left_out), *one.tests], most)
     finally:
         path.write_bytes(sound)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -163,7 +163,7 @@ def _list_tests_that_fail_without_breaks(chosen: Sequence[Break], copy: Path) ->
     """Return the tests of these faults that fail without any, and say so."""
     tests = sorted({test for one in chosen for test in one.tests})
     whole = [test for test in tests if not any(test.startswith(f"{other}::") for other in tests)]
-    code, said = run_tests(copy, whole, 60.0 * len(tests))
+    code, said = run_pytest(copy, whole, 60.0 * len(tests))
     found = _list_failed_tests(said)
     if code not in (0, 1) or (code and not found):
         raise SystemExit(said[-2000:])
@@ -178,8 +178,8 @@ def main() -> None:
     parser.add_argument("--room", action="append", help="a file of tests/breaks, without .toml")
     arguments = parser.parse_args()
     names = {name for each in arguments.only or () for name in each.split(",")}
-    rooms = arguments.room or {one.room for one in listed()}
-    chosen = [one for one in listed() if one.room in rooms and (not names or one.name in names)]
+    rooms = arguments.room or {one.room for one in read_breaks()}
+    chosen = [one for one in read_breaks() if one.room in rooms and (not names or one.name in names)]
     if not chosen:
         parser.error("no fault has this name or room")
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -193,14 +193,14 @@ def main() -> None:
 
 def _try_all(chosen: Sequence[Break], copy: Path) -> bool:
     begin, found = time.monotonic(), 0
-    applying = [one for one in chosen if not wrong_with(one, copy)]
+    applying = [one for one in chosen if not explain_unusable_break(one, copy)]
     for one in (one for one in chosen if one not in applying):
-        print(f"does not apply {one.room}/{one.name}: {wrong_with(one, copy)}", flush=True)
+        print(f"does not apply {one.room}/{one.name}: {explain_unusable_break(one, copy)}", flush=True)
     failing = _list_tests_that_fail_without_breaks(applying, copy) if applying else []
     sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"  # keeps the bytecode of the sound copy
     for one in applying:
         now = time.monotonic()
-        there, by = try_break(one, copy, failing)
+        there, by = check_break_is_found(one, copy, failing)
         found += there
         said = f"{'found    ' if there else 'NOT FOUND'} {time.monotonic() - now:5.1f} s"
         print(f"{said} {one.room}/{one.name}: {by}", flush=True)

@@ -88,13 +88,13 @@ def wait_for_gpu() -> None:
         torch.cuda.synchronize()
 
 
-def list_machine_faults() -> str:
+def describe_machine_faults() -> str:
     """Examine the machine as `roarbench doctor` does; return its lines that begin with !."""
-    faults = [each for each in examine_machine(find_store()) if not each.good]
+    faults = [each for each in examine_machine(find_report_folder()) if not each.good]
     return "; ".join(f"! {each.what}: {each.found} ({each.advice})" for each in faults) or "no line that begins with !"
 
 
-def find_store() -> Path:
+def find_report_folder() -> Path:
     """Return the folder of the report, which is the store of all steps."""
     return Path(os.environ.get("ROARBENCH_STORE", "."))
 
@@ -171,7 +171,7 @@ def time_whole_training() -> str:
 
 def compare_training_modes() -> str:
     """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
-    store, found = find_store(), []
+    store, found = find_report_folder(), []
     for name in COMPARED:
         found.append(f"{name}: {measure_and_store_training_speeds(find_suite(name), store).found}")
         print(found[-1], file=sys.stderr, flush=True)
@@ -209,7 +209,7 @@ def measure_images_per_second(
 @contextmanager
 def map_random_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[[], None]]]:
     """Write random pixels and map them; yield them with what drops their file from the system's memory."""
-    with tempfile.NamedTemporaryFile(dir=find_store(), prefix=".first-gpu-") as file:
+    with tempfile.NamedTemporaryFile(dir=find_report_folder(), prefix=".first-gpu-") as file:
         generator = np.random.default_rng(0)
         for _ in range(count):
             file.write(generator.bytes(3 * side * side))
@@ -228,7 +228,7 @@ def map_random_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Calla
 CIFAR10 = ("--max-images", "10000", "--seeds", "1", "--protocol", "roar", "--estimators", "grad")
 NETWORKS = ("--protocol", "own-network", "--estimators", "grad,sgsq-grad,input-x-grad,gradcam")
 STEPS = (
-    Step("doctor", 50, list_machine_faults, "no line that begins with !", "do what the brackets say"),
+    Step("doctor", 50, describe_machine_faults, "no line that begins with !", "do what the brackets say"),
     Step(
         *("convolution", 40, time_convolution, "81 TFLOP/s, as plans assume (H100: 115)"),
         "nvidia-smi: another process, a low clock?",

@@ -98,7 +98,7 @@ def check_committed(root: Path) -> None:
 
 def find_installed_pythons() -> list[str]:
     """Return the Pythons that are installed here, and print which of those that the package is for are not."""
-    found = {name: path for name in PYTHONS if (path := shutil.which(name)) and _runs(path)}
+    found = {name: path for name in PYTHONS if (path := shutil.which(name)) and _can_run(path)}
     if missing := [name for name in PYTHONS if name not in found]:
         print(f"not at hand, so not tried: {', '.join(missing)}", flush=True)
     if not found:
@@ -106,7 +106,7 @@ def find_installed_pythons() -> list[str]:
     return list(found.values())
 
 
-def _runs(python: str) -> bool:
+def _can_run(python: str) -> bool:
     """Return whether a Python answers; pyenv has names for versions that are not switched on."""
     return subprocess.run([python, "--version"], capture_output=True).returncode == 0
 

@@ -127,9 +127,9 @@ def test_the_report_has_every_line_of_doctor_that_needs_something(monkeypatch):
         Diagnosis("extra ray", "2.60.0", True, ""),
     ]
     monkeypatch.setattr(first_gpu, "examine_machine", lambda store: findings)
-    assert first_gpu.list_machine_faults() == "! device: no GPU (install another torch); ! store: full (free space)"
+    assert first_gpu.describe_machine_faults() == "! device: no GPU (install another torch); ! store: full (free space)"
     findings[:2] = []
-    assert first_gpu.list_machine_faults() == STEPS[0].expected
+    assert first_gpu.describe_machine_faults() == STEPS[0].expected
 
 
 def test_ways_of_training_are_compared_on_the_networks_of_suites(monkeypatch, tmp_path):
@@ -152,7 +152,7 @@ def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch
 
 def test_a_step_by_itself_has_the_folder_of_the_report_as_its_store(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["first_gpu.py", "--step", "modes", "--out", str(tmp_path / "gpu")])
-    monkeypatch.setattr(first_gpu, "STEPS", (Step("modes", 1, lambda: str(first_gpu.find_store()), "", ""),))
+    monkeypatch.setattr(first_gpu, "STEPS", (Step("modes", 1, lambda: str(first_gpu.find_report_folder()), "", ""),))
     with patch.dict(os.environ):
         os.environ.pop("ROARBENCH_STORE", None)
         first_gpu.main()

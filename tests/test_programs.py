@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from breaks import Break, listed, try_break, wrong_with
+from breaks import Break, check_break_is_found, explain_unusable_break, read_breaks
 
 from studies.page import fill_table
 
@@ -45,16 +45,16 @@ def test_the_page_on_statistics_has_the_number_of_its_study():
 
 
 def test_every_break_can_be_made_and_looked_for_and_one_that_cannot_says_why():
-    assert {one.name: why for one in listed() if (why := wrong_with(one))} == {}
+    assert {one.name: why for one in read_breaks() if (why := explain_unusable_break(one))} == {}
     sound = Break("commands", "a-name", "roarbench/text.py", 'MISSING = "–"', 'MISSING = "0"', ("tests/test_text.py",))
-    assert wrong_with(sound) == ""
+    assert explain_unusable_break(sound) == ""
     for changes, why in (
         ({"file": "roarbench/nothing.py"}, "no file roarbench/nothing.py"),
         ({"text": "nothing of the kind"}, "0 times, expected once"),
         ({"into": "MISSING = ("}, "would be no Python"),
         ({"tests": ("tests/test_text.py::test_nothing",)}, "no test tests/test_text.py::test_nothing"),
     ):
-        assert why in wrong_with(sound._replace(**changes))
+        assert why in explain_unusable_break(sound._replace(**changes))
 
 
 @pytest.mark.process
@@ -65,6 +65,6 @@ def test_what_only_runs_into_the_limit_is_not_found_unless_it_hangs(tmp_path, ca
     (tmp_path / "test_it.py").write_text(f"import time\nimport source\n\ndef test_it():\n{waits}")
     one = Break("room", "name", "source.py", "= 0", f"= {seconds}", ("test_it.py",), hangs)
     with capfd.disabled():
-        there, by = try_break(one, tmp_path, most=1.0 if seconds == 600 else 60.0)
+        there, by = check_break_is_found(one, tmp_path, most=1.0 if seconds == 600 else 60.0)
     assert there is found
     assert by == ("no end in 1 s" if seconds == 600 else "test_it.py::test_it")

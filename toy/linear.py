@@ -88,7 +88,7 @@ def run_experiment(seed: int = 0, draws: int = 50) -> ToyResult:
     """
     if draws < 2:
         raise ValueError(f"the number of draws must be at least 2, got {draws}")
-    scores = np.stack([score_draw(rng) for rng in np.random.default_rng(seed).spawn(draws)])
+    scores = np.stack([score_rankings_in_random_world(rng) for rng in np.random.default_rng(seed).spawn(draws)])
     means, errors = scores.mean(axis=0), scores.std(axis=0, ddof=1) / np.sqrt(draws)
     curves = tuple(
         ToyCurve(ranking, retrain, tuple(means[i, j].tolist()), tuple(errors[i, j].tolist()))
@@ -98,7 +98,7 @@ def run_experiment(seed: int = 0, draws: int = 50) -> ToyResult:
     return ToyResult(seed, draws, TRAIN, TEST, LEVELS, curves)
 
 
-def score_draw(rng: np.random.Generator) -> Floats:
+def score_rankings_in_random_world(rng: np.random.Generator) -> Floats:
     """Return test accuracies of one draw, shape (rankings, 2, levels): retrained first, then without retraining."""
     world = draw_world(rng)
     train, test = draw_examples(world, TRAIN, rng), draw_examples(world, TEST, rng)

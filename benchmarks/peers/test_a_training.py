@@ -67,11 +67,11 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
         """Return an image without its most important features, float32 (c, h, w); untouched at t = 0."""
         image = self._pixels[number].astype(np.float32).ravel()
         if self._t:
-            removed = self.find_removed(number)
+            removed = self.find_removed_features(number)
             image[removed] = self._fill[removed]
         return torch.from_numpy(image).view(SHAPE)
 
-    def find_removed(self, number: int) -> NDArray[np.int64]:
+    def find_removed_features(self, number: int) -> NDArray[np.int64]:
         """Return the most important features of an image, int64 (t d,)."""
         flat = self._maps[number].ravel()
         return np.argsort(-flat)[: count_removed(self._t, flat.size)]

@@ -143,7 +143,7 @@ def compute_ranks(gains: Floats) -> NDArray[np.int64]:
     return np.stack([1 + above, len(gains) - below])
 
 
-def read_board(found: Board) -> JudgedRows:
+def extract_judged_rows(found: Board) -> JudgedRows:
     """Return what our board says in the same form."""
     rows = found.rows
     of_rows = ("differences", "gain", "predicted")
@@ -158,7 +158,7 @@ def read_board(found: Board) -> JudgedRows:
 
 def test_intervals(beside: Beside) -> None:
     given = make_correctness()
-    ours, same = read_board(compute_board(given, ROAR, Bootstrap(DRAWS))), judge_by_scipy(given)
+    ours, same = extract_judged_rows(compute_board(given, ROAR, Bootstrap(DRAWS))), judge_by_scipy(given)
     for name, (value, half) in ours.estimates.items():
         expected, wide = same.estimates[name]
         np.testing.assert_allclose(value, expected, atol=1e-5, err_msg=name)

@@ -49,11 +49,13 @@ def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
 def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of the claims page: each claim with its verdict per table."""
     records_by_view = {
-        view: view.get_or_compute("claims", partial(list_claim_verdicts, view.evidence))
+        view: view.get_or_compute("claims", partial(list_claim_verdicts, view.suite_draws))
         for view in find_suites_with_paper_protocols(site.views)
     }
     ours = {
-        (make_plain(view.title), f"{title} {view.describe_levels(protocol)}".rstrip()): [row[name] for row in records]
+        (make_plain(view.title), f"{title} {view.describe_incomplete_levels(protocol)}".rstrip()): [
+            row[name] for row in records
+        ]
         for view, records in records_by_view.items()
         for name, title, protocol in (("ours", "ROAR", ROAR), ("own_network", "own-network gain", OWN_NETWORK))
         if any(row.get(name, {}).get("cells") for row in records)

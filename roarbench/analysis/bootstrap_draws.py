@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
-from roarbench.analysis.own_network_results import load_own_network_board
+from roarbench.analysis.own_network_results import make_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
-from roarbench.stats.board import Board, drop_verdicts
+from roarbench.stats.board import Board, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_board_from_draws
 from roarbench.stats.curves import Correctness
@@ -22,7 +22,7 @@ _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class SuiteDraws:
     """Bootstrap draws of a suite's boards and checks, computed at first use and cached.
 
     All boards and checks use the same bootstrap, so their draws are paired. They use the unit `unit`, except those in
@@ -43,24 +43,24 @@ class Evidence:
         return cls(suite_results, next(units, Unit.SCALAR), bootstrap or Bootstrap())
 
     @cached_property
-    def protocol(self) -> Protocol:
+    def main_protocol(self) -> Protocol:
         """Return the main protocol, with which the other protocols are compared."""
         return find_main_protocol(self.suite_results)
 
     @property
-    def main(self) -> SampledGains:
+    def main_gains(self) -> SampledGains:
         """Return gains and accuracies under the main protocol."""
-        return self.get_draws(self.protocol, self.unit)
+        return self.draw_gains(self.main_protocol, self.unit)
 
     @property
     def roar(self) -> SampledGains:
         """Return gains and accuracies under ROAR."""
-        return self.get_draws(ROAR, self.unit)
+        return self.draw_gains(ROAR, self.unit)
 
     @property
     def mask_only(self) -> SampledGains:
         """Return accuracies of networks trained on removal masks alone."""
-        return self.get_draws(MASK_ONLY, self.unit)
+        return self.draw_gains(MASK_ONLY, self.unit)
 
     @property
     def level_shared_with_mask_only(self) -> float:
@@ -82,15 +82,15 @@ class Evidence:
     def draws_by_unit(self) -> dict[Unit, SampledGains]:
         """Return the draws of the main protocol for each of its units in the suite."""
         blocks = self.suite_results.suite.blocks
-        units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.protocol)
-        return {unit: self.get_draws(self.protocol, unit) for unit in units}
+        units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.main_protocol)
+        return {unit: self.draw_gains(self.main_protocol, unit) for unit in units}
 
     @cached_property
     def draws_by_fill(self) -> dict[str, SampledGains]:
         """Return the draws of the main protocol for each fill value in the suite."""
-        main = (self.protocol, self.unit)
+        main = (self.main_protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == main]
-        return {fill: self.get_draws(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
+        return {fill: self.draw_gains(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
     def lerf_morf_gap_retrained(self) -> SampledGains:
@@ -112,7 +112,7 @@ class Evidence:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def get_draws(self, protocol: Protocol, unit: Unit, fill: str = "") -> SampledGains:
+    def draw_gains(self, protocol: Protocol, unit: Unit, fill: str = "") -> SampledGains:
         """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
         key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
         if key not in self._draws:
@@ -124,13 +124,13 @@ class Evidence:
     ) -> Board | None:
         """Return the board with these rows and levels (all levels if empty); None if the suite lacks the protocol."""
         if protocol.compares_networks:
-            return load_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
-        scores, drawn = self.suite_results.collect_correctness(protocol, unit), self.get_draws(protocol, unit)
+            return make_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
+        scores, drawn = self.suite_results.collect_correctness(protocol, unit), self.draw_gains(protocol, unit)
         if scores is None:
             return None
         part = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
         judged = compute_board_from_draws(part, protocol, self.bootstrap, drawn.variances, drawn.draws, rows)
-        return drop_verdicts(judged) if self.suite_results.at_chance_warning else judged
+        return drop_ranks_and_verdicts(judged) if self.suite_results.at_chance_warning else judged
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
         """Compare two rows, with the verdict of the tables.
@@ -141,7 +141,7 @@ class Evidence:
         if scores is None or self.suite_results.at_chance_warning or protocol.compares_networks:
             return None
         if (protocol, unit) not in self._judges:
-            drawn = self.get_draws(protocol, unit)
+            drawn = self.draw_gains(protocol, unit)
             self._judges[protocol, unit] = Judge.from_draws(
                 scores, protocol, self.bootstrap, drawn.variances, drawn.draws
             )
@@ -154,7 +154,7 @@ class Evidence:
         return SampledGains.from_draws(scores, protocol, self.bootstrap, variances, draws)
 
     def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> SampledGains:
-        one, other = (self.get_draws(protocol, self.unit) for protocol in (morf, lerf))
+        one, other = (self.draw_gains(protocol, self.unit) for protocol in (morf, lerf))
         covers = one.covers if other.has_intervals else other.covers
         levels = tuple(t for t in one.levels if t in other.levels)
         if not levels:

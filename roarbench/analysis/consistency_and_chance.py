@@ -13,7 +13,7 @@ LEVEL = 0.01  # significance level of the test: 1 % of guessing networks are wro
 MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained network below this share is near chance
 
 
-def find_inconsistency(results: Collection[RunResult], usual_weights: str) -> str:
+def explain_inconsistency(results: Collection[RunResult], usual_weights: str) -> str:
     """Describe why a row's results for one explained network do not form one curve; empty if they are consistent."""
     weights = {result.weights for result in results if result.run.reference}
     rankings = {result.rankings for result in results} - {""}

@@ -12,7 +12,7 @@ from roarbench.stats.board import RANDOM
 from roarbench.stats.curves import Point
 
 
-def keep_run_levels(results: SuiteResults) -> SuiteResults:
+def keep_common_levels(results: SuiteResults) -> SuiteResults:
     """Leave out levels of the protocols of which no estimator has all levels.
 
     A board then compares the rows that have all remaining levels; other rows have no gain. The choice depends on the

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from roarbench.analysis.consistency_and_chance import UnrankedRow
 from roarbench.analysis.stored_images_and_weights import (
     add_prediction_stability_and_ties,
-    add_stored_submissions,
+    add_stored_estimators,
     collect_results,
     collect_results_by_images_and_weights,
-    drop_idle_submissions,
+    drop_unrun_submissions,
     list_image_sources,
 )
 from roarbench.analysis.suite_results import SuiteResults
@@ -36,7 +36,7 @@ def open_results(store: Path, db: str) -> ResultsStore:
     return ResultsStore.open(db or make_default_url(store), read_only=True)
 
 
-def open_to_write(store: Path, db: str, check: Callable[[], object] | None = None) -> ResultsStore:
+def open_writable_results(store: Path, db: str, check: Callable[[], object] | None = None) -> ResultsStore:
     """Open a store for writing; raise StoreError if it cannot be used.
 
     If there is no store yet, `check` is called first, so that input that it refuses leaves no empty store; without
@@ -116,8 +116,8 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     known = [given for *_, given in results.read_seeds_by_data_version(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
-    collected = collect_results(add_stored_submissions(chosen, results), results, query.limit, data, sources)
-    return add_prediction_stability_and_ties(drop_idle_submissions(collected, chosen, results), query.store)
+    collected = collect_results(add_stored_estimators(chosen, results), results, query.limit, data, sources)
+    return add_prediction_stability_and_ties(drop_unrun_submissions(collected, chosen, results), query.store)
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:
@@ -131,7 +131,7 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, source
     """Return whether results are on these images (of any number) and for this network; "" matches everything."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
-        images = read and suite_results.data in _list_fingerprints(suite_results.suite, data, sources)
+        images = read and suite_results.data in _list_folder_fingerprints(suite_results.suite, data, sources)
     else:
         images = suite_results.data.startswith(data)
     return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
@@ -148,7 +148,7 @@ def _find_image_fingerprint(
     if len(begun) == 1:
         return begun[0]
     gone = [source.data for source in mine if source.folder == str(Path(query.data).resolve())]
-    fingerprints = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
+    fingerprints = _list_folder_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
     if not fingerprints:
         words = ("--data", query.data) if suite.own else ("--suite", make_suite_option(suite), "--data", query.data)
         raise CallerError(
@@ -157,7 +157,7 @@ def _find_image_fingerprint(
     return fingerprints[-1]
 
 
-def _list_fingerprints(suite: SuiteSpec, folder: str, sources: Iterable[ImageSource]) -> list[str]:
+def _list_folder_fingerprints(suite: SuiteSpec, folder: str, sources: Iterable[ImageSource]) -> list[str]:
     from roarbench.datasets.file_locations_and_downloads import make_source_identity
 
     dataset = suite.dataset_record
@@ -176,7 +176,7 @@ def load_reusable_results(suite: SuiteSpec, query: ResultsQuery, data: str | Non
             sources = list_image_sources(results, query.store, suite.dataset)
             if data == "":
                 of_size = [source for source in sources if source.limit == query.limit]
-                alike = _list_fingerprints(suite, query.data, of_size)
+                alike = _list_folder_fingerprints(suite, query.data, of_size)
                 data = alike[-1] if alike else ""
             if data != "":
                 return collect_results(suite, results, query.limit, data, sources)
@@ -237,7 +237,7 @@ def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Pat
     for suite in list_all_suites(results.database):
         if (suite.dataset, suite.model) not in datasets_and_models:
             continue
-        sources, extended = list_image_sources(results, folder, suite.dataset), add_stored_submissions(suite, results)
+        sources, extended = list_image_sources(results, folder, suite.dataset), add_stored_estimators(suite, results)
         for suite_results in collect_results_by_images_and_weights(extended, results, sources):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not has_only_results_of_other_suites(suite_results, results):

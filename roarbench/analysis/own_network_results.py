@@ -13,7 +13,7 @@ from roarbench.enums import FEWEST_NETWORKS, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import REPLICATION, SIBLINGS
-from roarbench.stats.board import Board, drop_verdicts
+from roarbench.stats.board import Board, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.compute_board import KeptPredictions, compute_own_network_board
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Point
@@ -23,7 +23,7 @@ from roarbench.store.run_result import RunResult
 Grid = Sequence[Sequence[RunResult]]  # [map][network]
 
 
-def load_own_network_board(
+def make_own_network_board(
     results: SuiteResults,
     protocol: Protocol,
     unit: Unit,
@@ -37,7 +37,7 @@ def load_own_network_board(
     scores = _make_correctness_without_bits(results, protocol, unit, levels)
     kept = _find_kept_by_row(results, protocol, unit, scores)
     judged = compute_own_network_board(scores, kept, protocol, bootstrap, shown)
-    return drop_verdicts(judged) if results.at_chance_warning else judged
+    return drop_ranks_and_verdicts(judged) if results.at_chance_warning else judged
 
 
 def compute_own_network_gains(
@@ -63,15 +63,15 @@ def list_complete_points(results: SuiteResults, protocol: Protocol, unit: Unit) 
     """Return the rows and levels with a result of every network under every network's map."""
     stored = results.find_results(protocol, unit)
     rows = (at for at in stored if at != UNTOUCHED)
-    return [at for at in rows if _make_grid(results, stored[at], find_estimator(at[0]).depends_on_network)]
+    return [at for at in rows if _arrange_grid(results, stored[at], find_estimator(at[0]).depends_on_network)]
 
 
-def describe_lack_of_agreed_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
+def describe_total_disagreement_of_networks(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
     """State that the networks predict the same class for none of the test images; empty if they do for one.
 
     The result is also empty if a network lacks stored predictions on the untouched images.
     """
-    shared = _find_shared_images(results, protocol, unit)
+    shared = _mark_images_predicted_alike(results, protocol, unit)
     if shared is None or shared.any():
         return ""
     seen = f"The {results.suite.references} networks predict the same class for none of the {len(shared)} test images"
@@ -85,7 +85,7 @@ def load_kept_under_own_and_next_map(
     stored, per_network = results.find_results(protocol, unit), find_estimator(name).depends_on_network
     own, other = list[Bits](), list[Bits]()
     for t in results.list_levels(protocol, unit):
-        grid = _make_grid(results, stored.get((name, t), {}), per_network) or ()
+        grid = _arrange_grid(results, stored.get((name, t), {}), per_network) or ()
         for i in range(len(grid)):
             own.append(grid[i][i].correctness)
             other.append(grid[(i + 1) % len(grid)][i].correctness)
@@ -113,31 +113,31 @@ def _find_kept_by_row(
     results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness
 ) -> dict[str, KeptPredictions]:
     """Return which predictions stay the same, by row, for rows with complete and consistent results."""
-    stored, shared = results.find_results(protocol, unit), _find_shared_images(results, protocol, unit)
+    stored, shared = results.find_results(protocol, unit), _mark_images_predicted_alike(results, protocol, unit)
     by_row: dict[str, KeptPredictions] = {}
     if shared is None or not shared.any():
         return by_row
     for name in scores.estimators:
         per_network = find_estimator(name).depends_on_network
-        grids = [_make_grid(results, stored.get((name, t), {}), per_network) for t in scores.levels]
+        grids = [_arrange_grid(results, stored.get((name, t), {}), per_network) for t in scores.levels]
         complete = [grid for grid in grids if grid]
         if complete and len(complete) == len(grids) and name not in scores.inconsistent:
             answers = np.array([[[result.correctness[shared] for result in row] for row in grid] for grid in complete])
-            same_masks = _are_masks_equal(complete, results.masks, shared)
+            same_masks = _are_removal_masks_equal(complete, results.masks, shared)
             by_row[name] = KeptPredictions(answers.transpose(1, 2, 0, 3), same_masks)
     return by_row
 
 
-def _find_shared_images(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
+def _mark_images_predicted_alike(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
     """Mark the images to which all networks assign the same class, bool (images,); None without enough results."""
-    untouched = _make_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True)
+    untouched = _arrange_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
     shared: NDArray[np.bool_] = np.all([result.correctness for row in untouched for result in row], axis=0)
     return shared
 
 
-def _make_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], per_network: bool) -> Grid | None:
+def _arrange_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], per_network: bool) -> Grid | None:
     """Arrange an estimator's results at one level as a grid of maps by networks; None if a result is missing.
 
     If the map is the same for all networks, one score per network is stored and used for every map.
@@ -149,7 +149,7 @@ def _make_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], per_netw
     return [[by_seed[seeds[i, j]] for j in numbers] for i in numbers]
 
 
-def _are_masks_equal(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+def _are_removal_masks_equal(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
     """Return whether the removal masks of each shared image are the same for the maps of all networks."""
     for grid in grids:
         hashes = [masks.get(grid[i][i].run.key, "") for i in range(len(grid))]

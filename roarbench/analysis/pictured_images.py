@@ -65,7 +65,7 @@ def _collect_row_correctness(
     return own, other
 
 
-def choose_images(
+def choose_images_by_lost_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
 ) -> tuple[NDArray[np.int64], str]:
     """Choose the test images to show, int64 (n,), and describe the rule in words; both are empty without results."""

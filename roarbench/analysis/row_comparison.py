@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_results import load_kept_predictions
 from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
@@ -55,14 +55,14 @@ class RowPair(NamedTuple):
     counted: tuple[str, str]
 
 
-def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
+def compare_rows(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
     """Compare two rows of a suite under one of its protocols.
 
     The tables compare own-network gains only with 0, so a comparison of two such gains has an interval but no verdict.
     """
     if protocol.compares_networks:
-        return _compare_own_network_gains(evidence, protocol, unit, first, second)
-    drawn, comparison = evidence.get_draws(protocol, unit), evidence.compare(protocol, unit, first, second)
+        return _compare_own_network_gains(draws, protocol, unit, first, second)
+    drawn, comparison = draws.draw_gains(protocol, unit), draws.compare(protocol, unit, first, second)
     one, two = drawn.areas.get(first), drawn.areas.get(second)
     gain = drawn.estimate(one.subtract(two)) if one and two else Estimate()
     gain = comparison.difference if comparison else gain
@@ -72,12 +72,12 @@ def compare_rows(evidence: Evidence, protocol: Protocol, unit: Unit, first: str,
     return RowPair(gain, comparison, levels, _describe_counted_predictions(protocol))
 
 
-def _compare_own_network_gains(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
-    levels, predictions = load_kept_predictions(evidence.suite_results, protocol, unit, (first, second))
+def _compare_own_network_gains(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
+    levels, predictions = load_kept_predictions(draws.suite_results, protocol, unit, (first, second))
     counted = _describe_counted_predictions(protocol)
     if not {first, second} <= predictions.keys():
         return RowPair(Estimate(), None, (), counted)
-    bits, bootstrap = {name: predictions[name].answers for name in (first, second)}, evidence.bootstrap
+    bits, bootstrap = {name: predictions[name].answers for name in (first, second)}, draws.bootstrap
     gains = compute_own_network_gain_per_row(bits, protocol.order, bootstrap)
     one, two = gains[first], gains[second]
     difference = make_estimate(one.gain.subtract(two.gain), bootstrap.confidence)

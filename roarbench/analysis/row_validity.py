@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import make_twin_id
@@ -32,7 +32,7 @@ class TwinResult(NamedTuple):
 class ValidityPanel:
     """The rows of a suite with their sanity checks."""
 
-    evidence: Evidence  # gains and order of its protocol and unit are checked
+    suite_draws: SuiteDraws  # gains and order of its protocol and unit are checked
     names: tuple[str, ...]  # estimators and controls without twins, in the suite's order
     # agreement of the protocol's order with other orders of these rows, by their source: `kar`, `morf`, `unit pixel`, …
     # or the title of another suite. None for fewer than three common rows; no interval without data on training noise
@@ -48,14 +48,14 @@ def compute_validity_panel(
     suite_results: SuiteResults, bootstrap: Bootstrap | None = None, other_results: Iterable[SuiteResults] = ()
 ) -> ValidityPanel:
     """Build the validity panel of a suite, and compare its order of estimators with those of other suites."""
-    evidence, names = Evidence.of(suite_results, bootstrap), suite_results.suite.estimators_with_rank
-    beside = [Evidence.of(other, evidence.bootstrap) for other in other_results]
-    return ValidityPanel(evidence, names, compare_orders(evidence, names, beside))
+    draws, names = SuiteDraws.of(suite_results, bootstrap), suite_results.suite.estimators_with_rank
+    beside = [SuiteDraws.of(other, draws.bootstrap) for other in other_results]
+    return ValidityPanel(draws, names, compare_orders(draws, names, beside))
 
 
-def find_twins(evidence: Evidence, name: str) -> dict[str, TwinResult]:
+def compare_with_twins(draws: SuiteDraws, name: str) -> dict[str, TwinResult]:
     """Return the twins of a row that the suite has, by kind (one of `KINDS`)."""
-    main, twins = evidence.main, {}
+    main, twins = draws.main_gains, {}
     own = main.areas.get(name)
     for kind in KINDS:
         twin = f"random-{kind}" if name == RANDOM else make_twin_id(name, kind)
@@ -66,17 +66,17 @@ def find_twins(evidence: Evidence, name: str) -> dict[str, TwinResult]:
 
 
 def compare_orders(
-    evidence: Evidence, rows: Sequence[str], other_evidence: Iterable[Evidence]
+    draws: SuiteDraws, rows: Sequence[str], other_draws: Iterable[SuiteDraws]
 ) -> dict[str, Agreement | None]:
     """Compare the main protocol's order of rows with those of other protocols, units, fills and suites."""
-    blocks = [block for block in evidence.suite_results.suite.blocks if block.unit is evidence.unit]
-    in_suite = {block.protocol for block in blocks} - {evidence.protocol}
+    blocks = [block for block in draws.suite_results.suite.blocks if block.unit is draws.unit]
+    in_suite = {block.protocol for block in blocks} - {draws.main_protocol}
     protocols = [protocol for protocol in (KAR, MORF, LERF) if protocol in in_suite]
-    forms = {protocol.name: evidence.get_draws(protocol, evidence.unit) for protocol in protocols}
-    forms |= {f"unit {unit}": drawn for unit, drawn in evidence.draws_by_unit.items() if unit is not evidence.unit}
-    forms |= {f"fill {fill}": drawn for fill, drawn in evidence.draws_by_fill.items() if drawn is not evidence.main}
-    forms |= {other.suite_results.title: other.get_draws(evidence.protocol, other.unit) for other in other_evidence}
-    return {name: _compare_orders_of_rows(evidence.main, drawn, rows) for name, drawn in forms.items()}
+    forms = {protocol.name: draws.draw_gains(protocol, draws.unit) for protocol in protocols}
+    forms |= {f"unit {unit}": drawn for unit, drawn in draws.draws_by_unit.items() if unit is not draws.unit}
+    forms |= {f"fill {fill}": drawn for fill, drawn in draws.draws_by_fill.items() if drawn is not draws.main_gains}
+    forms |= {other.suite_results.title: other.draw_gains(draws.main_protocol, other.unit) for other in other_draws}
+    return {name: _compare_orders_of_rows(draws.main_gains, drawn, rows) for name, drawn in forms.items()}
 
 
 def _compare_orders_of_rows(main: SampledGains, other: SampledGains, rows: Sequence[str]) -> Agreement | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import OTHER_IMAGE, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
@@ -13,7 +13,7 @@ from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Estimate, Sample, estimate_share
+from roarbench.stats.bootstrap import Estimate, Sample, estimate_ratio
 from roarbench.text import capitalize, format_interval
 
 SOME, STRONG = 0.5, 0.9  # a mark has this grade if the lower end of its share's interval is larger
@@ -76,13 +76,13 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
 
 
-def describe_warnings(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
+def find_warnings_by_row(draws: SuiteDraws, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
     """Return the warning of each estimator that has one under a protocol."""
-    results, warnings = evidence.suite_results, dict[str, RowWarning]()
+    results, warnings = draws.suite_results, dict[str, RowWarning]()
     with_marks = results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
     for name in results.suite.estimators:
         if name in with_marks:
-            warning = describe_row_warnings(evidence, name)
+            warning = find_row_warning(draws, name)
         else:  # twins, for example, have general doubts only
             warning = RowWarning(Grade.NONE, join_reasons(list_general_doubts(results, name)))
         if warning.reason and name != CLEAN:
@@ -104,13 +104,13 @@ def describe_ties(suite_results: SuiteResults, name: str) -> str:
     return f"{share:.0%} of the features in its maps have the same value, so their order is random"
 
 
-def find_rows_not_above_mask_only(evidence: Evidence) -> dict[str, tuple[float, ...]]:
+def find_rows_not_above_mask_only(draws: SuiteDraws) -> dict[str, tuple[float, ...]]:
     """Return, by row, the levels at which its accuracy is not significantly above that of its masks alone."""
     levels_by_row: dict[str, tuple[float, ...]] = {}
-    if evidence.suite_results.at_chance_warning:
+    if draws.suite_results.at_chance_warning:
         return levels_by_row
-    for name in evidence.suite_results.suite.estimators_with_rank:
-        lows = {t: evidence.estimate_accuracy_above_masks(name, t).low for t in evidence.mask_only.levels}
+    for name in draws.suite_results.suite.estimators_with_rank:
+        lows = {t: draws.estimate_accuracy_above_masks(name, t).low for t in draws.mask_only.levels}
         if levels := tuple(t for t, low in lows.items() if low is not None and low <= 0):
             levels_by_row[name] = levels
     return levels_by_row
@@ -124,10 +124,10 @@ def describe_rows_not_above_mask_only(levels_by_row: Mapping[str, tuple[float, .
     return f"At the floor, accuracy not significantly above that of masks alone: {rows}."
 
 
-def describe_row_warnings(evidence: Evidence, name: str) -> RowWarning:
+def find_row_warning(draws: SuiteDraws, name: str) -> RowWarning:
     """Describe all reasons to doubt a row in one sentence: general reasons first, then marks, strong marks first."""
-    marks = sorted(find_row_marks(evidence, name), key=lambda mark: mark.grade is not Grade.STRONG)
-    reasons = [*list_general_doubts(evidence.suite_results, name), *(mark.words for mark in marks)]
+    marks = sorted(find_row_marks(draws, name), key=lambda mark: mark.grade is not Grade.STRONG)
+    reasons = [*list_general_doubts(draws.suite_results, name), *(mark.words for mark in marks)]
     worst = max((mark.grade for mark in marks if mark.grade), key=list(Grade).index, default=Grade.NONE)
     return RowWarning(worst, join_reasons(reasons))
 
@@ -138,36 +138,36 @@ def join_reasons(reasons: Iterable[str]) -> str:
     return text and f"{capitalize(text)}."
 
 
-def find_row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:
+def find_row_marks(draws: SuiteDraws, name: str) -> tuple[Mark, ...]:
     """Return the marks of a row: shares of its gain that weaker rankings reach, and the share that its masks reach.
 
     The share of the masks is a share of the row's accuracy above chance. If a row is not significantly better than
     Random, shares of its gain are unknown.
     """
-    roar = evidence.roar
+    roar = draws.roar
     own = roar.areas.get(name)
     weaker = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
     weaker[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
-    gains = {kind: _make_mark(evidence, kind, other, own) for kind, other in weaker.items() if own and other}
-    masks = _mark_masks_alone(evidence, name)
+    gains = {kind: _make_mark(draws, kind, other, own) for kind, other in weaker.items() if own and other}
+    masks = _make_mask_only_mark(draws, name)
     return (*gains.values(), *([masks] if masks else []))
 
 
-def _make_mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
+def _make_mark(draws: SuiteDraws, kind: str, part: Sample, whole: Sample) -> Mark:
     """Return a mark; its share is unknown if there are no intervals or networks are at chance."""
-    known = evidence.roar.has_intervals and (kind != MASKS or evidence.mask_only.has_intervals)
-    if not known or evidence.suite_results.at_chance_warning:
+    known = draws.roar.has_intervals and (kind != MASKS or draws.mask_only.has_intervals)
+    if not known or draws.suite_results.at_chance_warning:
         return Mark(kind, Estimate(), None)
-    share = estimate_share(part, whole, evidence.bootstrap.confidence)
+    share = estimate_ratio(part, whole, draws.bootstrap.confidence)
     if share.low is None:
         return Mark(kind, share, None)
     return Mark(kind, share, Grade.STRONG if share.low > STRONG else Grade.SOME if share.low > SOME else Grade.NONE)
 
 
-def _mark_masks_alone(evidence: Evidence, name: str) -> Mark | None:
-    at = name, evidence.level_shared_with_mask_only
-    alone, images = (drawn.draws.get_accuracy(at) for drawn in (evidence.mask_only, evidence.roar))
+def _make_mask_only_mark(draws: SuiteDraws, name: str) -> Mark | None:
+    at = name, draws.level_shared_with_mask_only
+    alone, images = (drawn.draws.get_accuracy(at) for drawn in (draws.mask_only, draws.roar))
     if alone is None or images is None:
         return None
-    chance = 1 / evidence.suite_results.classes
-    return _make_mark(evidence, MASKS, *(Sample(part.value - chance, part.draws - chance) for part in (alone, images)))
+    chance = 1 / draws.suite_results.classes
+    return _make_mark(draws, MASKS, *(Sample(part.value - chance, part.draws - chance) for part in (alone, images)))

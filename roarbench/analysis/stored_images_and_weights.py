@@ -64,7 +64,7 @@ def is_original_data(data: str, sources: Iterable[ImageSource]) -> bool | None:
     return False if kinds else None
 
 
-def _find_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
+def _list_result_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
     """List the images and explained networks of a suite's stored results, oldest first.
 
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
@@ -160,11 +160,11 @@ class Versions:
         return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
-def _read_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
+def _load_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(source for source in sources if source.dataset == suite.dataset)
     begun = tuple(store.failures.list_data_of_failed_runs(suite.dataset, suite.model))
-    return Versions(suite, tuple(_find_versions(suite, store)), mine, begun)
+    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, begun)
 
 
 def shorten_reference(given: str) -> str:
@@ -184,7 +184,7 @@ def collect_results(
 
     `limit` is the number of images per split, or None for all.
     """
-    versions = _read_versions(suite, store, sources)
+    versions = _load_versions(suite, store, sources)
     images = versions.find_default_images(limit) if data is None else data
     return _load_results(versions, Version(images, limit, suite.given), store)
 
@@ -193,7 +193,7 @@ def collect_results_by_images_and_weights(
     suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()
 ) -> list[SuiteResults]:
     """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
-    versions = _read_versions(suite, store, sources)
+    versions = _load_versions(suite, store, sources)
     loaded = [_load_results(versions, version, store) for version in versions.stored]
     return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
 
@@ -221,7 +221,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
         masks=read_annotations(
-            store.database, AnnotationKind.MASKS, {key for key, row in stored.items() if _scores_own_map(row)}
+            store.database, AnnotationKind.MASKS, {key for key, row in stored.items() if _scores_own_network(row)}
         ),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.list_options(other))
@@ -230,7 +230,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
     )
 
 
-def _scores_own_map(result: RunResult) -> bool:
+def _scores_own_network(result: RunResult) -> bool:
     explained, scored = find_explained_and_scored_network(result.run.seed)
     return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 
@@ -289,12 +289,12 @@ def describe_prediction_under_noise(share: float | None) -> str:
     return f"The explained network keeps its prediction on {share:.0%} of the noisy copies{few}."
 
 
-def add_stored_submissions(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
+def add_stored_estimators(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
     """Add to a suite the stored submissions, and its estimators with other parameters."""
     return add_estimators_cached(suite, tuple(find_added_estimators(results.database, suite.dataset, suite.model)))
 
 
-def drop_idle_submissions(suite_results: SuiteResults, requested: SuiteSpec, results: ResultsStore) -> SuiteResults:
+def drop_unrun_submissions(suite_results: SuiteResults, requested: SuiteSpec, results: ResultsStore) -> SuiteResults:
     """Remove submissions from the protocols in which none of their runs is done, running or failed.
 
     A submission that was run for one version or protocol may never have been started for others. Runs of a twin count

@@ -14,7 +14,7 @@ from roarbench.analysis.consistency_and_chance import (
     UnrankedRow,
     describe_at_chance,
     describe_reference_accuracy,
-    find_inconsistency,
+    explain_inconsistency,
     find_provenance_differences,
     find_usual_weights,
     has_same_rankings_for_all_networks,
@@ -26,7 +26,7 @@ from roarbench.plan.planned_runs import Point, expand_points, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol
 from roarbench.plan.runs import CLEAN, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.board import RANDOM, Board, drop_verdicts
+from roarbench.stats.board import RANDOM, Board, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import select_variance_components
@@ -214,7 +214,7 @@ class SuiteResults:
         )
         if not protocol.has_gain_at_each_level:
             return scores
-        return replace(scores, differences=subtract_paired_answers(scores, own, other, protocol))
+        return replace(scores, differences=subtract_counterparts(scores, own, other, protocol))
 
     def list_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
@@ -234,7 +234,7 @@ class SuiteResults:
         """Return the levels of the suite that are not among these."""
         return [t for t in self.suite.list_protocol_rows_and_levels(protocol, unit)[1] if t not in levels]
 
-    def describe_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
+    def describe_incomplete_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
         if not self.list_left_out_levels(protocol, unit, levels):
             return ""
@@ -272,7 +272,7 @@ class SuiteResults:
             for result in curve:
                 by_network[self._find_network_number(result)].append(result)
             for number, results in by_network.items():
-                if reason := find_inconsistency(results, usual.get(number, "")):
+                if reason := explain_inconsistency(results, usual.get(number, "")):
                     reasons.setdefault(name, reason)
         return reasons
 
@@ -328,7 +328,7 @@ class SuiteResults:
         if scores is None:
             return None
         judged = compute_board(scores, protocol, variances=self.estimate_variance(protocol))
-        return drop_verdicts(judged) if self.at_chance_warning else judged
+        return drop_ranks_and_verdicts(judged) if self.at_chance_warning else judged
 
     def estimate_variance(self, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
         """Estimate the variance between explained networks and between trainings under a protocol, over all units.
@@ -363,7 +363,7 @@ class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
         return len(self._results)
 
 
-def subtract_paired_answers(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
+def subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
     """Return each cell's correctness minus that of its counterpart, by point and seed.
 
     The counterpart is the correctness of the same network on the same images with masks of other images or of Random.

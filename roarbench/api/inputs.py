@@ -16,8 +16,8 @@ from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader, Dataset
 
 from roarbench.datasets.catalogue import make_user_dataset_record
-from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, crop_to_pixels, decode_image, is_deep_grey
-from roarbench.datasets.preprocessing import check_resizing, read_moments
+from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, crop_to_pixels, decode_image, is_high_depth_grey
+from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
 from roarbench.errors import CallerError
 from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.text import describe_error, describe_type
@@ -193,7 +193,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         check_resizing(self.resize, self.crop, self.interpolation)
-        moments = read_moments(self.mean, self.std, self.range, len(self.mean), "this preprocessing")
+        moments = parse_mean_and_std(self.mean, self.std, self.range, len(self.mean), "this preprocessing")
         for name, value in zip(("mean", "std", "range"), (*moments, 255), strict=True):
             object.__setattr__(self, name, value)
 
@@ -225,7 +225,7 @@ class Preprocessing:
         record = make_user_dataset_record("", len(self.mean), self.crop)
         record = replace(record, resize=self.resize, interpolation=self.interpolation)
         if not isinstance(photograph, str | Path):
-            if is_deep_grey(photograph.mode):
+            if is_high_depth_grey(photograph.mode):
                 raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
             return crop_to_pixels(photograph, record)
         try:

@@ -21,7 +21,7 @@ from roarbench.execution.importance import make_cached_tie_order_function, make_
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
-from roarbench.submissions.file import Submission, check_source
+from roarbench.submissions.file import Submission, parse_submission
 
 Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
 _AT_ONCE = 512  # images per ranking batch
@@ -68,7 +68,7 @@ def make_checksum_submission(name: str, maps: Maps) -> Submission:
         split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
         for split, arrays in maps.items()
     }
-    return check_source(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
+    return parse_submission(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
 
 
 def check_map_shapes(name: str, maps: Maps, work: JobContext) -> None:

@@ -30,7 +30,7 @@ from typing import Any
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.files import write_new_file
-from roarbench.submissions.file import Submission, check_source, parse_source
+from roarbench.submissions.file import Submission, parse_source, parse_submission
 from roarbench.submissions.launch import list_package_folders
 from roarbench.text import fit_on_one_line
 
@@ -86,7 +86,7 @@ def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     imports, definitions = written.split_imports()
     imports = sorted({"import torch", *imports}, key=lambda text: (text.startswith("from "), text))
     parts = ["\n".join(imports), head, *definitions, _choose_entry_point_code(name, function).format(call=call)]
-    return check_source("\n\n".join(parts).encode())
+    return parse_submission("\n\n".join(parts).encode())
 
 
 def make_submission_name(name: str) -> str:

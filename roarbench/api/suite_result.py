@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
-from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
+from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_results
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
@@ -113,7 +113,7 @@ class SuiteResult:
         with open_results(query.store, query.db) as results:
             stored = load_from_open_store(results, plan, query)
             failures = tuple(list_run_failures(stored, results))
-        return cls(plan, query, keep_run_levels(stored) if published else stored, failures, names, rows, published)
+        return cls(plan, query, keep_common_levels(stored) if published else stored, failures, names, rows, published)
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
         """Return the rows of both results, read again; CallerError if suites or stores differ."""
@@ -266,7 +266,7 @@ def _compare_within_table(table: SuiteTable, first: str, second: str) -> Differe
         return None
     one, two, protocol = rows[first], rows[second], table.board.protocol
     points, comparison, *_ = compare_rows(
-        Evidence(table.suite_results, table.unit), protocol, table.unit, first, second
+        SuiteDraws(table.suite_results, table.unit), protocol, table.unit, first, second
     )
     p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
     beside_zero = (one.network and one.network.verdict, two.network and two.network.verdict)

@@ -267,13 +267,15 @@ class Suite:
 
     def open_results(self, console: "Console") -> "ResultsStore":
         """Open the results for writing, store your own suite's description, and print the default store's folder."""
-        from roarbench.analysis.load_results import open_to_write
+        from roarbench.analysis.load_results import open_writable_results
         from roarbench.datasets.file_locations_and_downloads import make_source_identity
         from roarbench.store.user_suites import store_suite
 
         print_default_store(self.store, console)
         plan = self.runnable_plan
-        results = open_to_write(self.store, self.db, partial(make_source_identity, plan.dataset_record, self.data))
+        results = open_writable_results(
+            self.store, self.db, partial(make_source_identity, plan.dataset_record, self.data)
+        )
         if plan.own:
             store_suite(results.database, plan)
         for name, why in plan.left_out.items():

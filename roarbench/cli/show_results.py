@@ -215,7 +215,7 @@ _Tested = Annotated[str, declare_option("Also test the claims on the results of 
 def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "text") -> None:
     """Test the paper's claims on the paper's table 2 and, with --suite, on your results."""
     loaded = source.load(suite) if suite else None
-    from roarbench.analysis.bootstrap_draws import Evidence
+    from roarbench.analysis.bootstrap_draws import SuiteDraws
     from roarbench.analysis.load_results import load_suite_results
     from roarbench.report import claim_table
     from roarbench.report.table import find_default_unit
@@ -225,10 +225,10 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
         seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
         raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
-    evidence = Evidence(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
-    records = claim_table.list_claim_verdicts(evidence)
-    described = claim_table.make_measured_suite_record(evidence) if evidence else None
-    ours = claim_table.make_results_title(evidence) if evidence else ""
+    draws = SuiteDraws(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
+    records = claim_table.list_claim_verdicts(draws)
+    described = claim_table.make_measured_suite_record(draws) if draws else None
+    ours = claim_table.make_results_title(draws) if draws else ""
     text = claim_table.format_claims(records, ours)
     print_report(format, {"ours": described, "claims": records}, lambda _: wrap_lines(text, out.width))
     if suite_results:

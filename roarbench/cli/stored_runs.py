@@ -59,10 +59,10 @@ def _list_chosen_runs(
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
-    from roarbench.analysis.load_results import open_to_write
+    from roarbench.analysis.load_results import open_writable_results
     from roarbench.text import format_count
 
-    with open_to_write(source.store, source.db) as results:
+    with open_writable_results(source.store, source.db) as results:
         suite_results, rows = _list_chosen_runs("retry", loaded, results, estimators)
         keys = [row["key"] for row in rows if row["state"] == "failed"]
         due = results.failures.retry(keys, suite_results.data)
@@ -92,12 +92,12 @@ def archive(
     """Take results and failures off the boards and archive them with a reason; `run` can compute them again."""
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
-    from roarbench.analysis.load_results import open_to_write
+    from roarbench.analysis.load_results import open_writable_results
     from roarbench.report.run_list import find_named_runs
     from roarbench.store.archived_rows import archive_rows as take_off
     from roarbench.text import format_count
 
-    with open_to_write(store, db) as results:
+    with open_writable_results(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)
         if chosen.built_in and not yes:
             raise CallerError(f"{chosen.words} comes with roarbench; add --yes to take it off the boards anyway")

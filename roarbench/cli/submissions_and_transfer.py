@@ -93,7 +93,7 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.load_results import find_unranked_rows, open_to_write
+    from roarbench.analysis.load_results import find_unranked_rows, open_writable_results
     from roarbench.report.import_summary import format_import_summary
     from roarbench.store.published_folder import list_checked_result_files
     from roarbench.store.transfer import check_exports, import_results
@@ -101,7 +101,7 @@ def import_(
     print_default_store(store, err)
     files = list_checked_result_files(source)
     unchecked = [] if Path(source).is_dir() else files
-    with open_to_write(store, db, partial(check_exports, unchecked)) as results:
+    with open_writable_results(store, db, partial(check_exports, unchecked)) as results:
         for file in files:
             outcome = import_results(results, file)
             dropped = find_unranked_rows(outcome.new | outcome.known, results, store)
@@ -123,7 +123,7 @@ def reproduce(
     trust_network: TrustNetwork = "",
 ) -> None:
     """Repeat one stored run from scratch, reference and rankings included, and compare."""
-    from roarbench.analysis.load_results import open_to_write
+    from roarbench.analysis.load_results import open_writable_results
     from roarbench.execution.local_worker_count_and_rates import count_workers
     from roarbench.execution.reproduce import RerunRequest
     from roarbench.execution.reproduce import reproduce as again
@@ -131,7 +131,7 @@ def reproduce(
     from roarbench.store.workspace import Workspace
 
     request = RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network, trust)
-    with open_to_write(store, db) as results:
+    with open_writable_results(store, db) as results:
         made = again(request, Workspace(store), results, err)
     out.print(made.format_report(), soft_wrap=True)
     if made.verdict is ReproductionOutcome.DIFFERENT:

@@ -88,7 +88,7 @@ class DatasetRecord:
         return self.channels, self.size, self.size
 
     @property
-    def images(self) -> dict[Split, int]:
+    def image_counts(self) -> dict[Split, int]:
         """Return the number of images of each split."""
         return {Split.TRAIN: self.train_images, Split.TEST: self.test_images}
 

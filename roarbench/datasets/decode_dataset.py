@@ -20,7 +20,7 @@ from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.parallel_decoding import JOURNAL, DecodingProgress, decode_splits
-from roarbench.datasets.sources import RawSplit, check_limit, open_source
+from roarbench.datasets.sources import RawSplit, check_image_limit, open_undecoded_splits
 from roarbench.enums import Split
 from roarbench.errors import DataError, StoreError
 from roarbench.files import compute_sha256, flush_to_disk, record_whole_read
@@ -54,7 +54,7 @@ def decode_dataset(
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{target}.lock"):
                 if not (target / MANIFEST).exists():  # another process may have decoded the data set meanwhile
-                    _decode_into(target, record, data, limit, workers, report_progress)
+                    _decode_and_write_manifest(target, record, data, limit, workers, report_progress)
         except OSError as error:
             raise _make_store_error(error, record, folder) from error
     return open_decoded(target)
@@ -70,13 +70,13 @@ def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | N
     target = _find_decoded_folder(folder, record, data, limit)
     if (target / MANIFEST).exists():
         return open_decoded(target).fingerprint
-    open_source(record, data, limit is not None)
+    open_undecoded_splits(record, data, limit is not None)
     return ""
 
 
 def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
     """Return the folder of a decoded data set; its name depends on everything that determines the content."""
-    check_limit(record, limit)
+    check_image_limit(record, limit)
     source = make_source_identity(record, data)
     identity_values = {
         "format": FORMAT,
@@ -98,7 +98,7 @@ def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> St
     return StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store")
 
 
-def _decode_into(
+def _decode_and_write_manifest(
     target: Path,
     record: DatasetRecord,
     data: Path | None,
@@ -106,7 +106,7 @@ def _decode_into(
     workers: int,
     report_progress: Callable[[DecodingProgress], object],
 ) -> None:
-    source, raw = make_source_identity(record, data), open_source(record, data, limit is not None)
+    source, raw = make_source_identity(record, data), open_undecoded_splits(record, data, limit is not None)
     splits = {split: raw[split].select_subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(target, ignore_errors=True)  # a folder without manifest is the rest of an interrupted deletion
@@ -119,7 +119,7 @@ def _decode_into(
     except DataError:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    entries = {split: _finish_split(partial, split, splits[split]) for split in Split}
+    entries = {split: _write_labels_and_hash_files(partial, split, splits[split]) for split in Split}
     mean, std = _compute_moments(tallies[Split.TRAIN].histogram)
     judged: dict[str, object] = {"splits": entries, "limit": limit}
     if record.mean:  # controls see normalised images, so the normalisation is part of the fingerprint
@@ -135,17 +135,17 @@ def _decode_into(
         "repairs": {split: tallies[split].repairs for split in Split},
         "fingerprint": identity.hash_value(judged),
     }
-    _write_file(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
+    _write_and_hash(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()
     partial.rename(target)
 
 
-def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
-    labels = _write_file(folder / f"{split}-labels.bin", raw.labels.tobytes())
+def _write_labels_and_hash_files(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
+    labels = _write_and_hash(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
     record_whole_read(pixels, digest := compute_sha256(pixels))
     entry = {"images": len(raw.labels), "pixels": digest, "labels": labels}
-    truth = {} if raw.truth is None else {"truth": _write_file(folder / f"{split}-truth.bin", raw.truth.tobytes())}
+    truth = {} if raw.truth is None else {"truth": _write_and_hash(folder / f"{split}-truth.bin", raw.truth.tobytes())}
     return entry | truth
 
 
@@ -159,7 +159,7 @@ def _compute_moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[fl
     return mean.tolist(), np.sqrt(variance).tolist()
 
 
-def _write_file(path: Path, content: bytes) -> str:
+def _write_and_hash(path: Path, content: bytes) -> str:
     """Write a file and return its SHA-256."""
     path.write_bytes(content)
     flush_to_disk(path)

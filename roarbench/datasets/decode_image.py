@@ -69,15 +69,15 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
                 lower = read_lower_colour_bytes(image, content)
                 image.load()
                 plain, repairs = _turn_upright(image)
-                values = read_deep_values(plain, lower and _turn_upright(lower)[0])
-                repairs += _note_conversion(image.mode, record.channels) if values is None else (DEEP,)
+                values = read_high_depth_values(plain, lower and _turn_upright(lower)[0])
+                repairs += _list_conversion_repairs(image.mode, record.channels) if values is None else (DEEP,)
                 bits = _count_bits_of_largest_value(values)
                 if values is not None:
                     plain = reduce_to_eight_bits(values, record.depth or 16)
                     repairs += (FLAT,) if _is_flat(np.asarray(plain)) and not _is_flat(values) else ()
                 pixels = crop_to_pixels(plain, record)
                 return DecodedImage(
-                    pixels, repairs + _note_several_pictures(image) + ((TRUNCATED,) if truncated else ()), bits
+                    pixels, repairs + _list_frame_repairs(image) + ((TRUNCATED,) if truncated else ()), bits
                 )
         except MemoryError:
             raise
@@ -93,13 +93,13 @@ class InspectedImage(NamedTuple):
     bits: int = 0  # used bits of an image with more than 8 bits per channel
 
 
-def try_decoding(content: bytes) -> InspectedImage:
+def inspect_image(content: bytes) -> InspectedImage:
     """Check whether a stored image can be decoded completely, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
             lower = read_lower_colour_bytes(image, content)
             image.load()
-            return InspectedImage("", _count_bits_of_largest_value(read_deep_values(image, lower)))
+            return InspectedImage("", _count_bits_of_largest_value(read_high_depth_values(image, lower)))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
@@ -171,14 +171,14 @@ def _turn_upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     return ImageOps.exif_transpose(image), (TURNED,)
 
 
-def _note_several_pictures(image: Image.Image) -> tuple[str, ...]:
+def _list_frame_repairs(image: Image.Image) -> tuple[str, ...]:
     try:
         return (SEVERAL,) if getattr(image, "is_animated", False) else ()
     except Exception:  # only the first picture counts, and that one was read
         return ()
 
 
-def _note_conversion(mode: str, channels: int) -> tuple[str, ...]:
+def _list_conversion_repairs(mode: str, channels: int) -> tuple[str, ...]:
     if mode == ("L" if channels == 1 else "RGB"):
         return ()
     if channels == 1:
@@ -231,7 +231,7 @@ class UnusableValues(ValueError):
     """Raised, with the kind of damage, for values of unknown range or of which Pillow reads too little."""
 
 
-def is_deep_grey(mode: str) -> bool:
+def is_high_depth_grey(mode: str) -> bool:
     """Return whether a Pillow mode is grey with more than 8 bits."""
     return mode == "I" or mode.startswith("I;16")
 
@@ -248,10 +248,10 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
     Raises:
         UnusableValues: Pillow reads too little of the values.
     """
-    words, tags = _read_byte_layout(image), getattr(image, "tag_v2", {})
+    words, tags = _find_raw_mode(image), getattr(image, "tag_v2", {})
     if tags.get(_PLANES) == 2 and max(tags.get(_BITS, (8,))) > 8:
         raise UnusableValues(NARROW)
-    if ";16" not in words or is_deep_grey(image.mode):
+    if ";16" not in words or is_high_depth_grey(image.mode):
         return None
     colour, lower = _COLOUR.fullmatch(words), Image.open(BytesIO(content))
     if colour:
@@ -263,7 +263,7 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
     return lower
 
 
-def read_deep_values(image: Image.Image, lower: Image.Image | None) -> Values | None:
+def read_high_depth_values(image: Image.Image, lower: Image.Image | None) -> Values | None:
     """Return the values of an image with more than 8 bits per channel, (h, w) or (h, w, c); None for other images.
 
     Transparency is left out.
@@ -278,7 +278,7 @@ def read_deep_values(image: Image.Image, lower: Image.Image | None) -> Values | 
     if lower is not None:
         values: Values = np.asarray(image).astype(np.uint16) << 8 | np.asarray(lower)
         return values[..., :3] if image.mode.startswith("RGB") else values
-    if image.mode != "F" and not is_deep_grey(image.mode):
+    if image.mode != "F" and not is_high_depth_grey(image.mode):
         return None
     values = np.asarray(image)
     if image.mode == "F" or values.min() < 0:
@@ -294,7 +294,7 @@ def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
     return Image.fromarray(plain)
 
 
-def _read_byte_layout(image: Image.Image) -> str:
+def _find_raw_mode(image: Image.Image) -> str:
     """Return Pillow's name for the byte layout of a file; empty if there is none."""
     args = next((tile.args for tile in getattr(image, "tile", [])), ())
     return next((word for word in (args if isinstance(args, tuple) else (args,)) if isinstance(word, str)), "")

@@ -62,7 +62,7 @@ class ImageData:
         return self.train if split is Split.TRAIN else self.test
 
     def __reduce__(self) -> tuple[Callable[[Path], "ImageData"], tuple[Path]]:
-        return _open_decoded_once, (self.folder,)
+        return _open_decoded_cached, (self.folder,)
 
 
 def open_decoded(folder: Path) -> ImageData:
@@ -81,11 +81,11 @@ def open_decoded(folder: Path) -> ImageData:
 
 
 @lru_cache(maxsize=2)
-def _open_decoded_once(folder: Path) -> ImageData:
+def _open_decoded_cached(folder: Path) -> ImageData:
     return open_decoded(folder)
 
 
-def verify_decoded(folder: Path, split: Split, whole: bool) -> None:
+def refuse_altered_split(folder: Path, split: Split, whole: bool) -> None:
     """Raise StoreError if the files of a split differ from those written; `whole` is as in `refuse_altered_file`."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):

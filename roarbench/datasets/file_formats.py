@@ -180,11 +180,11 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
     data_files = datasets.load_dataset_builder(str(folder)).config.data_files
     splits = {str(split): [Path(file) for file in files] for split, files in data_files.items()}
     if len(splits) == 1:
-        splits = _split_by_name(splits, folder.resolve())
+        splits = _divide_files_by_split_name(splits, folder.resolve())
     return splits
 
 
-def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
+def _divide_files_by_split_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
     """Divide the files of a single split by the split names in file or folder names, if there are any."""
     (files,) = only.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}

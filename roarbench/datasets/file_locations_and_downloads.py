@@ -96,7 +96,7 @@ def download_dataset(record: DatasetRecord) -> Path:
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
-    with _report_hub_errors(record):
+    with _convert_hub_errors(record):
         if not HF_HUB_OFFLINE:  # a quick request first detects an unreachable hub in seconds
             _list_hub_files(record)
         fetch = partial(huggingface_hub.snapshot_download, repo_type="dataset", revision=record.revision)
@@ -130,7 +130,7 @@ def download_lazily(record: DatasetRecord) -> dict[str, Iterator[Path]]:
     """Return an iterator over the files of each split; a file is downloaded when it is requested."""
     from datasets.config import HF_HUB_OFFLINE
 
-    with _report_hub_errors(record):
+    with _convert_hub_errors(record):
         names = _list_cached_files(record) if HF_HUB_OFFLINE else _list_hub_files(record)
     by_split = {
         split: [name for name in names if fnmatch(name, like)] for split, like in _make_split_patterns(record).items()
@@ -142,13 +142,13 @@ def _download_files(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
     import huggingface_hub
 
     for name in names:
-        with _report_hub_errors(record):
+        with _convert_hub_errors(record):
             file = huggingface_hub.hf_hub_download(record.hub, name, repo_type="dataset", revision=record.revision)
         yield Path(file)
 
 
 @contextmanager
-def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
+def _convert_hub_errors(record: DatasetRecord) -> Iterator[None]:
     from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 

@@ -18,7 +18,12 @@ from PIL import Image
 
 from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
-from roarbench.datasets.decode_image import is_deep_grey, refuse_many_damaged_images, round_up_depth, try_decoding
+from roarbench.datasets.decode_image import (
+    inspect_image,
+    is_high_depth_grey,
+    refuse_many_damaged_images,
+    round_up_depth,
+)
 from roarbench.datasets.file_formats import find_split_pairs, is_split_name, is_train_name
 from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
 from roarbench.datasets.sources import add_image_counts
@@ -55,16 +60,16 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
             images are damaged, or a file is not a table or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
-        inferred = _infer_feature_table(folder, say)
+        inferred = _infer_from_table(folder, say)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
         files = list(file_formats.list_files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
-        in_tables = any(map(_has_images, tables)) or tables and not any(map(file_formats.has_image_suffix, files))
+        in_tables = any(map(_has_image_column, tables)) or tables and not any(map(file_formats.has_image_suffix, files))
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged ones are refused, and others are counted later
             warnings.simplefilter("ignore")
-            inferred = (_infer_image_tables if in_tables else _infer_class_folders)(record, folder.resolve(), say)
+            inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), say)
     else:
         noun = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {noun}; name a folder of class folders or of parquet files, or a CSV file")
@@ -76,7 +81,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     return record
 
 
-def _infer_feature_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_from_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
     if path.name.lower().endswith(CSV_ENDINGS) and all(map(_is_number, table.column_names)):
         listed = list_some([f"'{name}'" for name in table.column_names])
@@ -114,15 +119,15 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _infer_class_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_from_class_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     folder = _find_innermost_folder(folder)
-    train, test = _split_folders(folder, say)
+    train, test = _find_split_folders(folder, say)
     if train and not test:
         folder, train = folder / train, ""
-    return _inspect_image_files(replace(_set_splits(record, train, test), own=FOLDERS, folder=str(folder)), say)
+    return _inspect_image_files(replace(_add_split_names(record, train, test), own=FOLDERS, folder=str(folder)), say)
 
 
-def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
+def _find_split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
     """Return the names of the folders of training and test images; empty for a missing folder."""
     names = file_formats.list_class_names(folder)
     pairs = [
@@ -157,16 +162,16 @@ def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) ->
     ):
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         say(f"warning: files without the ending of an image file are left out: {kinds}")
-    shaped = _set_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _INSPECTED)))
+    shaped = _add_image_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _INSPECTED)))
     checked = list(_select_evenly_spaced_files(files, _DECODED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
-        seen = list(pool.map(lambda file: try_decoding(file.read_bytes()), checked))
+        seen = list(pool.map(lambda file: inspect_image(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
     refuse_many_damaged_images(names, len(checked), record.name, Counter(one.damage for one in seen))
-    return _set_bit_depth(shaped, (one.bits for one in seen))
+    return _add_bit_depth(shaped, (one.bits for one in seen))
 
 
-def _set_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
+def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
     most = max(bits, default=0)
     return replace(record, depth=round_up_depth(most) if most else 0)
 
@@ -197,7 +202,7 @@ def _group_image_files(parent: Path) -> tuple[file_formats.FileGroup, ...]:
     raise DataError(f"{seen}; put the images of each class into a separate folder, such as {parent / 'CLASS'}")
 
 
-def _infer_image_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_from_parquet(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     try:
         files = file_formats.list_split_files(folder)
     except DataError:
@@ -226,8 +231,8 @@ def _infer_image_tables(record: DatasetRecord, folder: Path, say: Callable[[str]
         contents = [one for part in file_formats.read_parquet_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    record = _set_shape(_set_splits(record, train, test), contents)
-    return _set_bit_depth(record, (try_decoding(content).bits for content in contents))
+    record = _add_image_shape(_add_split_names(record, train, test), contents)
+    return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
@@ -251,14 +256,14 @@ def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_signed_integer(labels.type) and pc.min(labels).as_py() == -1)
 
 
-def _set_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
+def _add_split_names(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
     """Add the names of the splits to the record; a single split gets a share of test images."""
     if train and test:
         return replace(record, train_split=train, test_split=test)
     return replace(record, train_split=train or ".", test_split=train or ".", share=SHARE)
 
 
-def _has_images(file: Path) -> bool:
+def _has_image_column(file: Path) -> bool:
     try:
         return any(_is_image_type(field.type) for field in file_formats.read_schema(file))
     except OSError:
@@ -283,13 +288,13 @@ def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterat
     return islice(files, 0, None, -(-len(files) // max_files))
 
 
-def _set_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
+def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
     sides, grey = [], []
     for content in contents:
         # reading damaged images later reports the error
         with suppress(Exception), Image.open(BytesIO(content)) as image:
             sides.append(min(image.size))
-            grey.append(image.mode in _GREY or is_deep_grey(image.mode))
+            grey.append(image.mode in _GREY or is_high_depth_grey(image.mode))
     if not sides:
         raise DataError(f"none of the inspected images in {record.folder} can be read; expected image files")
     size = max((size for size in _SIZES if size <= median(sides)), default=_SIZES[0])

@@ -117,7 +117,7 @@ def decode_splits(
         tallies[part.split] += done[part.name]
     check_depth(max(tally.bits for tally in tallies.values()), record.depth, record.name)
     for split, raw in splits.items():
-        _check_damage(record, split, raw, tallies[split])
+        _refuse_damaged_split(record, split, raw, tallies[split])
     return tallies
 
 
@@ -208,7 +208,7 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted as repairs
         file.seek(part.start * record.channels * record.size**2)
-        for contents in _read_stored_images(part):
+        for contents in _read_undecoded_images(part):
             decoded = [decode_image(content, record) for content in contents]
             pixels = np.stack([image.pixels for image in decoded])
             file.write(pixels.tobytes())
@@ -218,7 +218,7 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
     return tally
 
 
-def _read_stored_images(part: RowGroupPart) -> Iterator[list[bytes]]:
+def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
     if isinstance(part.group, FileGroup):
         yield from read_image_files(part.group, part.rows)
         return
@@ -235,7 +235,7 @@ def _tally_images(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first:
     return DecodingTally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
 
 
-def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: DecodingTally) -> None:
+def _refuse_damaged_split(record: DatasetRecord, split: Split, raw: RawSplit, tally: DecodingTally) -> None:
     files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
     rows = [raw.rows[number] for number in sorted(tally.damaged)]
     names = [files[row] if files else f"image {row}" for row in rows]

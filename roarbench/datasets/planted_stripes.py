@@ -33,7 +33,7 @@ def generate_split(
             strength of the planted signal, in (0, 1], different for every feature of an image.
     """
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
-    labels = generator.permutation(np.arange(record.images[split]) % record.classes)
+    labels = generator.permutation(np.arange(record.image_counts[split]) % record.classes)
     strength = draw_signal_strengths(len(labels), record.channels, record.size, generator)
     signal = strength * make_stripe_patterns(record.size)[labels][:, np.newaxis]
     noise = generator.standard_normal(signal.shape)

@@ -13,7 +13,7 @@ Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard devia
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # filters of every Pillow version
 
 
-def read_moments(mean: Any, std: Any, largest: Any, channels: int, source: str) -> Moments:
+def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source: str) -> Moments:
     """Return mean and standard deviation of each channel for images in [0, 255].
 
     Args:
@@ -40,10 +40,10 @@ def read_moments(mean: Any, std: Any, largest: Any, channels: int, source: str) 
         raise CallerError(
             f"{source} has range {_format_value(largest)}; expected the largest value of a pixel, 1 or 255"
         )
-    return _scale(means, top), _scale(stds, top)
+    return _scale_to_bytes(means, top), _scale_to_bytes(stds, top)
 
 
-def _scale(numbers: Iterable[float], largest: float) -> tuple[float, ...]:
+def _scale_to_bytes(numbers: Iterable[float], largest: float) -> tuple[float, ...]:
     return tuple(number * (_BYTES / largest) for number in numbers)
 
 

@@ -20,7 +20,7 @@ from roarbench.datasets.file_locations_and_downloads import (
     find_table_file,
     shorten_hub_error,
 )
-from roarbench.datasets.tabular import quantize_rows, read_rows
+from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 from roarbench.enums import Split
 from roarbench.errors import DataError
 
@@ -47,7 +47,7 @@ class RawSplit:
         return RawSplit(self.labels[chosen], self.rows[chosen], self.groups, pixels, truth)
 
 
-def open_source(record: DatasetRecord, data: Path | None, allow_fewer: bool = False) -> dict[Split, RawSplit]:
+def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer: bool = False) -> dict[Split, RawSplit]:
     """Open both splits of a data set, with checked labels and undecoded images; `allow_fewer` allows missing images.
 
     Raises DataError if the images cannot be reached or read, or differ from the record.
@@ -66,10 +66,10 @@ def open_source(record: DatasetRecord, data: Path | None, allow_fewer: bool = Fa
         splits = {split: _read_idx(record, folder, split) for split in Split}
     else:
         splits = {}
-        for split, (groups, labels) in _find_stored_images(record, data).items():
-            rows = choose_rows(record, split, labels)
+        for split, (groups, labels) in _list_images_and_labels(record, data).items():
+            rows = select_rows_of_split(record, split, labels)
             splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
-    for split, count in record.images.items():
+    for split, count in record.image_counts.items():
         _check_labels(splits[split].labels, count, record, split, allow_fewer)
     return splits
 
@@ -79,8 +79,8 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
     photographs = replace(
         find_dataset("imagenette64"), train_images=record.train_images, test_images=record.test_images
     )
-    groups, labels = _find_stored_images(photographs, None)[split]
-    rows = choose_rows(photographs, split, labels)
+    groups, labels = _list_images_and_labels(photographs, None)[split]
+    rows = select_rows_of_split(photographs, split, labels)
     first, decoded = 0, []
     for group in groups:
         assert isinstance(group, file_formats.RowGroup), "bundled photographs lie in parquet files"
@@ -121,14 +121,14 @@ def _make_raw_split(
 
 def _read_idx(record: DatasetRecord, folder: Path, split: Split) -> RawSplit:
     pixels, labels = file_formats.read_idx(folder, split)
-    rows = choose_rows(record, split, labels)
+    rows = select_rows_of_split(record, split, labels)
     return _make_raw_split(record, pixels[rows], labels[rows])
 
 
 def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
-    values, labels = read_rows(path, record)
-    rows = {split: choose_rows(record, split, labels) for split in Split}
-    pixels = quantize_rows(values, rows[Split.TRAIN])
+    values, labels = read_features_and_labels(path, record)
+    rows = {split: select_rows_of_split(record, split, labels) for split in Split}
+    pixels = quantize_features(values, rows[Split.TRAIN])
     return {split: _make_raw_split(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
 
 
@@ -138,17 +138,17 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
     Raises DataError if the labels are unsuitable or a split has too few images.
     """
     if record.own == TABLE:
-        values, labels = read_rows(find_table_file(record, None), record)
+        values, labels = read_features_and_labels(find_table_file(record, None), record)
         record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
     else:
-        all_labels = {split: labels for split, (_, labels) in _find_stored_images(record, None).items()}
+        all_labels = {split: labels for split, (_, labels) in _list_images_and_labels(record, None).items()}
     for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
             raise DataError(
                 f"{seen}, which usually means withheld labels; name a split with labels, or write test_share = 0.3"
             )
-    chosen_labels = {split: labels[choose_rows(record, split, labels)] for split, labels in all_labels.items()}
+    chosen_labels = {split: labels[select_rows_of_split(record, split, labels)] for split, labels in all_labels.items()}
     train, test = (np.unique(chosen_labels[split]) for split in Split)
     least = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
     record = replace(record, train_images=len(chosen_labels[Split.TRAIN]), test_images=len(chosen_labels[Split.TEST]))
@@ -161,27 +161,29 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
     if not record.numbered:
         return replace(record, classes=least)
     for split in Split:
-        _check_labels(chosen_labels[split], record.images[split], record, split, allow_fewer=False)
+        _check_labels(chosen_labels[split], record.image_counts[split], record, split, allow_fewer=False)
     return record
 
 
-def _find_stored_images(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def _list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
-        return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
+        return _list_folder_images({split: folder / name for split, name in record.split_names.items()}, record)
     source = str(folder) if data or record.own else record.bundled or record.hub
     by_split = _find_parquet_files(record, folder, source)
     try:
-        files = {split: _select_needed_files(record, by_split[split], source) for split in Split}
+        files = {split: _select_files_with_enough_images(record, by_split[split], source) for split in Split}
         labels = _read_labels(record, files, source)
         return {split: (file_formats.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, source, record) from error
 
 
-def _read_folders(folders: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def _list_folder_images(
+    folders: dict[Split, Path], record: DatasetRecord
+) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     if record.numbered:
-        return {split: _read_numbered_class_folders(parent, record.classes) for split, parent in folders.items()}
+        return {split: _list_numbered_folder_images(parent, record.classes) for split, parent in folders.items()}
     classes = file_formats.list_class_names(folders[Split.TRAIN])
     if pairs := find_split_pairs(classes):
         train, test = pairs[0]
@@ -194,7 +196,7 @@ def _read_folders(folders: dict[Split, Path], record: DatasetRecord) -> dict[Spl
     return {split: file_formats.list_labelled_images(parent, classes) for split, parent in folders.items()}
 
 
-def _read_numbered_class_folders(parent: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
+def _list_numbered_folder_images(parent: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
     names = file_formats.list_class_names(parent)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{parent} has the folder '{strange[0]}', but classes is {classes}"
@@ -224,7 +226,7 @@ def _find_parquet_files(record: DatasetRecord, folder: Path | None, source: str)
     return {split: by_name[name] for split, name in record.split_names.items()}
 
 
-def _select_needed_files(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:
+def _select_files_with_enough_images(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:
     """Return the first files of a split, as many as are needed for the images of the data set."""
     needed: list[Path] = []
     labels = np.empty(0, np.int64)
@@ -266,7 +268,7 @@ def make_read_error(error: Exception, source: str, record: DatasetRecord) -> Dat
     return DataError(f"cannot read {source} ({shorten_hub_error(error)}); expected parquet files{layout}")
 
 
-def check_limit(record: DatasetRecord, limit: int | None) -> None:
+def check_image_limit(record: DatasetRecord, limit: int | None) -> None:
     """Raise DataError if a reduced data set would lack classes, or if the limit exceeds the number of images.
 
     With 100 or more classes, some may be missing, but two are needed.
@@ -275,7 +277,7 @@ def check_limit(record: DatasetRecord, limit: int | None) -> None:
     if limit is not None and limit < least:
         words = f"of {record.name}" if least == record.classes else f"that {record.name} needs"
         raise DataError(f"--max-images {limit} is below the {least} classes {words}; use {least} or more")
-    most = max(record.images.values())
+    most = max(record.image_counts.values())
     if limit is not None and limit > most:
         seen = f"--max-images {limit} is more than the {most:,} images of the larger split of {record.name}"
         raise DataError(f"{seen}; use fewer images, or leave --max-images out to use all")
@@ -299,7 +301,7 @@ def mark_balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArra
     return wanted
 
 
-def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def select_rows_of_split(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Choose the rows of a stored split that belong to the data set's split, by their labels int64 (n,); ascending.
 
     The record determines whether test images are drawn from the stored split, which classes are kept, and whether only
@@ -311,7 +313,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
         rows = rows[test if split is Split.TEST else ~test]
     if record.class_step > 1 or record.of_each or record.bundled:
         rows = rows[labels[rows] % record.class_step == 0]
-        rows = rows[mark_balanced_subset(labels[rows], record.images[split])]
+        rows = rows[mark_balanced_subset(labels[rows], record.image_counts[split])]
     return rows
 
 

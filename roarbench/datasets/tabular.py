@@ -42,7 +42,7 @@ class LabelledRows(NamedTuple):
     labels: NDArray[np.int64]  # int64 (n,), class numbers
 
 
-def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
+def read_features_and_labels(path: Path, record: DatasetRecord) -> LabelledRows:
     """Read features and classes from a parquet or CSV file with a header.
 
     Raises DataError if the file cannot be read, a column is missing or not numeric, or a class has too few rows.
@@ -165,7 +165,7 @@ def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int
     return labels.astype(np.int64)
 
 
-def quantize_rows(values: NDArray[np.float64], train_rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+def quantize_features(values: NDArray[np.float64], train_rows: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Quantise all rows, float64 (n, d), to 256 steps per column, as images uint8 (n, d, 1, 1).
 
     The training rows determine the steps. If both percentiles of a column are equal, for example because an event is
@@ -190,7 +190,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     usual = [name for known in LABELS for name in names if name.lower() == known]
     words = [name for name in names if not has_number_type(table[name].type)]
     tried = usual or [*(words if len(words) == 1 else []), names[-1]]
-    candidates = [name for name in tried if _can_hold_classes(table[name])]
+    candidates = [name for name in tried if _can_be_class_column(table[name])]
     if usual and not candidates:
         read_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
@@ -224,7 +224,7 @@ def describe_text_columns(table: pa.Table, label: str) -> dict[str, str]:
     return text_columns
 
 
-def _can_hold_classes(column: pa.ChunkedArray) -> bool:
+def _can_be_class_column(column: pa.ChunkedArray) -> bool:
     if pa.types.is_floating(column.type) or pa.types.is_nested(column.type) or column.null_count:
         return False
     counts = pc.value_counts(column).field("counts").to_pylist()

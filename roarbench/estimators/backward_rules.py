@@ -56,7 +56,7 @@ class Guided(TorchFunctionMode):
         in_place = call in _RELUS_IN_PLACE or bool(named.get("inplace"))
         return _Relu.apply(named["input"], in_place, self)  # type: ignore[no-untyped-call]
 
-    def describe_fault(self, logits: Tensor) -> str:
+    def explain_why_unguided(self, logits: Tensor) -> str:
         """Describe in a few words why guided backprop does not apply to a network with this graph; empty if it does."""
         unguided = find_unguided_rectifiers(logits)
         if not self.met_relu and _HIDDEN not in unguided:
@@ -92,12 +92,12 @@ def find_unguided_rectifiers(logits: Tensor) -> list[str]:
         node = front.pop()
         if node is not None and node not in visited:
             visited.add(node)
-            names |= _name_unguided_rectifiers(node)
+            names |= _name_if_unguided_rectifier(node)
             front += [parent for parent, _ in node.next_functions]
     return sorted(names)
 
 
-def _name_unguided_rectifiers(node: Node) -> set[str]:
+def _name_if_unguided_rectifier(node: Node) -> set[str]:
     if BackwardCFunction in type(node).__mro__:  # an autograd function of the user, or a compiled network
         name = node.name().removesuffix("Backward")
         return set() if name in ("_Relu", "BackwardHookFunction") else {name}

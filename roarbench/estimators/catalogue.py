@@ -22,7 +22,7 @@ from roarbench.estimators.estimator import (
     UNRANKED_TWINS,
     Estimator,
     Passes,
-    Settings,
+    SharedPassSettings,
 )
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, parse_id_parameters
 from roarbench.text import fit_on_one_line
@@ -85,9 +85,9 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
     """
     if name in ESTIMATORS:
         return ESTIMATORS[name]
-    estimator_id = EstimatorId.read(name)
+    estimator_id = EstimatorId.parse(name)
     if "@" not in name and ("(" in name or ")" in name):
-        return _apply_parameters(estimator_id, suggestions)
+        return _find_with_parameters(estimator_id, suggestions)
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, about="a submission")
     parent, twin = _find_parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
@@ -103,11 +103,11 @@ def _find_id_by_other_name(name: str) -> str:
     ids: dict[str, str] = {}
     for row in ESTIMATORS.values():
         for word in (row.id, row.title, find_display_name(row.id).name):
-            ids.setdefault(_keep_letters(word), row.id)
-    return (ids | _OTHER_NAMES).get(_keep_letters(name.rpartition(".")[2]), "")
+            ids.setdefault(_normalise_name(word), row.id)
+    return (ids | _OTHER_NAMES).get(_normalise_name(name.rpartition(".")[2]), "")
 
 
-def _keep_letters(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return re.sub("[^a-z]", "", name.lower())
 
 
@@ -128,7 +128,7 @@ def split_estimator_ids(text: str) -> list[str]:
     return parts
 
 
-def _apply_parameters(estimator_id: EstimatorId, suggestions: Iterable[str]) -> Estimator:
+def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str]) -> Estimator:
     if estimator_id.listed is None:
         raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
     plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
@@ -142,12 +142,12 @@ def _apply_parameters(estimator_id: EstimatorId, suggestions: Iterable[str]) -> 
     return replace(table, id=name, about=f"{table.about}; {about}", values=tuple(values.items()))
 
 
-def format_estimator_name(name: str) -> str:
+def format_id_for_tables(name: str) -> str:
     """Format an id for tables; the number of samples is added if it is far too small for convergence.
 
     For example, `rise` becomes `rise(samples=256)`, which has the same meaning.
     """
-    estimator_id = EstimatorId.read(name)
+    estimator_id = EstimatorId.parse(name)
     row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
     if not (row and row.few_samples) or "samples=" in name:
         return name
@@ -160,21 +160,21 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
 
     A submission has the name given by its author, or its id if two rows share that name.
     """
-    ids = {row: EstimatorId.read(row) for row in rows}
+    ids = {row: EstimatorId.parse(row) for row in rows}
     plain = {row: replace(id_of_row, digits=None, marks=()) for row, id_of_row in ids.items()}
     alike: dict[EstimatorId, set[EstimatorId]] = {}
     for row, id_of_row in ids.items():
         alike.setdefault(plain[row].untwinned, set()).add(id_of_row.untwinned)
     alone = {name for name, sharing in alike.items() if len(sharing) == 1 and name.name not in ESTIMATORS}
     return {
-        row: str(plain[row]) if id_of_row.submitted and plain[row].untwinned in alone else format_estimator_name(row)
+        row: str(plain[row]) if id_of_row.submitted and plain[row].untwinned in alone else format_id_for_tables(row)
         for row, id_of_row in ids.items()
     }
 
 
 def map_names_to_submissions(rows: Iterable[str]) -> dict[str, str]:
     """Return the ids of a table's submissions, by the name of the row."""
-    return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.read(row).submitted}
+    return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.parse(row).submitted}
 
 
 def find_owner_of_ranking(name: str) -> Estimator | None:
@@ -235,7 +235,7 @@ def find_display_name(estimator: str) -> DisplayName:
     """Return an estimator's name for readers, or its id if it has none."""
     row = find_estimator_or_placeholder(estimator)
     if row.submitted:
-        return DisplayName(fit_on_one_line(EstimatorId.read(estimator).name, 60), "submission")
+        return DisplayName(fit_on_one_line(EstimatorId.parse(estimator).name, 60), "submission")
     if row.base not in ESTIMATORS:
         return DisplayName(fit_on_one_line(estimator, 60), "")
     base = ESTIMATORS[row.base].title
@@ -245,20 +245,20 @@ def find_display_name(estimator: str) -> DisplayName:
     parts = [of, form, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
     if estimator == "random-blurred":
         name = row.title
-    if format_estimator_name(estimator) != estimator:
-        parts.append(format_estimator_name(estimator).partition("(")[2].rstrip(")").replace("=", " "))
+    if format_id_for_tables(estimator) != estimator:
+        parts.append(format_id_for_tables(estimator).partition("(")[2].rstrip(")").replace("=", " "))
     return DisplayName(name, ", ".join(filter(None, parts)).replace("from mean", "from the mean"))
 
 
 def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
     """Count the passes per image for the maps of these estimators together: (400, 416) for the paper's 18."""
-    variants: dict[tuple[str, Settings], set[Form]] = {}  # forms of one variant share their passes
+    variants: dict[tuple[str, SharedPassSettings], set[Form]] = {}  # forms of one variant share their passes
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin shares its parent's passes
     for e in estimators:
         if e.cost:
             own[e.explained_variant, e.base, e.values] = e.cost(e, features) if callable(e.cost) else e.cost
         elif not e.control:
-            variants.setdefault((e.explained_variant, find_pass_settings(e)), set()).add((e.base, e.form))
+            variants.setdefault((e.explained_variant, find_shared_pass_settings(e)), set()).add((e.base, e.form))
     costs = list(own.values())
     for (_, settings), wanted in variants.items():
         single, repeated = list_plain_and_noisy_bases(wanted)
@@ -269,7 +269,7 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
     return Passes(sum(cost.forward for cost in costs), sum(cost.backward for cost in costs))
 
 
-def _count_shared_passes(bases: Set[str], settings: Settings) -> Passes:
+def _count_shared_passes(bases: Set[str], settings: SharedPassSettings) -> Passes:
     forward = settings.steps if "ig" in bases else int(bool(bases))
     return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
 
@@ -280,6 +280,6 @@ def list_plain_and_noisy_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
     return single, {base for base, form in wanted if form in NOISY}
 
 
-def find_pass_settings(estimator: Estimator) -> Settings:
+def find_shared_pass_settings(estimator: Estimator) -> SharedPassSettings:
     """Return the estimator's settings for the shared pass."""
-    return Settings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]
+    return SharedPassSettings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]

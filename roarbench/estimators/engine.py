@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from roarbench.device_settings import choose_float32_layout, is_out_of_memory, keep_freed_cpu_memory, use_exact_float32
 from roarbench.enums import Precision
 from roarbench.errors import MachineError
-from roarbench.estimators.catalogue import Form, find_pass_settings, list_plain_and_noisy_bases
-from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, Settings, blur
+from roarbench.estimators.catalogue import Form, find_shared_pass_settings, list_plain_and_noisy_bases
+from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, SharedPassSettings, blur
 from roarbench.estimators.families.gradients import Note, compute_base_maps
 from roarbench.estimators.network_surgery import convert_precision
 from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
@@ -80,10 +80,10 @@ class MapRequest(NamedTuple):
     model: nn.Module  # returns logits, eval mode
     batch: Batch  # images with the classes to explain
     black: Tensor  # float (c, 1, 1), the black pixel, normalised
-    settings: Settings = PAPERS  # parameters of noisy copies and of integrated gradients' path
+    settings: SharedPassSettings = PAPERS  # parameters of noisy copies and of integrated gradients' path
 
 
-def compute_maps_of_models(requests: Sequence[MapRequest]) -> list[ModelMaps]:
+def compute_shared_pass_maps(requests: Sequence[MapRequest]) -> list[ModelMaps]:
     """Compute the requested maps in the fewest passes: 400 forward and 416 backward for the paper's 18.
 
     All requests have the same images and image numbers, so the noise is drawn once. The maps of one request do not
@@ -166,7 +166,7 @@ def compute_importance_maps(
         CallerError: The estimators do not suit the model or the data.
         MachineError: Memory runs out with a single image.
     """
-    (maps,) = compute_maps_together([MapSubject(estimators, model, batch, black)], precision)
+    (maps,) = compute_maps_of_subjects([MapSubject(estimators, model, batch, black)], precision)
     return maps
 
 
@@ -179,7 +179,7 @@ class MapSubject(NamedTuple):
     black: Tensor
 
 
-def compute_maps_together(
+def compute_maps_of_subjects(
     subjects: Sequence[MapSubject],
     precision: Precision = Precision.FLOAT32,
     note: Callable[[list["PassNotes"]], object] = lambda explained: None,
@@ -249,33 +249,33 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
 
 def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
     """Compute each subject's maps and the counts of `PassNotes`, both by estimator id."""
-    requests: dict[tuple[int, Settings], MapRequest] = {}
+    requests: dict[tuple[int, SharedPassSettings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
         explaining = [e for e in estimators if e.uses_shared_pass]
-        for settings in dict.fromkeys(map(find_pass_settings, explaining)):
+        for settings in dict.fromkeys(map(find_shared_pass_settings, explaining)):
             assert model is not None, "only controls do without"
-            alike = {(e.base, e.form) for e in explaining if find_pass_settings(e) == settings}
+            alike = {(e.base, e.form) for e in explaining if find_shared_pass_settings(e) == settings}
             requests[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
-    by_settings: list[dict[Settings, ModelMaps]] = [{} for _ in subjects]
-    model_maps = compute_maps_of_models(list(requests.values())) if requests else []
+    by_settings: list[dict[SharedPassSettings, ModelMaps]] = [{} for _ in subjects]
+    model_maps = compute_shared_pass_maps(list(requests.values())) if requests else []
     for (number, settings), maps in zip(requests, model_maps, strict=True):
         by_settings[number][settings] = maps
     maps_by_subject, stable_copies = [], []
     for subject, shared in zip(subjects, by_settings, strict=True):
         noisy = [e for e in subject.estimators if not e.control and e.form in NOISY]
         maps_by_subject.append(_collect_maps(subject, shared))
-        stable_copies.append({e.id: shared[find_pass_settings(e)].stable_copies for e in noisy})
+        stable_copies.append({e.id: shared[find_shared_pass_settings(e)].stable_copies for e in noisy})
     return maps_by_subject, stable_copies
 
 
-def _collect_maps(subject: MapSubject, by_settings: Mapping[Settings, ModelMaps]) -> Maps:
+def _collect_maps(subject: MapSubject, by_settings: Mapping[SharedPassSettings, ModelMaps]) -> Maps:
     """Return the maps of one subject by estimator id; `by_settings` has the shared maps of its model by settings."""
     maps: Maps = {}
     own_maps: dict[object, Tensor] = {}  # a blurred twin has its parent's map
     for e in subject.estimators:
         key = e.base, e.form, e.values
         if e.uses_shared_pass:
-            maps[e.id] = by_settings[find_pass_settings(e)].maps[e.base, e.form]
+            maps[e.id] = by_settings[find_shared_pass_settings(e)].maps[e.base, e.form]
         else:
             if key not in own_maps:
                 own_maps[key] = compute_map_outside_shared_pass(e, subject)

@@ -69,7 +69,7 @@ class Passes(NamedTuple):
     backward: int
 
 
-def _unhashed_field(default: Any) -> Any:
+def _make_unhashed_field(default: Any) -> Any:
     return field(default=default, compare=False, repr=False)
 
 
@@ -84,41 +84,41 @@ class Estimator:
     id: str  # value of `--estimators`
     base: str = ""  # base map of the form, or the control; the id if not declared
     form: str = "base"  # operation on the base: none, squared, or an ensemble over noisy copies
-    about: str = _unhashed_field("")  # one sentence
+    about: str = _make_unhashed_field("")  # one sentence
     control: bool = False  # the estimator ignores the model
     # increases with every change of the definition, in the row itself; the default stays 1, which hashes omit
     version: int = 1
     twin: str = ""  # kind of twin, one of `TWINS`; empty for other estimators
     # parameters with other values than the default, in the order of `PARAMETERS`
     values: tuple[tuple[str, Value], ...] = ()
-    title: str = _unhashed_field("")  # name in print
+    title: str = _make_unhashed_field("")  # name in print
     # function that makes importance maps, (n, c, h, w) or (n, 1, h, w). None for submissions, for controls redrawn
     # during training, and for the paper's 18 estimators, which the shared pass computes
-    maps: Callable[[MapInput], Tensor] | None = _unhashed_field(None)
+    maps: Callable[[MapInput], Tensor] | None = _make_unhashed_field(None)
     # parameters that the id may contain, with their defaults
     parameters: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
     # passes per image, or a function of the estimator and an image's number of features. None for controls and for the
     # shared pass
-    cost: Passes | Callable[[Estimator, int], Passes] | None = _unhashed_field(None)
+    cost: Passes | Callable[[Estimator, int], Passes] | None = _make_unhashed_field(None)
     # publications of base and form; () if unpublished
-    papers: tuple[Paper, ...] | None = _unhashed_field(None)
+    papers: tuple[Paper, ...] | None = _make_unhashed_field(None)
     # the estimator needs neighbouring features, or gives one number for all channels, so it does not apply to tables,
     # whose columns are the channels of one pixel
-    neighbours: bool | None = _unhashed_field(None)
+    neighbours: bool | None = _make_unhashed_field(None)
     # `--estimators` may add the estimator to suites that do not name it
-    addable: bool = _unhashed_field(True)
+    addable: bool = _make_unhashed_field(True)
     # the estimator uses information that no image contains, so rows need not beat it
-    uses_ground_truth: bool = _unhashed_field(False)
+    uses_ground_truth: bool = _make_unhashed_field(False)
     # the control uses the class that the explained network predicts, so its maps differ between networks
-    uses_prediction: bool = _unhashed_field(False)
+    uses_prediction: bool = _make_unhashed_field(False)
     # the default of `samples` is too small for convergence, so tables show the number
-    few_samples: bool = _unhashed_field(False)
-    most_features: int = _unhashed_field(0)  # maximum features per image; 0 for any number
+    few_samples: bool = _make_unhashed_field(False)
+    most_features: int = _make_unhashed_field(0)  # maximum features per image; 0 for any number
     # one pass holds each image together with its baseline, so a batch takes the memory of two
-    passes_baseline: bool = _unhashed_field(False)
+    passes_baseline: bool = _make_unhashed_field(False)
     # the function traces the network's own modules, so the network must not be wrapped in another module
-    traces_network: bool = _unhashed_field(False)
-    module: str = _unhashed_field("")  # file of `families` that declares the estimator
+    traces_network: bool = _make_unhashed_field(False)
+    module: str = _make_unhashed_field("")  # file of `families` that declares the estimator
 
     @cached_property
     def fingerprint(self) -> str:
@@ -136,7 +136,7 @@ class Estimator:
     @property
     def parts(self) -> EstimatorId:
         """Return the parts of the id."""
-        return EstimatorId.read(self.id)
+        return EstimatorId.parse(self.id)
 
     @property
     def parent_id(self) -> str:
@@ -241,7 +241,7 @@ class Batch(NamedTuple):
         return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, self.class_images, self.seed)
 
 
-class Settings(NamedTuple):
+class SharedPassSettings(NamedTuple):
     """Parameters of the shared pass; the defaults are the paper's."""
 
     noise: float = NOISE  # standard deviation of the noise / range of the image
@@ -250,7 +250,7 @@ class Settings(NamedTuple):
     baseline: str = "black"  # start of the path, a name for `make_baseline_images`
 
 
-PAPERS = Settings()
+PAPERS = SharedPassSettings()
 
 
 class MapInput(NamedTuple):

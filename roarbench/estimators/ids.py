@@ -32,7 +32,7 @@ class EstimatorId:
 
     @classmethod
     @lru_cache(4096)  # a store with 25,000 results parses each id about a hundred times
-    def read(cls, text: str) -> "EstimatorId":
+    def parse(cls, text: str) -> "EstimatorId":
         """Parse an id."""
         if not (match := _ID.fullmatch(text)):
             return cls(text)
@@ -75,7 +75,7 @@ class EstimatorId:
         return replace(self, listed=None)
 
     @property
-    def explains_next(self) -> bool:
+    def explains_next_network(self) -> bool:
         """Return whether the id is a twin that explains the next of a suite's explained networks."""
         return OTHER_REFERENCE in self.twins
 
@@ -93,7 +93,7 @@ class Parameter(NamedTuple):
     read: Callable[[str], Value | None]  # converts a string; None for strings that are not allowed
 
 
-def _expect_number(maximum: float) -> tuple[str, Callable[[str], Value | None]]:
+def _make_number_parser(maximum: float) -> tuple[str, Callable[[str], Value | None]]:
     def read(text: str) -> float | None:
         try:
             value = float(f"{float(text):g}")  # rounds to the precision of names
@@ -104,7 +104,7 @@ def _expect_number(maximum: float) -> tuple[str, Callable[[str], Value | None]]:
     return f"a number above 0, at most {maximum:g}", read
 
 
-def _expect_integer(minimum: int, maximum: int) -> tuple[str, Callable[[str], Value | None]]:
+def _make_integer_parser(minimum: int, maximum: int) -> tuple[str, Callable[[str], Value | None]]:
     def read(text: str) -> int | None:
         return int(text) if re.fullmatch("[0-9]{1,9}", text) and minimum <= int(text) <= maximum else None
 
@@ -113,24 +113,26 @@ def _expect_integer(minimum: int, maximum: int) -> tuple[str, Callable[[str], Va
 
 PARAMETERS = {  # in the order of names
     "noise": Parameter(
-        "standard deviation of the noise in noisy copies, as a fraction of the image's range", *_expect_number(2.0)
+        "standard deviation of the noise in noisy copies, as a fraction of the image's range", *_make_number_parser(2.0)
     ),
-    "samples": Parameter("number of noisy copies, masks or coalitions", *_expect_integer(2, 100_000)),
-    "steps": Parameter("number of points on the path from the baseline to the image", *_expect_integer(1, 10_000)),
+    "samples": Parameter("number of noisy copies, masks or coalitions", *_make_integer_parser(2, 100_000)),
+    "steps": Parameter("number of points on the path from the baseline to the image", *_make_integer_parser(1, 10_000)),
     "baseline": Parameter(
         "image without information: black, the mean of the training images, or the blurred image",
         "black, mean or blur",
         lambda text: {"zero": "black", "black": "black", "mean": "mean", "blur": "blur"}.get(text),
     ),
     "patches": Parameter(
-        "number of squares along a side of the image, each removed as a whole", *_expect_integer(2, 64)
+        "number of squares along a side of the image, each removed as a whole", *_make_integer_parser(2, 64)
     ),
     "layer": Parameter(
         "block of convolutions whose output is used, counted from the input",
         "last, block1, block2 …",
         lambda text: text if re.fullmatch("last|block[1-9][0-9]?", text) else None,
     ),
-    "width": Parameter("standard deviation of the Gaussian, as a fraction of the image's side", *_expect_number(0.2)),
+    "width": Parameter(
+        "standard deviation of the Gaussian, as a fraction of the image's side", *_make_number_parser(0.2)
+    ),
 }
 
 

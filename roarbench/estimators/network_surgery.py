@@ -107,7 +107,7 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
     `benchmarks/peers/test_maps.py` compares the time of maps with and without folding.
     """
     traced = symbolic_trace(copy.deepcopy(model))
-    _unpack_logits(traced.graph)
+    _return_logits_field(traced.graph)
     modules = dict(traced.named_modules())
     for node in traced.graph.nodes:
         if node.op != "call_module" or not isinstance(norm := modules[node.target], nn.BatchNorm2d):
@@ -124,7 +124,7 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
     return traced
 
 
-def _unpack_logits(graph: Graph) -> None:
+def _return_logits_field(graph: Graph) -> None:
     """Make a traced network return `logits` if its output is an object with this attribute."""
     output = graph.output_node()
     (result,) = output.args
@@ -147,7 +147,7 @@ def count_convolutions(module: nn.Module) -> int:
     return sum(isinstance(part, nn.Conv2d) for part in module.modules())
 
 
-def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
+def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
     """Run images through a network and return a layer's output, (n, k, a, b), and the logits, in one autograd graph.
 
     Args:

@@ -36,12 +36,12 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     def draw(row: NDArray[np.float32], image: int) -> None:
         make_rng(seed, RngStream.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
 
-    call_for_each_row(draw, z, ids.tolist(), gpu=images.is_cuda)
+    call_with_each_row(draw, z, ids.tolist(), gpu=images.is_cuda)
     drawn = send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
     return drawn.contiguous(memory_format=choose_float32_layout(images.device))
 
 
-def call_for_each_row(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:
+def call_with_each_row(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:
     """Call `draw` with every row, for a GPU in several threads."""
     with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter lock
         deque((drawers.map if gpu else map)(draw, *rows), maxlen=0)

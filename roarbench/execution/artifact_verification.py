@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from roarbench.datasets.decoded import verify_decoded
+from roarbench.datasets.decoded import refuse_altered_split
 from roarbench.enums import Split
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.job_graph import Step, list_common_network_steps, list_rankings_of_runs
@@ -37,7 +37,7 @@ def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_fil
     compared by a sample, unless `hash_whole_files`.
     """
     store, specs = work.rankings, list_rankings_of_runs(work, runs)
-    checks = [partial(verify_decoded, work.images.folder, split, hash_whole_files) for split in Split]
+    checks = [partial(refuse_altered_split, work.images.folder, split, hash_whole_files) for split in Split]
     checks += [partial(store.verify_files, spec, hash_whole_files) for spec in specs if store.has_finished(spec)]
     with ThreadPoolExecutor(count_cores()) as pool:  # hashing releases the interpreter lock
         for future in [pool.submit(check) for check in checks]:

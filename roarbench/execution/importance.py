@@ -30,18 +30,18 @@ from roarbench.estimators.engine import (
     Maps,
     MapSubject,
     PassNotes,
-    compute_maps_together,
+    compute_maps_of_subjects,
     count_fitting_images,
     find_job_group,
 )
 from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, blur
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
-from roarbench.estimators.noise_and_random_draws import call_for_each_row, draw_other_targets
+from roarbench.estimators.noise_and_random_draws import call_with_each_row, draw_other_targets
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import choose_explanation_batch_size, count_cost_per_image
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
-from roarbench.submissions.file import check_source
+from roarbench.submissions.file import parse_submission
 from roarbench.submissions.limits import compute_limits
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
@@ -113,7 +113,7 @@ def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDA
             drawn[d, row] = draw_tie_order(ids[row : row + 1], d)[0]
 
     def draw_rows(d: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        call_for_each_row(partial(draw, d), rows.tolist(), gpu=choose_device().type == "cuda")
+        call_with_each_row(partial(draw, d), rows.tolist(), gpu=choose_device().type == "cuda")
         return np.stack([drawn[d, row] for row in rows.tolist()])
 
     return draw_rows
@@ -169,7 +169,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     (model, network_source), record = work.suite.find_architecture(explained.number), work.images.record
     network = Network(model, record.classes, record.channels, record.size, network_source)
     file, parameters = estimator.parts.file_id, estimator.parts.listed or ""
-    code = check_source(explained.work.workspace.read_submission(file)).set_parameters(parameters).code
+    code = parse_submission(explained.work.workspace.read_submission(file)).replace_parameters(parameters).code
     n, size = len(batch.ids), count_images_per_call(network)
     sandbox_parts = tuple(
         ExplainedPart(load_explained_variant(subject, estimator.explained_variant), images, targets, ids, size)
@@ -182,7 +182,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
         # the submission is at fault, not the worker, however the sandbox ended
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
-    provenance = MapProvenance(answer.death.cpu / len(parts), batches=batches)
+    provenance = MapProvenance(answer.ended.cpu / len(parts), batches=batches)
     return [MapWithProvenance(maps, provenance) for maps in answer.maps]
 
 
@@ -216,7 +216,7 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
             )
             for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
-        maps_of_batches.append(compute_maps_together(subjects, precision, notes_of_batches.append))
+        maps_of_batches.append(compute_maps_of_subjects(subjects, precision, notes_of_batches.append))
     passes = sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
     seconds_per_pass = (clock() - start) / passes
     by_network = zip(parts, zip(*notes_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)

@@ -124,7 +124,7 @@ def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[R
     yield Step("network", job, needs, (common.key,), is_made, common.recipe)
     if spec := work.make_ranking_spec_of_run(run):
         # this twin has its row's rankings and scores another network
-        twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
+        twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.parse(run.cell.estimator).explains_next_network else ""
         tuning = Job(f"tune {spec.name}{twin} {title}", tune_common_network, (work, common, spec))
         needs = (job.name, *_list_seal_step_names(work, missing, spec))
         key = _hash_strings("tune", common.key, spec.key)

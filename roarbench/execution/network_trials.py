@@ -225,7 +225,7 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
     try:
         text, suite = _use_full_size_if_needed(text, path)
         record = suite.dataset_record
-        limit = min(max(IMAGES, record.classes), max(record.images.values()))
+        limit = min(max(IMAGES, record.classes), max(record.image_counts.values()))
         with TemporaryDirectory() as folder:
             trials = tune_peak_learning_rate(suite, decode_dataset(record, Path(folder), limit=limit))
     except CallerError as error:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from roarbench.compute.external_networks import TIMM, TORCHVISION
 from roarbench.compute.inputs import Normalisation
-from roarbench.datasets.preprocessing import read_moments
+from roarbench.datasets.preprocessing import parse_mean_and_std
 from roarbench.errors import CallerError
 from roarbench.files import compute_sha256
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
@@ -63,7 +63,7 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
     if not moments:
         return None
     mean, std, top = map(moments.get, _NORMALISED)
-    return Normalisation(*read_moments(mean, std, top, channels, str(path)))
+    return Normalisation(*parse_mean_and_std(mean, std, top, channels, str(path)))
 
 
 def _find_or_fetch_file(weights: str) -> Path:
@@ -85,7 +85,7 @@ def _load_timm_weights(name: str, model: nn.Module, channels: int) -> Normalisat
     _check_weights_fit(state, model, Path(name), f"timm:{name}")
     model.load_state_dict(state)
     config = timm.get_pretrained_cfg(name)
-    return Normalisation(*read_moments(list(config.mean), list(config.std), 1, channels, f"timm:{name}"))
+    return Normalisation(*parse_mean_and_std(list(config.mean), list(config.std), 1, channels, f"timm:{name}"))
 
 
 def load_starting_weights(start: str, model: nn.Module, channels: int, network: str) -> None:

@@ -105,7 +105,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     """
     stored = _find_result(store, request.key)
     run = stored.run
-    if TRUSTED in EstimatorId.read(run.cell.estimator).marks and not request.trusts_submission:
+    if TRUSTED in EstimatorId.parse(run.cell.estimator).marks and not request.trusts_submission:
         seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
     paths = {make_weights_title(path): path for path in request.references}
@@ -202,7 +202,7 @@ def _find_given_weights(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) ->
 
 
 def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
-    estimator_id = EstimatorId.read(run.cell.estimator)
+    estimator_id = EstimatorId.parse(run.cell.estimator)
     if estimator_id.submitted:
         if TRUSTED not in estimator_id.marks:
             check_sandbox()
@@ -242,6 +242,6 @@ def _compute_chance_margin(store: ResultsStore, suite: SuiteSpec, stored: RunRes
     if variance is None and cell.retrain.trains:
         variance = trusted_results.estimate_variance(ROAR)
     has_other_rankings = stored.rankings != again.rankings
-    deviation = (variance.compute_run_deviation(has_other_rankings, cell.t) if variance else None) or 0.0
+    deviation = (variance.compute_run_standard_deviation(has_other_rankings, cell.t) if variance else None) or 0.0
     flips = int((stored.correctness != again.correctness).sum())
     return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))

@@ -99,4 +99,4 @@ def _make_entries(
     # checks are timed on a CPU, not on a GPU
     mean = SubmissionPace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
     marks = (TRUSTED,) * mode.trust + (CUDA,) * mode.cuda
-    return SubmittedEntries([str(replace(EstimatorId.read(entry.id), marks=marks)) for entry in submissions], mean)
+    return SubmittedEntries([str(replace(EstimatorId.parse(entry.id), marks=marks)) for entry in submissions], mean)

@@ -16,7 +16,7 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.networks import NetworkCost, build_network, count_network_cost
 from roarbench.compute.recipe import Recipe
-from roarbench.datasets.sources import check_limit
+from roarbench.datasets.sources import check_image_limit
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
@@ -91,7 +91,7 @@ def count_work(
 ) -> Work:
     """Count the work of these missing points, for which some shared inputs may exist already."""
     record = suite.dataset_record
-    check_limit(record, limit)
+    check_image_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
     own = sum(point.cell.retrain.trains_per_run for point in points)

@@ -19,7 +19,7 @@ from roarbench.datasets.catalogue import (
     find_dataset,
     make_user_dataset_record,
 )
-from roarbench.datasets.preprocessing import check_resizing, read_moments
+from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
 from roarbench.datasets.sources import add_image_counts
 from roarbench.errors import CallerError
 from roarbench.plan.suite_record import append_hash_to_dataset_name
@@ -214,7 +214,7 @@ def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRec
     top = section.read_number("range", 1, 255) if "range" in section else None
     mean, std = section.read_numbers("mean"), section.read_numbers("std")
     with section.add_location_to_errors():
-        mean, std = read_moments(mean, std, top, record.channels, "it")
+        mean, std = parse_mean_and_std(mean, std, top, record.channels, "it")
     return replace(record, mean=mean, std=std)
 
 
@@ -236,7 +236,7 @@ def _read_torchvision_preprocessing(network: str, weights: str) -> Preprocessing
     networks = import_module("roarbench.compute.torchvision_networks")
     preset: Any = networks.find_torchvision_weights(network, weights).transforms()
     (resize,), (crop,) = preset.resize_size, preset.crop_size
-    moments = read_moments(preset.mean, preset.std, 1, len(preset.mean), f"torchvision:{network}")
+    moments = parse_mean_and_std(preset.mean, preset.std, 1, len(preset.mean), f"torchvision:{network}")
     return PreprocessingRecord(resize, crop, preset.interpolation.value, *moments)
 
 
@@ -247,5 +247,5 @@ def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
         seen = f"timm:{network} has no preprocessing" if about is None else f"timm:{network} crops by {about.crop_mode}"
         raise CallerError(f"{seen}; write size, resize, interpolation, mean and std instead")
     channels, _, size = about.input_size
-    moments = read_moments(about.mean, about.std, 1, channels, f"timm:{network}")
+    moments = parse_mean_and_std(about.mean, about.std, 1, channels, f"timm:{network}")
     return PreprocessingRecord(math.floor(size / about.crop_pct), size, about.interpolation, *moments)

@@ -151,7 +151,7 @@ class SuiteSpec:
     def find_explained_number(self, cell: Cell, seed: int) -> int:
         """Return the number of the network that a cell's map explains; `other-reference` explains the next network."""
         number, _ = _find_network_numbers_before_modulo(cell, seed)
-        return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
+        return (number + EstimatorId.parse(cell.estimator).explains_next_network) % self.references
 
     def find_scored_number(self, cell: Cell, seed: int) -> int:
         """Return the number of the explained network that is scored for a cell."""
@@ -234,7 +234,7 @@ class SuiteSpec:
 
     def explain_inapplicable(self, estimator: str) -> str:
         """Explain why an estimator does not apply to the images or network; empty if it applies or was not tried."""
-        if EstimatorId.read(estimator).explains_next and self.references < 2:
+        if EstimatorId.parse(estimator).explains_next_network and self.references < 2:
             return "its maps explain the next reference, but the suite has only one reference; write references = 2"
         return self.left_out.get(estimator) or _explain_inapplicable(find_estimator(estimator), self.dataset_record)
 

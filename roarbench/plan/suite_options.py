@@ -86,7 +86,7 @@ def add_submissions_and_estimators(
 
 def _adds_estimator(name: str) -> bool:
     """Return whether this name adds an estimator to a suite; submissions are added by their files."""
-    estimator_id = EstimatorId.read(name)
+    estimator_id = EstimatorId.parse(name)
     row = ESTIMATORS.get(estimator_id.name.strip())
     return not estimator_id.submitted and row is not None and ("(" in name or row.addable)
 

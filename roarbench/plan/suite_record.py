@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
-from roarbench.datasets.preprocessing import check_resizing, read_moments
+from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
 from roarbench.enums import MapNumerics, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
@@ -139,7 +139,7 @@ def _read_dataset(values: Mapping[str, Any]) -> DatasetRecord:
     if record.resize:
         check_resizing(record.resize, record.size, record.interpolation)
     if record.mean or record.std:
-        read_moments(record.mean, record.std, 255, record.channels, record.name)
+        parse_mean_and_std(record.mean, record.std, 255, record.channels, record.name)
     if append_hash_to_dataset_name(record.name.rpartition("-")[0], record).name != record.name:
         raise ValueError(f"the name of data set '{record.name}' does not end in the hash of its record")
     return record

@@ -133,7 +133,7 @@ def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
     Added estimators do not change the suite: its name, its version and the keys of its runs stay the same.
     """
     # added twins belong to added rows, and twins may be nested
-    roots = (replace(EstimatorId.read(name), twins=()) for name in ids)
+    roots = (replace(EstimatorId.parse(name), twins=()) for name in ids)
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
         replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_rows(block, names, suite)))))

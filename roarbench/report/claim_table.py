@@ -4,7 +4,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.analysis.paper_claims import (
     CLAIMS,
@@ -58,29 +58,29 @@ class ClaimNumbers(NamedTuple):
     draws: Callable[[str, float], Sample | None]
 
 
-def collect_roar_accuracies(evidence: Evidence) -> ClaimNumbers:
+def collect_roar_accuracies(draws: SuiteDraws) -> ClaimNumbers:
     """Return a suite's accuracies under ROAR and without retraining."""
-    roar = evidence.roar
+    roar = draws.roar
 
-    def get_draws(name: str, t: float) -> Sample | None:
+    def draw_gains(name: str, t: float) -> Sample | None:
         if not roar.has_intervals:
             return None
         if name == RANDOM_UNRETRAINED.estimator:
-            return evidence.get_draws(MORF, evidence.unit).draws.get_accuracy((RANDOM, t))
+            return draws.draw_gains(MORF, draws.unit).draws.get_accuracy((RANDOM, t))
         if name == HALF:
             clean = roar.draws.get_accuracy(UNTOUCHED)
             return clean and Sample(clean.value / 2, clean.draws / 2)
         return roar.draws.get_accuracy((name, t)) if t else roar.areas.get(name)
 
-    return ClaimNumbers(compute_accuracy_tables(evidence.suite_results, evidence.unit), get_draws)
+    return ClaimNumbers(compute_accuracy_tables(draws.suite_results, draws.unit), draw_gains)
 
 
-def collect_negated_own_network_gains(evidence: Evidence) -> ClaimNumbers:
+def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:
     """Return negated own-network gains of complete rows, because claims treat lower as better; empty at chance."""
-    results, unit = evidence.suite_results, evidence.unit
+    results, unit = draws.suite_results, draws.unit
     levels = results.list_levels(OWN_NETWORK, unit)
     known = not results.at_chance_warning
-    gains = compute_own_network_gains(results, OWN_NETWORK, unit, evidence.bootstrap) if known else {}
+    gains = compute_own_network_gains(results, OWN_NETWORK, unit, draws.bootstrap) if known else {}
     drawn = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
     drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
     curves = {name: {t: -drawn[name, t].value for t in levels} for name in gains}
@@ -90,7 +90,7 @@ def collect_negated_own_network_gains(evidence: Evidence) -> ClaimNumbers:
     )
 
 
-def list_claim_verdicts(evidence: Evidence | None) -> list[dict[str, Any]]:
+def list_claim_verdicts(draws: SuiteDraws | None) -> list[dict[str, Any]]:
     """Return every claim with its verdict on the paper's numbers and, if given, on a suite's results.
 
     The verdict on the suite's ROAR results is under `ours`; `own_network` is added if the suite has own-network gain.
@@ -100,11 +100,11 @@ def list_claim_verdicts(evidence: Evidence | None) -> list[dict[str, Any]]:
         {"claim": claim.id, "text": claim.text, "where": claim.where, "published": claim.test(published)._asdict()}
         for claim in CLAIMS
     ]
-    if not evidence:
+    if not draws:
         return records
-    measures = {"ours": collect_roar_accuracies(evidence)}
-    if evidence.suite_results.list_levels(OWN_NETWORK, evidence.unit):
-        measures["own_network"] = collect_negated_own_network_gains(evidence)
+    measures = {"ours": collect_roar_accuracies(draws)}
+    if draws.suite_results.list_levels(OWN_NETWORK, draws.unit):
+        measures["own_network"] = collect_negated_own_network_gains(draws)
     for name, measured in measures.items():
         significant = find_significant_claim_pairs(measured)
         for claim, record in zip(CLAIMS, records, strict=True):
@@ -123,24 +123,24 @@ def _make_verdict_record(
     return claim.test(measured.tables, significant)._asdict() | {"significant": cells}
 
 
-def make_measured_suite_record(evidence: Evidence) -> dict[str, Any]:
+def make_measured_suite_record(draws: SuiteDraws) -> dict[str, Any]:
     """Return the suite, images and explained network of the results on which claims were tested."""
     return {
-        **evidence.suite_results.identity,
-        "at_chance": bool(evidence.suite_results.at_chance_warning),
-        "one_network": _has_one_network(evidence),
+        **draws.suite_results.identity,
+        "at_chance": bool(draws.suite_results.at_chance_warning),
+        "one_network": _has_one_network(draws),
     }
 
 
-def make_results_title(evidence: Evidence) -> str:
+def make_results_title(draws: SuiteDraws) -> str:
     """Return the title of a suite's results, with their main limits: one explained network, or networks at chance."""
-    suite_results = evidence.suite_results
-    title = suite_results.title + (f", {ONE_NETWORK}" if _has_one_network(evidence) else "")
+    suite_results = draws.suite_results
+    title = suite_results.title + (f", {ONE_NETWORK}" if _has_one_network(draws) else "")
     return ". ".join(filter(None, (title, suite_results.at_chance_warning)))
 
 
-def _has_one_network(evidence: Evidence) -> bool:
-    return len(evidence.roar.scores.explained_networks) == 1
+def _has_one_network(draws: SuiteDraws) -> bool:
+    return len(draws.roar.scores.explained_networks) == 1
 
 
 def count_significant_cells(

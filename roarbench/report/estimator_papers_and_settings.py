@@ -52,7 +52,7 @@ def collect_papers_and_settings(name: str, suites: Iterable[SuiteResults] = ()) 
 def make_repeat_command(suite_results: SuiteResults, name: str) -> str:
     """Return the command that repeats all runs of an estimator in an empty store."""
     row = find_estimator_or_placeholder(name)
-    listed = EstimatorId.read(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""
+    listed = EstimatorId.parse(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""
     file = shlex.quote(f"FILE({listed})") if listed else "FILE"
     option = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(fit_on_one_line(name, _LONGEST))}"
     trust = " --trust-submission" if TRUSTED in row.parts.marks else ""

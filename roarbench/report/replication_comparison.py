@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import choose_row_names
@@ -57,7 +57,7 @@ def compare_under_protocol(
     """Compare the boards of a suite's part under one protocol; None if no row has a gain in both results."""
     unit = find_default_unit(part, protocol)
     boards = (
-        Evidence(results, unit).make_board(protocol, unit, part.estimators) if results.results else None
+        SuiteDraws(results, unit).make_board(protocol, unit, part.estimators) if results.results else None
         for results in (first, second)
     )
     one, other = boards

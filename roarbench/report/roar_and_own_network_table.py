@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
@@ -183,7 +183,7 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
 
 
 def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
-    table = make_table(Evidence(results, find_default_unit(results.suite, protocol)), protocol, rows)
+    table = make_table(SuiteDraws(results, find_default_unit(results.suite, protocol)), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
 

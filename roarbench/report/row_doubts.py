@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,
@@ -46,7 +46,7 @@ class Doubt(NamedTuple):
     grave: bool = False
 
 
-def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
+def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
     """Return the doubts about a row of a protocol's table.
 
     The order of the kinds of doubt is fixed, so a `grave` doubt can follow others: the nearest control, a gain that
@@ -56,9 +56,9 @@ def list_row_doubts(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[D
     if is_control_off_zero(protocol, row):
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         doubts.append(Doubt("not 0", words, grave=True))
-    doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(evidence, protocol, row.estimator)]
-    doubts += [*_find_tie_doubts(evidence, row.estimator), *_find_stability_doubts(evidence, row.estimator)]
-    doubts += _find_mark_doubts(evidence, protocol, row.estimator)
+    doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(draws, protocol, row.estimator)]
+    doubts += [*_find_tie_doubts(draws, row.estimator), *_find_stability_doubts(draws, row.estimator)]
+    doubts += _find_mark_doubts(draws, protocol, row.estimator)
     return tuple(
         Doubt(use_typographic_signs(doubt.short), use_typographic_signs(doubt.sentence), doubt.grave)
         for doubt in doubts
@@ -87,9 +87,9 @@ def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
             yield Doubt(f"{sign} {short}", f"{gain}, so the gain is not shown to be due {nothing}.", grave=True)
 
 
-def _find_provenance_doubts(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
+def _find_provenance_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield doubts from findings of `validate`, from the row's origin, and from uncommitted changes of the code."""
-    results = evidence.suite_results
+    results = draws.suite_results
     for short, text in (("see validate", results.findings.get(name)), (RUN_ELSEWHERE, results.doubts.get(name))):
         if text:
             yield Doubt(
@@ -104,42 +104,42 @@ def _find_provenance_doubts(evidence: Evidence, protocol: Protocol, name: str) -
         yield Doubt(CHANGED_CODE, words)
 
 
-def _find_tie_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    if words := describe_ties(evidence.suite_results, name):
-        yield Doubt(f"{evidence.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
+def _find_tie_doubts(draws: SuiteDraws, name: str) -> Iterator[Doubt]:
+    if words := describe_ties(draws.suite_results, name):
+        yield Doubt(f"{draws.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
 
 
-def _find_stability_doubts(evidence: Evidence, name: str) -> Iterator[Doubt]:
-    share = evidence.suite_results.prediction_stability.get(name)
+def _find_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Doubt]:
+    share = draws.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
         sentence = f"{describe_prediction_under_noise(share)} So the row’s maps often explain another class."
         yield Doubt(f"prediction stability {share:.0%}", sentence)
 
 
-def _find_mark_doubts(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
+def _find_mark_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
     here = do_warnings_apply_to(protocol)
     aside = "" if here else f" This mark was computed from results of ROAR, not of {protocol.name}."
-    for mark in find_row_marks(evidence, name):
+    for mark in find_row_marks(draws, name):
         if mark.kind == MASKS:
-            yield from _find_mask_doubts(evidence, mark, name, aside)
+            yield from _find_mask_doubts(draws, mark, name, aside)
         elif mark.words:
             short = f"{_WEAKER[mark.kind]} {mark.share.value:.0%}"
             grave = here and mark.grade is Grade.STRONG
             yield Doubt(short if here else f"ROAR: {short}", f"{capitalize(mark.words)}.{aside}", grave)
 
 
-def _find_mask_doubts(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
+def _find_mask_doubts(draws: SuiteDraws, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
     """Yield the accuracy of a row's masks alone, if it is over half of that of the row's images (both above chance).
 
     Nothing is yielded if the grade of the mark is `none`. A single training on masks has no interval and therefore no
     grade; the accuracies are then reported without intervals.
     """
-    t = evidence.level_shared_with_mask_only
-    alone, images = (drawn.estimate_accuracy(name, t) for drawn in (evidence.mask_only, evidence.roar))
-    chance = 1 / evidence.suite_results.classes
+    t = draws.level_shared_with_mask_only
+    alone, images = (drawn.estimate_accuracy(name, t) for drawn in (draws.mask_only, draws.roar))
+    chance = 1 / draws.suite_results.classes
     told, whole = ((accuracy.value or 0) - chance for accuracy in (alone, images))
-    if mark.grade is Grade.NONE or evidence.suite_results.at_chance_warning or told <= SOME * max(whole, 0):
+    if mark.grade is Grade.NONE or draws.suite_results.at_chance_warning or told <= SOME * max(whole, 0):
         return
     seen, beside = (format_interval(accuracy, "{:.1%}".format) for accuracy in (alone, images))
     sentence = (

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.retraining_free_metrics import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     Mark,
     RowWarning,
-    describe_warnings,
     do_warnings_apply_to,
     find_row_marks,
     find_rows_not_above_mask_only,
+    find_warnings_by_row,
     join_reasons,
 )
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH
@@ -224,7 +224,7 @@ class SuiteTable:
     @property
     def levels_text(self) -> str:
         """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
-        return self.suite_results.describe_levels(self.board.protocol, self.unit, self.board.levels)
+        return self.suite_results.describe_incomplete_levels(self.board.protocol, self.unit, self.board.levels)
 
     @cached_property
     def estimators_with_results(self) -> frozenset[str]:
@@ -312,7 +312,7 @@ def make_suite_table(
     suite_results = _put_fill_first(suite_results, wanted, fill) if fill else suite_results
     chosen = unit or find_default_unit(suite_results.suite, wanted)
     row_names = suite_results.suite.estimators if rows is None else rows
-    table = make_table(Evidence(suite_results, chosen), wanted, row_names)
+    table = make_table(SuiteDraws(suite_results, chosen), wanted, row_names)
     if table is None:
         raise _make_missing_protocol_error(suite_results.suite, wanted, chosen)
     if not table.board.rows:
@@ -344,7 +344,7 @@ def _make_missing_protocol_error(suite: SuiteSpec, protocol: Protocol, unit: Uni
 
 
 def make_table(
-    evidence: Evidence,
+    draws: SuiteDraws,
     protocol: Protocol,
     rows: Collection[str],
     unit: Unit | None = None,
@@ -354,21 +354,21 @@ def make_table(
 
     The default unit is that of the draws; an empty collection of levels means all levels.
     """
-    unit = unit or evidence.unit
-    board = evidence.make_board(protocol, unit, rows, levels)
+    unit = unit or draws.unit
+    board = draws.make_board(protocol, unit, rows, levels)
     if board is None:
         return None
-    above = _compute_accuracies_above_masks(evidence) if protocol == ROAR else {}
-    floors = find_rows_not_above_mask_only(evidence) if protocol == ROAR else {}
-    marked = evidence.suite_results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
-    marks = {name: find_row_marks(evidence, name) for name in marked}
-    return SuiteTable(evidence.suite_results, board, unit, describe_warnings(evidence, protocol), marks, above, floors)
+    above = _compute_accuracies_above_masks(draws) if protocol == ROAR else {}
+    floors = find_rows_not_above_mask_only(draws) if protocol == ROAR else {}
+    marked = draws.suite_results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
+    marks = {name: find_row_marks(draws, name) for name in marked}
+    return SuiteTable(draws.suite_results, board, unit, find_warnings_by_row(draws, protocol), marks, above, floors)
 
 
-def _compute_accuracies_above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
+def _compute_accuracies_above_masks(draws: SuiteDraws) -> dict[str, dict[float, Estimate]]:
     curves = {
-        name: {t: evidence.estimate_accuracy_above_masks(name, t) for t in evidence.mask_only.levels}
-        for name in evidence.suite_results.suite.estimators_with_rank
+        name: {t: draws.estimate_accuracy_above_masks(name, t) for t in draws.mask_only.levels}
+        for name in draws.suite_results.suite.estimators_with_rank
     }
     return {name: curve for name, curve in curves.items() if any(at_t.value is not None for at_t in curve.values())}
 

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from roarbench.analysis.own_network_results import describe_lack_of_agreed_images
+from roarbench.analysis.own_network_results import describe_total_disagreement_of_networks
 from roarbench.analysis.retraining_free_metrics import IMAGES
 from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, shorten_reference
@@ -95,7 +95,7 @@ def _explain_no_images(table: SuiteTable) -> str:
         return ""
     lack = ""
     if board.protocol.compares_networks:
-        lack = describe_lack_of_agreed_images(table.suite_results, board.protocol, table.unit)
+        lack = describe_total_disagreement_of_networks(table.suite_results, board.protocol, table.unit)
     return lack or _describe_done_runs(table)
 
 

@@ -11,17 +11,17 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.row_validity import KINDS, TwinResult, ValidityPanel, find_twins
+from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.row_validity import KINDS, TwinResult, ValidityPanel, compare_with_twins
 from roarbench.analysis.row_warnings import (
     MARKS,
     MASKS,
     SOME,
     STRONG,
     Mark,
-    describe_row_warnings,
     describe_rows_not_above_mask_only,
     find_row_marks,
+    find_row_warning,
     find_rows_not_above_mask_only,
 )
 from roarbench.estimators.catalogue import choose_row_names
@@ -50,7 +50,7 @@ class Section(NamedTuple):
 
 def format_text(panel: ValidityPanel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
-    title, shown = Text(panel.evidence.suite_results.title), list_sections(panel)
+    title, shown = Text(panel.suite_draws.suite_results.title), list_sections(panel)
     tables = [_make_table(part, width) for section in shown for part in _split_section(section, width)]
     lines = (
         [*write_legend(panel), "", *format_agreements(panel), *list_doubts(panel)] if shown else list_doubts(panel)[-1:]
@@ -61,7 +61,7 @@ def format_text(panel: ValidityPanel, width: int) -> Group:
 
 def format_markdown(panel: ValidityPanel) -> str:
     """Format the panel as Markdown."""
-    parts = [f"**{panel.evidence.suite_results.title}**"]
+    parts = [f"**{panel.suite_draws.suite_results.title}**"]
     for section in list_sections(panel):
         parts += [f"*{section.title}*", format_markdown_table([*section.columns], section.rows)]
     lists = (write_legend(panel), format_agreements(panel), list_doubts(panel))
@@ -70,22 +70,22 @@ def format_markdown(panel: ValidityPanel) -> str:
 
 def format_json(panel: ValidityPanel) -> str:
     """Format the panel as JSON: accuracies are fractions, gains and areas are in points, missing values are null."""
-    evidence, results = panel.evidence, panel.evidence.suite_results
-    agreements, floors = panel.agreements.items(), find_rows_not_above_mask_only(evidence)
+    suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
+    agreements, floors = panel.agreements.items(), find_rows_not_above_mask_only(suite_draws)
     content = {
         **results.identity,
         "reference_accuracy": results.reference_accuracy,
         "complete": results.complete,
         "at_chance": bool(results.at_chance_warning),
-        "protocol": evidence.protocol.name,
-        "unit": evidence.unit,
-        "confidence": evidence.bootstrap.confidence,
-        "resamples": evidence.bootstrap.resamples,
-        "bootstrap_seed": evidence.bootstrap.seed,
+        "protocol": suite_draws.main_protocol.name,
+        "unit": suite_draws.unit,
+        "confidence": suite_draws.bootstrap.confidence,
+        "resamples": suite_draws.bootstrap.resamples,
+        "bootstrap_seed": suite_draws.bootstrap.seed,
         "chance": 1 / results.classes,
-        "retrained_gap_levels": list(evidence.lerf_morf_gap_retrained.levels),
-        "reference_gap_levels": list(evidence.lerf_morf_gap_unretrained.levels),
-        "rows": [_make_plain_row(evidence, name, floors.get(name, ())) for name in panel.names],
+        "retrained_gap_levels": list(suite_draws.lerf_morf_gap_retrained.levels),
+        "reference_gap_levels": list(suite_draws.lerf_morf_gap_unretrained.levels),
+        "rows": [_make_plain_row(suite_draws, name, floors.get(name, ())) for name in panel.names],
         "mixed": [row._asdict() for row in results.unranked_rows],
         "agreements": {
             name: agreement and agreement._asdict() | {"tau": agreement.tau._asdict()} for name, agreement in agreements
@@ -94,9 +94,9 @@ def format_json(panel: ValidityPanel) -> str:
     return json.dumps(content, indent=1)
 
 
-def _make_plain_row(evidence: Evidence, name: str, levels_not_above_masks: Iterable[float]) -> dict[str, Any]:
-    main, masks, twins = evidence.main, evidence.mask_only, find_twins(evidence, name).items()
-    marks, flag = find_row_marks(evidence, name), describe_row_warnings(evidence, name)
+def _make_plain_row(suite_draws: SuiteDraws, name: str, levels_not_above_masks: Iterable[float]) -> dict[str, Any]:
+    main, masks, twins = suite_draws.main_gains, suite_draws.mask_only, compare_with_twins(suite_draws, name).items()
+    marks, flag = find_row_marks(suite_draws, name), find_row_warning(suite_draws, name)
     alone = {t: masks.estimate_accuracy(name, t)._asdict() for t in masks.levels}
     lead = {t: masks.estimate_difference(name, t)._asdict() for t in masks.levels}
     return {
@@ -104,19 +104,19 @@ def _make_plain_row(evidence: Evidence, name: str, levels_not_above_masks: Itera
         "flag": flag.reason or None,
         "grade": flag.grade if any(mark.grade for mark in marks) else None,
         "marks": {mark.kind: {"share": mark.share._asdict(), "grade": mark.grade} for mark in marks},
-        "above_masks": {str(t): evidence.estimate_accuracy_above_masks(name, t)._asdict() for t in masks.levels},
+        "above_masks": {str(t): suite_draws.estimate_accuracy_above_masks(name, t)._asdict() for t in masks.levels},
         "floor": list(levels_not_above_masks),
         "gain": main.estimate_area(name)._asdict(),
         "mask_only": {str(t): {"accuracy": alone[t], "delta_random": lead[t]} for t in masks.levels},
-        "ties": evidence.suite_results.ties.get(name),
-        "smoothness": {str(t): evidence.smoothness.get((name, t)) for t in main.levels},
+        "ties": suite_draws.suite_results.ties.get(name),
+        "smoothness": {str(t): suite_draws.smoothness.get((name, t)) for t in main.levels},
         "twins": {
             kind: {part: estimate._asdict() for part, estimate in twin._asdict().items()} for kind, twin in twins
         },
-        "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in evidence.draws_by_unit.items()},
-        "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in evidence.draws_by_fill.items()},
-        "retrained_gap": evidence.lerf_morf_gap_retrained.estimate_area(name)._asdict(),
-        "reference_gap": evidence.lerf_morf_gap_unretrained.estimate_area(name)._asdict(),
+        "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in suite_draws.draws_by_unit.items()},
+        "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in suite_draws.draws_by_fill.items()},
+        "retrained_gap": suite_draws.lerf_morf_gap_retrained.estimate_area(name)._asdict(),
+        "reference_gap": suite_draws.lerf_morf_gap_unretrained.estimate_area(name)._asdict(),
     }
 
 
@@ -128,9 +128,9 @@ def list_sections(panel: ValidityPanel) -> list[Section]:
         "Twins": _list_twin_columns(panel),
         "Orders, units, fills": _list_gain_and_area_columns(panel),
     }
-    called = choose_row_names((*panel.evidence.suite_results.suite.estimators, *panel.names))
+    called = choose_row_names((*panel.suite_draws.suite_results.suite.estimators, *panel.names))
     names = {"estimator": [called[name] for name in panel.names]}
-    if panel.evidence.protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
+    if panel.suite_draws.main_protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
         parts = {
             title: {head: cells for head, cells in columns.items() if {*cells} != {MISSING}}
             for title, columns in parts.items()
@@ -140,7 +140,7 @@ def list_sections(panel: ValidityPanel) -> list[Section]:
 
 def _list_mark_columns(panel: ValidityPanel) -> Columns:
     marks = [
-        {mark.kind: _format_share_and_grade(mark) for mark in find_row_marks(panel.evidence, name)}
+        {mark.kind: _format_share_and_grade(mark) for mark in find_row_marks(panel.suite_draws, name)}
         for name in panel.names
     ]
     kinds = [kind for kind in MARKS if any(kind in row_marks for row_marks in marks)]
@@ -152,25 +152,25 @@ def _format_share_and_grade(mark: Mark) -> str:
 
 
 def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
-    evidence, names, columns = panel.evidence, panel.names, {}
-    alone = evidence.mask_only
+    suite_draws, names, columns = panel.suite_draws, panel.names, {}
+    alone = suite_draws.mask_only
     for t in alone.levels:
         columns[f"mask-only at {t:g}"] = [
             _format_mask_accuracy(alone.estimate_accuracy(name, t), alone.estimate_difference(name, t))
             for name in names
         ]
         columns[f"above masks at {t:g}"] = [
-            format_interval(evidence.estimate_accuracy_above_masks(name, t).in_points) for name in names
+            format_interval(suite_draws.estimate_accuracy_above_masks(name, t).in_points) for name in names
         ]
-    for t in evidence.main.levels:
-        columns[f"smoothness at {t:g}"] = [format_decimals(evidence.smoothness.get((name, t)), 2) for name in names]
-    ties = evidence.suite_results.ties
+    for t in suite_draws.main_gains.levels:
+        columns[f"smoothness at {t:g}"] = [format_decimals(suite_draws.smoothness.get((name, t)), 2) for name in names]
+    ties = suite_draws.suite_results.ties
     return columns | ({"ties, %": [format_percent(ties.get(name)) for name in names]} if ties else {})
 
 
 def _list_twin_columns(panel: ValidityPanel) -> Columns:
     columns, absent = {}, TwinResult(Estimate(), Estimate())
-    rows = [find_twins(panel.evidence, name) for name in panel.names]
+    rows = [compare_with_twins(panel.suite_draws, name) for name in panel.names]
     for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
         columns[kind] = [format_interval(Estimate(twins.get(kind, absent).gain.value)) for twins in rows]
         columns[f"Δ {kind}"] = [format_interval(twins.get(kind, absent).difference) for twins in rows]
@@ -178,13 +178,13 @@ def _list_twin_columns(panel: ValidityPanel) -> Columns:
 
 
 def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
-    evidence = panel.evidence
-    shown = {"gain": evidence.main}
-    for parts in (evidence.draws_by_unit, evidence.draws_by_fill):
+    suite_draws = panel.suite_draws
+    shown = {"gain": suite_draws.main_gains}
+    for parts in (suite_draws.draws_by_unit, suite_draws.draws_by_fill):
         shown |= {f"gain, {part}": drawn for part, drawn in parts.items()} if len(parts) > 1 else {}
     gaps = {
-        "LeRF - MoRF, retrained": evidence.lerf_morf_gap_retrained,
-        "LeRF - MoRF, reference": evidence.lerf_morf_gap_unretrained,
+        "LeRF - MoRF, retrained": suite_draws.lerf_morf_gap_retrained,
+        "LeRF - MoRF, reference": suite_draws.lerf_morf_gap_unretrained,
     }
     shown |= {heading: drawn for heading, drawn in gaps.items() if drawn.levels}
     return {
@@ -205,32 +205,34 @@ def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
 
 def write_legend(panel: ValidityPanel) -> list[str]:
     """Describe the panel's numbers in a few lines."""
-    evidence, results = panel.evidence, panel.evidence.suite_results
-    suite, bootstrap = results.suite, evidence.bootstrap
-    question = f"{evidence.protocol.title} on " if evidence.main.levels else ""
-    lines = [f"{question}{suite.dataset} with {suite.model}; unit {evidence.unit}; gains and areas in accuracy points"]
+    suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
+    suite, bootstrap = results.suite, suite_draws.bootstrap
+    question = f"{suite_draws.main_protocol.title} on " if suite_draws.main_gains.levels else ""
+    lines = [
+        f"{question}{suite.dataset} with {suite.model}; unit {suite_draws.unit}; gains and areas in accuracy points"
+    ]
     lines += filter(None, [results.reference_accuracy_text])
-    if any(find_row_marks(evidence, name) for name in panel.names):
-        level = evidence.level_shared_with_mask_only
+    if any(find_row_marks(suite_draws, name) for name in panel.names):
+        level = suite_draws.level_shared_with_mask_only
         masks = f"; masks alone: share of the accuracy above chance that masks alone reach at t = {level:g}"
         lines += [
             "marks: share of the row's gain that a weaker ranking also reaches"
             f"{masks if level else ''}. Grade: some if the interval's lower end is above {SOME:.0%}, "
             f"strong above {STRONG:.0%}; each grade is wrong with at most 2.5% probability"
         ]
-    if evidence.mask_only.levels:
+    if suite_draws.mask_only.levels:
         lines += [
             f"mask-only: accuracy in percent (minus Random's), chance {format_percent(1 / results.classes)}; "
             "smoothness: Random has 1"
         ]
     if results.ties:
         lines += ["ties: percent of a map's features that have its most frequent value; their order is random"]
-    gaps = {"retrained": evidence.lerf_morf_gap_retrained, "reference": evidence.lerf_morf_gap_unretrained}
+    gaps = {"retrained": suite_draws.lerf_morf_gap_retrained, "reference": suite_draws.lerf_morf_gap_unretrained}
     for network, areas in gaps.items():
         if areas.levels:
             levels = ", ".join(f"{t:g}" for t in (0.0, *areas.levels))
             lines += [f"LeRF - MoRF, {network}: area between the two curves over t = {levels}"]
-    if evidence.main.has_intervals:
+    if suite_draws.main_gains.has_intervals:
         draws = f"{bootstrap.resamples} paired resamples, seed {bootstrap.seed}"
         lines += [f"{bootstrap.confidence:.0%} intervals ({draws})"]
     if not results.complete:
@@ -240,7 +242,7 @@ def write_legend(panel: ValidityPanel) -> list[str]:
 
 def format_agreements(panel: ValidityPanel) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
-    main = panel.evidence.protocol.title
+    main = panel.suite_draws.main_protocol.title
     return [f"{main} and {other}: {_format_agreement(agreement)}" for other, agreement in panel.agreements.items()]
 
 
@@ -259,19 +261,19 @@ def list_doubts(panel: ValidityPanel) -> list[str]:
     Table-wide lines name rows without a rank and rows that are not significantly above mask-only. If no row has a
     warning, a line says so.
     """
-    evidence, results = panel.evidence, panel.evidence.suite_results
-    unranked = describe_unranked_rows(row for row in results.unranked_rows if row.unit is evidence.unit)
+    suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
+    unranked = describe_unranked_rows(row for row in results.unranked_rows if row.unit is suite_draws.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
-    flags = {name: describe_row_warnings(evidence, name) for name in panel.names}
+    flags = {name: find_row_warning(suite_draws, name) for name in panel.names}
     flagged = [f"{name} {flag.warning_sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
-    if evidence.protocol != ROAR:
+    if suite_draws.main_protocol != ROAR:
         less = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining need ROAR, "
         less += f"which {results.suite.name} does not have."
         return [*unranked, *flagged, less]
-    if not evidence.main.has_intervals:
+    if not suite_draws.main_gains.has_intervals:
         return [*unranked, *flagged, "One training per cell: no intervals, no marks."]
-    floor = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(evidence))])
+    floor = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(suite_draws))])
     return [*unranked, *floor, *(flagged or ["No row is marked."])]
 
 

@@ -123,7 +123,7 @@ class Board:
         return self.references == 1
 
 
-def drop_verdicts(board: Board) -> Board:
+def drop_ranks_and_verdicts(board: Board) -> Board:
     """Return the board without ranks and verdicts, for numbers that support no conclusion."""
     rows = (replace(row, against={}, beating=None, place=None, network=None) for row in board.rows)
     return replace(board, rows=tuple(rows), detectable=None)

@@ -47,7 +47,9 @@ def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample],
     tau = _compute_tau(*([sample.value for sample in gains] for gains in samples))
     if tau is None:
         return None
-    (first_signs, sure_one), (second_signs, sure_other) = (_find_signs(gains, confidence) for gains in samples)
+    (first_signs, sure_one), (second_signs, sure_other) = (
+        _find_signs_and_significance(gains, confidence) for gains in samples
+    )
     norm = np.sqrt(np.count_nonzero(first_signs) * np.count_nonzero(second_signs))
     products, settled = first_signs * second_signs, sure_one & sure_other
     sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))
@@ -56,7 +58,7 @@ def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample],
     return Agreement(interval, len(rows), int(both.sum()), int((products[both] < 0).sum()))
 
 
-def _find_signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
+def _find_signs_and_significance(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Return for every pair the sign of its difference, and whether the difference is significant."""
     pairs = Pairs.from_samples(samples, confidence)
     values, halves = pairs.differences[pairs.upper_triangle], pairs.half_widths[pairs.upper_triangle]
@@ -170,14 +172,14 @@ def _replicate_row(row: Row, second_row: Row) -> ReplicatedRow:
     pairs = [(control, row.against.get(control), second_row.against.get(control)) for control in CONTROLS]
     pairs += [(OTHER_IMAGE, row.vs_other_image, second_row.vs_other_image)]
     verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
-    inside = _is_inside(second_row.gain, row.predicted), _is_inside(row.gain, second_row.predicted)
+    inside = _is_predicted(second_row.gain, row.predicted), _is_predicted(row.gain, second_row.predicted)
     beats = (row.beating.verdict, second_row.beating.verdict) if row.beating and second_row.beating else ()
     return ReplicatedRow(
         row.estimator, row.gain, second_row.gain, row.predicted, second_row.predicted, *inside, verdicts, beats
     )
 
 
-def _is_inside(gain: Estimate, predicted: Estimate) -> bool | None:
+def _is_predicted(gain: Estimate, predicted: Estimate) -> bool | None:
     if gain.value is None or predicted.low is None or predicted.high is None or predicted.low == predicted.high:
         return None
     return predicted.low <= gain.value <= predicted.high

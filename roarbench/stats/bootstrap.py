@@ -69,7 +69,7 @@ def make_estimate(sample: Sample, confidence: float) -> Estimate:
     return Estimate(sample.value, sample.value - half, sample.value + half)
 
 
-def estimate_share(numerator: Sample, denominator: Sample, confidence: float) -> Estimate:
+def estimate_ratio(numerator: Sample, denominator: Sample, confidence: float) -> Estimate:
     """Estimate a ratio from paired draws; missing if `denominator` is not significantly above 0.
 
     The interval holds every c for which the interval of `numerator - c * denominator` includes 0 (Fieller, Some

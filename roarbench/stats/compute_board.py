@@ -20,7 +20,7 @@ from roarbench.stats.own_network_gain import (
     OwnNetworkTest,
     OwnNetworkVerdict,
     compute_own_network_gain_per_row,
-    predict_replication,
+    predict_replicated_gain,
 )
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
@@ -74,7 +74,7 @@ def compute_board_from_draws(
         scores.images,
         bootstrap,
         judge.covers,
-        compute_detectable_difference(judge.own_pairs) if judge.has_intervals else None,
+        compute_detectable_difference(judge.pairs_without_submissions) if judge.has_intervals else None,
         sum(scores.submitted.isdisjoint(pair) for pair in judge.comparisons),
         len(scores.explained_networks),
         POINTS * references.deviation if references else None,
@@ -102,7 +102,7 @@ class Judge(SampledGains):
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.areas[name] for name in rows if name in self.areas}
 
-    def select_own_gains(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
+    def drop_gains_of_submissions(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
         """Return the gains of the suite's own rows, without submissions; all gains if there are only submissions."""
         return {name: one for name, one in gains.items() if name not in self.scores.submitted} or dict(gains)
 
@@ -112,9 +112,9 @@ class Judge(SampledGains):
         return Pairs.from_samples(list(self.ranked_gains.values()), self.bootstrap.confidence)
 
     @property
-    def own_pairs(self) -> Pairs:
+    def pairs_without_submissions(self) -> Pairs:
         """Return the pairs of the suite's own rows."""
-        own = self.select_own_gains(self.ranked_gains)
+        own = self.drop_gains_of_submissions(self.ranked_gains)
         if len(own) == len(self.ranked_gains):
             return self.ranked_pairs
         return Pairs.from_samples(list(own.values()), self.bootstrap.confidence)
@@ -187,7 +187,7 @@ class Judge(SampledGains):
             comparisons[name][other] = one
         return comparisons
 
-    def estimate_delta_twins(self, name: str) -> dict[str, Estimate]:
+    def estimate_gains_over_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus the gain of each of its twins, by kind."""
         over = (
             {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS}
@@ -216,7 +216,7 @@ class Judge(SampledGains):
     @cached_property
     def places(self) -> dict[str, RankInterval]:
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
-        own = self.select_own_gains(self.ranked_gains)
+        own = self.drop_gains_of_submissions(self.ranked_gains)
         added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
         intervals = (
             compute_rank_intervals(self.ranked_pairs, added)
@@ -229,7 +229,7 @@ class Judge(SampledGains):
 def _make_row(judge: Judge, name: str) -> Row:
     scores = judge.scores
     first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
-    twins = judge.estimate_delta_twins(name)
+    twins = judge.estimate_gains_over_twins(name)
     return Row(
         estimator=name,
         seeds=min(len(scores.correct.get(point, ())) for point in scores.list_points(name)[first:]),
@@ -274,7 +274,7 @@ def compute_own_network_board(
     judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
     names = [name for name in scores.estimators if shown_rows is None or name in shown_rows]
     rows = [
-        _make_network_row(judge, judge_of_tested, name, predictions[name], gains[name])
+        _make_own_network_row(judge, judge_of_tested, name, predictions[name], gains[name])
         if name in predictions
         else _make_empty_row(name, scores)
         for name in names
@@ -287,13 +287,13 @@ def compute_own_network_board(
         images,
         bootstrap,
         IntervalScope.NETWORKS,
-        compute_detectable_difference(judge.own_pairs) if judge.ranked_gains else None,
+        compute_detectable_difference(judge.pairs_without_submissions) if judge.ranked_gains else None,
         sum(name not in scores.submitted for name, _ in judge_of_tested.comparisons),
         networks,
     )
 
 
-def _make_network_row(
+def _make_own_network_row(
     judge: Judge, judge_of_tested: Judge, name: str, predictions: KeptPredictions, own_gain: OwnNetworkGain
 ) -> Row:
     """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
@@ -301,7 +301,7 @@ def _make_network_row(
     own = np.einsum("iilx->l", answers.astype(int)) / (len(answers) * answers.shape[3])
     sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * sample.value, sign * sample.draws) for sample in own_gain.levels)
-    beside_zero, twins = judge_of_tested.comparisons.get((name, RANDOM)), judge.estimate_delta_twins(name)
+    beside_zero, twins = judge_of_tested.comparisons.get((name, RANDOM)), judge.estimate_gains_over_twins(name)
     network = beside_zero and OwnNetworkTest.from_verdict(beside_zero.verdict, own_gain.permutation)
     return replace(
         _make_empty_row(name, judge.scores),
@@ -311,7 +311,7 @@ def _make_network_row(
         differences=tuple(Estimate(0.0) if predictions.same_masks else judge.estimate(sample) for sample in levels),
         gain=Estimate(0.0) if predictions.same_masks else judge.estimate_area(name),
         place=judge.places.get(name),
-        predicted=Estimate() if predictions.same_masks else judge.estimate(predict_replication(own_gain.gain)),
+        predicted=Estimate() if predictions.same_masks else judge.estimate(predict_replicated_gain(own_gain.gain)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judge_of_tested.comparisons_by_row[name],
         delta_twins=twins,

@@ -128,7 +128,7 @@ def compute_own_network_gain(
     """
     if stable.ndim != 4 or stable.shape[0] != stable.shape[1] or stable.shape[0] < FEWEST_NETWORKS or 0 in stable.shape:
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {stable.shape}")
-    by_pair = compute_interactions(stable, order)
+    by_pair = compute_pair_gains(stable, order)
     draws = _draw_means(by_pair, draw(bootstrap, stable.shape[3], len(stable)))
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
@@ -136,7 +136,7 @@ def compute_own_network_gain(
     return OwnNetworkGain(whole, levels, _permute_maps_among_networks(stable.mean((2, 3)), bootstrap.seed))
 
 
-def compute_interactions(stable: NDArray[np.bool_], order: Order) -> Floats:
+def compute_pair_gains(stable: NDArray[np.bool_], order: Order) -> Floats:
     """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
     answers = stable.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
     one, two = np.triu_indices(len(stable), 1)
@@ -152,11 +152,11 @@ def _draw_means(interactions: Floats, shared: SharedDraws) -> Floats:
     counts, student = shared
     images, count = counts.shape[1], student.shape[1]
     by_image = counts @ interactions.mean(0).T / images
-    influence = _compute_influence(interactions.mean(2))
+    influence = _compute_jackknife_influence(interactions.mean(2))
     return np.asarray((by_image + np.sqrt((count - 1) / count) * student @ influence).T)
 
 
-def predict_replication(gain: Sample) -> Sample:
+def predict_replicated_gain(gain: Sample) -> Sample:
     """Draw the gain of a replication with the same number of other networks, and with other images.
 
     Both experiments have their own networks and images, so the variance is twice that of one gain. The variance between
@@ -165,7 +165,7 @@ def predict_replication(gain: Sample) -> Sample:
     return Sample(gain.value, gain.value + np.sqrt(2) * (gain.draws - gain.value))
 
 
-def _compute_influence(pairs: Floats) -> Floats:
+def _compute_jackknife_influence(pairs: Floats) -> Floats:
     """Return the mean over all pairs minus the mean without each network: (pairs, levels) to (networks, levels)."""
     count = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
     members = np.stack(np.triu_indices(count, 1))

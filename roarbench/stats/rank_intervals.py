@@ -158,7 +158,7 @@ def find_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[i
     return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))
 
 
-def find_reversed(
+def find_rows_in_reversed_order(
     name: str, first_board: Mapping[str, RankInterval], second_board: Mapping[str, RankInterval]
 ) -> tuple[str, ...]:
     """Find the rows that are significantly above a row on one board and significantly below it on the other."""
@@ -168,11 +168,11 @@ def find_reversed(
     return tuple(
         other
         for other in first_board
-        if other in second_board and {_compare_places(board[name], board[other]) for board in boards} == {-1, 1}
+        if other in second_board and {_compare_ranks(board[name], board[other]) for board in boards} == {-1, 1}
     )
 
 
-def _compare_places(first: RankInterval, second: RankInterval) -> int:
+def _compare_ranks(first: RankInterval, second: RankInterval) -> int:
     """Return 1 if a row is significantly above another, -1 if below, 0 if they share a tie group."""
     if not first.groups or not second.groups or not set(first.groups).isdisjoint(second.groups):
         return 0

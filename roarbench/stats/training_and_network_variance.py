@@ -80,7 +80,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
         shared,
         (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
         own_freedom,
-        compute_prior_probabilities(np.nansum(deviations**2, 1) / freedom, freedom),
+        compute_posterior_over_priors(np.nansum(deviations**2, 1) / freedom, freedom),
         rows,
         hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
     )
@@ -96,7 +96,7 @@ def _center_rows(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> 
     return made
 
 
-def compute_prior_probabilities(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
+def compute_posterior_over_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
     """Compute the probability of each of `PRIORS` from the differences in variance between rows; they sum to 1.
 
     The mean square of a row (`squares`) divided by the mean of all rows has an F distribution with the degrees of
@@ -240,7 +240,7 @@ class VarianceComponents:
     trainings: TrainingVariance | None
     references: ReferenceVariance | None
 
-    def compute_run_deviation(self, explained: bool, t: float) -> float | None:
+    def compute_run_standard_deviation(self, explained: bool, t: float) -> float | None:
         """Return the standard deviation of a run's true accuracy, in [0, 1]; None if unknown."""
         if explained and self.references is not None:
             noise = self.references.noise / self.references.variance if self.references.variance else 0.0

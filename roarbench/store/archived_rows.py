@@ -58,7 +58,7 @@ def list_submission_ids(database: Database, prefix: str) -> list[str]:
     """Return the ids of submissions that begin with this string and have results or failures, without twins."""
     estimators = set(_map_keys_to_estimators(database, prefix).values())
     return sorted(
-        {_strip_twin(name) for name in estimators if EstimatorId.read(name).submitted and name.startswith(prefix)}
+        {_strip_twin(name) for name in estimators if EstimatorId.parse(name).submitted and name.startswith(prefix)}
     )
 
 

@@ -21,7 +21,7 @@ from roarbench.store.database import Database, find_stored_keys, insert_new, sel
 from roarbench.store.run_result import RunResult
 from roarbench.store.schema import entries, failures, imports, remarks, reproductions, results
 from roarbench.store.software_and_hardware import read_code_version
-from roarbench.submissions.file import Submission, ValidationFinding, check_source
+from roarbench.submissions.file import Submission, ValidationFinding, parse_submission
 
 
 class Origin(StrEnum):
@@ -66,17 +66,17 @@ def read_submissions_by_id(database: Database, ids: Collection[str] | None = Non
             rows = list(connection.execute(wanted))
         else:
             rows = list(select_matching(connection, wanted, entries.c.id, ids))
-    return {row.id: check_source(row.source) for row in rows}
+    return {row.id: parse_submission(row.source) for row in rows}
 
 
 def read_submissions_of_estimators(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return the submissions among these estimators by estimator id, with parameters and twins."""
-    ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.read(name)).submitted}
+    ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.parse(name)).submitted}
     submissions = (
         read_submissions_by_id(database, {estimator_id.file_id for estimator_id in ids.values()}) if ids else {}
     )
     return {
-        name: submissions[estimator_id.file_id].set_parameters(estimator_id.listed or "")
+        name: submissions[estimator_id.file_id].replace_parameters(estimator_id.listed or "")
         for name, estimator_id in ids.items()
         if estimator_id.file_id in submissions
     }
@@ -103,7 +103,7 @@ def _is_added_estimator(name: str) -> bool:
     try:
         estimator = find_estimator(name)
     except CallerError:
-        return EstimatorId.read(name).submitted
+        return EstimatorId.parse(name).submitted
     return estimator.id == name and (estimator.addable or bool(estimator.values))
 
 
@@ -147,7 +147,7 @@ def explain_unverified_estimators(database: Database, stored: Iterable[RunResult
 
 
 def _choose_origin(name: str, imported: bool) -> Origin:
-    if TRUSTED in EstimatorId.read(name).marks:
+    if TRUSTED in EstimatorId.parse(name).marks:
         return Origin.TRUSTED
     return Origin.SELF_REPORTED if imported else Origin.VERIFIED
 
@@ -201,7 +201,7 @@ def read_annotations(database: Database, kind: AnnotationKind, subjects: Collect
 def describe_validation_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
     entries = {
-        name: parts.id_without_marks_and_twins for name in estimators if (parts := EstimatorId.read(name)).submitted
+        name: parts.id_without_marks_and_twins for name in estimators if (parts := EstimatorId.parse(name)).submitted
     }
     annotations = read_annotations(database, AnnotationKind.VALIDATE, set(entries.values()))
     lists = {name: annotations[entry] for name, entry in entries.items() if annotations.get(entry)}
@@ -211,7 +211,7 @@ def describe_validation_findings(database: Database, estimators: Collection[str]
 def export_annotations(database: Database, exported: Collection[RunResult], stability: Mapping[str, float]) -> bytes:
     """Return the annotations that these rows need as JSON; `stability` has shares by rankings checksum."""
     rankings = {result.rankings for result in exported}
-    names = {EstimatorId.read(result.run.cell.estimator) for result in exported}
+    names = {EstimatorId.parse(result.run.cell.estimator) for result in exported}
     subjects = {
         AnnotationKind.VALIDATE: {name.id_without_marks_and_twins for name in names if name.submitted},
         AnnotationKind.STABILITY: rankings,

@@ -49,7 +49,7 @@ from roarbench.store.submissions_and_annotations import (
     read_submissions_by_id,
 )
 from roarbench.store.user_suites import insert_suites, read_suites
-from roarbench.submissions.file import Submission, check_source
+from roarbench.submissions.file import Submission, parse_submission
 from roarbench.text import fit_on_one_line, format_bytes
 
 FORMAT = "1"  # increases when older versions of roarbench cannot read the files
@@ -123,7 +123,7 @@ class ExportedFile:
                 f"{self._path} is packed with {min(unexpected)}, which exports never use; export the results again"
             )
 
-    def read_rows(self) -> Iterator[dict[str, Any]]:
+    def read_features_and_labels(self) -> Iterator[dict[str, Any]]:
         """Yield the rows by column name; raise StoreError if the file is damaged or unpacks to more than an export."""
         unpacked = 0
         with _convert_read_errors(self._path):
@@ -206,7 +206,7 @@ def _write_table(table: pa.Table, about: Mapping[bytes, bytes], path: Path) -> N
 def _make_export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:
     row = make_result_row(result) | {"created": result.created.isoformat()}
     row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
-    row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file_id)
+    row["source"] = sources.get(EstimatorId.parse(result.run.cell.estimator).file_id)
     values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
     return values | {"sha256": _compute_row_checksum(values)}
 
@@ -315,7 +315,7 @@ def _refuse_different_image_counts(totals: set[tuple[str, int]], stored: set[tup
 
 def _read_checked_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
     """Yield the results of a file; add their submissions to `submissions`, by source."""
-    for number, row in enumerate(file.read_rows()):
+    for number, row in enumerate(file.read_features_and_labels()):
         try:
             yield _read_checked_row(row, submissions)
         except _ODD as error:
@@ -363,9 +363,9 @@ def _read_checked_row(row: dict[str, Any], submissions: dict[bytes, Submission])
     if name == CLEAN or not find_estimator(name).submitted:
         return result
     if source not in submissions:
-        submissions[source] = check_source(source)
-    estimator_id = EstimatorId.read(name)
-    submission = submissions[source].set_parameters(estimator_id.listed or "")
+        submissions[source] = parse_submission(source)
+    estimator_id = EstimatorId.parse(name)
+    submission = submissions[source].replace_parameters(estimator_id.listed or "")
     if submission.id != estimator_id.id_without_marks_and_twins:
         raise ValueError(f"the source belongs to {submission.id}, not to {name}")
     return result

@@ -67,7 +67,7 @@ class Workspace:
 
     def read_submission(self, submission_id: str) -> bytes:
         """Return the file of a submission by id, after a check of its hash; parameters and twins are ignored."""
-        estimator_id = EstimatorId.read(submission_id)
+        estimator_id = EstimatorId.parse(submission_id)
         path = self.submissions / f"{estimator_id.file_id}.py"
         try:
             source = path.read_bytes()

@@ -24,7 +24,7 @@ _TYPES = ("float32", "int64", "uint8")
 Arrays = dict[str, NDArray[Any]]
 
 
-def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
+def create_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
     """Write a request (plain JSON and arrays) to a new sealed memory file, and return its file descriptor.
 
     The caller must close the descriptor.
@@ -75,7 +75,7 @@ def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> 
         data, position = data[written:], position + written
 
 
-def finish_answer(descriptor: int, header: Mapping[str, Any]) -> None:
+def write_answer_header(descriptor: int, header: Mapping[str, Any]) -> None:
     """Write the header of an answer, which marks it as finished."""
     text = json.dumps(header).encode()
     os.pwrite(descriptor, len(text).to_bytes(_PREFIX, "little") + text, 0)

@@ -54,7 +54,7 @@ class Fault(NamedTuple):
     trace: str = ""  # traceback of the submission's own frames; empty without one
 
 
-def make_fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
+def make_printable_fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
     """Make a fault whose strings are safe to show on a terminal and on a web page."""
     lines = [make_printable(line) for line in trace[:_TRACE].splitlines()]
     return Fault(kind, fit_on_one_line(words, LINE), "\n".join(lines))

@@ -22,7 +22,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.ids import Parameter, Value, format_value, parse_id_parameters
 from roarbench.files import write_new_file
 from roarbench.plan.runs import CLEAN
-from roarbench.submissions.faults import SubmissionFault, make_fault
+from roarbench.submissions.faults import SubmissionFault, make_printable_fault
 from roarbench.text import fit_on_one_line
 
 NAMES = ("estimate", "estimator", "explain_func")  # entry points; a submission defines one
@@ -45,7 +45,7 @@ class ClassParameter(NamedTuple):
     stop: int  # first byte after the default
 
 
-def read_class_attributes(tree: ast.Module, text: str) -> dict[str, ClassParameter]:
+def read_class_parameters(tree: ast.Module, text: str) -> dict[str, ClassParameter]:
     """Return the parameters of a submission, in the order of the file.
 
     Parameters are attributes of the estimator's class whose value is a number, a string, True or False. The result is
@@ -56,7 +56,7 @@ def read_class_attributes(tree: ast.Module, text: str) -> dict[str, ClassParamet
     for line in text.encode().splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     attributes = {}
-    for name, node in _find_assigned(owner.body if owner else ()):
+    for name, node in _list_assignments(owner.body if owner else ()):
         value = _read_simple_value(node)
         if value is not None and _PARAMETER_NAME.fullmatch(name):
             start, stop = lines[node.lineno - 1] + node.col_offset, lines[(node.end_lineno or 0) - 1]
@@ -76,7 +76,7 @@ def replace_defaults(text: str, attributes: Mapping[str, ClassParameter], values
 def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:
     """Return the class in the file that is the estimator, or that the estimator is made from."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    made = {name: node for name, node in _find_assigned(tree.body) if name in NAMES}
+    made = {name: node for name, node in _list_assignments(tree.body) if name in NAMES}
     for name in NAMES:
         if name in made:
             return classes.get(_find_called_name(made[name]))
@@ -92,7 +92,7 @@ def _find_called_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _find_assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+def _list_assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Yield name and value of each assignment to a single name, in order."""
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -164,7 +164,7 @@ class Refusal(CallerError):
     """
 
     def __init__(self, kind: SubmissionFault, words: str, trace: str = "") -> None:
-        self.fault = make_fault(kind, words, trace)
+        self.fault = make_printable_fault(kind, words, trace)
         super().__init__(self.fault.words)
 
     def add_subject(self, subject: str) -> "Refusal":
@@ -216,7 +216,7 @@ class Submission:
             else self.source
         )
 
-    def set_parameters(self, assignments: str) -> "Submission":
+    def replace_parameters(self, assignments: str) -> "Submission":
         """Return the submission with other parameters, written `samples=50,noise=0.1` as in its id.
 
         Raises:
@@ -231,7 +231,7 @@ class Submission:
 
     def _read_attributes(self) -> dict[str, ClassParameter]:
         text = _decode_source(self.source)
-        return read_class_attributes(_parse_source_or_refuse(text), text)
+        return read_class_parameters(_parse_source_or_refuse(text), text)
 
 
 def read_submission(path: Path) -> Submission:
@@ -243,27 +243,27 @@ def read_submission(path: Path) -> Submission:
     """
     match = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
     if not match or path.exists():  # a file's own name may end like that
-        return _check_file(path)
+        return _read_submission_file(path)
     if not match[2].strip():
         raise CallerError(
             f"'{path}' has no parameter between its parentheses; write FILE(samples=50), or leave the parentheses out"
         )
-    return _check_file(Path(match[1])).set_parameters(match[2])
+    return _read_submission_file(Path(match[1])).replace_parameters(match[2])
 
 
-def _check_file(path: Path) -> Submission:
-    """Check a file as `check_source` does; a refusal names the file."""
+def _read_submission_file(path: Path) -> Submission:
+    """Check a file as `parse_submission` does; a refusal names the file."""
     source = _read_file(path)
     try:
-        return check_source(source)
+        return parse_submission(source)
     except Refusal as refusal:
         raise refusal.add_subject(path.name) from None
 
 
-def check_source(source: bytes) -> Submission:
+def parse_submission(source: bytes) -> Submission:
     """Check the source of a submission and return the submission; raise Refusal."""
     _check_size(len(source))
-    texts = _read_texts(_read_constants(_parse_source_or_refuse(_decode_source(source))))
+    texts = _check_metadata(_read_constants(_parse_source_or_refuse(_decode_source(source))))
     return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
 
 
@@ -277,7 +277,7 @@ def write_template(name: str) -> Path:
     """
     path = Path(f"{name.replace('-', '_')}.py")
     source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
-    check_source(source.encode())
+    parse_submission(source.encode())
     write_new_file(path, lambda temporary: temporary.write_text(source, "utf-8"))
     return path
 
@@ -344,7 +344,7 @@ def _read_literal(value: ast.expr | None) -> object:
         return value  # the caller refuses values that are no strings
 
 
-def _read_texts(constants: dict[str, object]) -> dict[str, str]:
+def _check_metadata(constants: dict[str, object]) -> dict[str, str]:
     name = constants.get("NAME")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         seen = f"NAME is {name[:60]!r}" if isinstance(name, str) else "NAME is missing or not a plain string"
@@ -353,10 +353,10 @@ def _read_texts(constants: dict[str, object]) -> dict[str, str]:
         )
     if name in ESTIMATORS or name == CLEAN:
         raise Refusal(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
-    return {"name": name} | {key.lower(): _read_text(constants, key, most) for key, most in _TEXTS.items()}
+    return {"name": name} | {key.lower(): _check_metadata_text(constants, key, most) for key, most in _TEXTS.items()}
 
 
-def _read_text(constants: dict[str, object], key: str, longest: int) -> str:
+def _check_metadata_text(constants: dict[str, object], key: str, longest: int) -> str:
     value = constants.get(key, "")
     if not isinstance(value, str) or len(value) > longest or (key == "DESCRIPTION" and not value.strip()):
         seen = f"{len(value)} characters" if isinstance(value, str) else "not a plain string"

@@ -78,12 +78,12 @@ def _run_probe() -> SandboxExit:
         return run_and_watch(make_sandbox_command("isolation_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 
-def _list_reached_things(death: SandboxExit) -> list[str]:
+def _list_reached_things(ended: SandboxExit) -> list[str]:
     """Return the names of the things that the probe reached; raise SandboxError if the probe did not run."""
-    text = death.output.decode(errors="replace")
+    text = ended.output.decode(errors="replace")
     try:
         reached: list[str] = json.loads(text)
     except ValueError:
-        output = fit_on_one_line(text, 90) or f"exit status {death.code}"
+        output = fit_on_one_line(text, 90) or f"exit status {ended.code}"
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
     return reached

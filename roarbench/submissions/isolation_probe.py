@@ -17,7 +17,7 @@ def main() -> None:
         "a TCP socket": lambda: _can_connect(socket.AF_INET, ("127.0.0.1", int(port))),
         "a Unix socket": lambda: _can_connect(socket.AF_UNIX, path),
         "another process": lambda: value in Path(f"/proc/{process}/cmdline").read_text(),
-        "an environment variable": lambda: variable in os.environ or _find_in_environments(value),
+        "an environment variable": lambda: variable in os.environ or _is_in_process_environments(value),
         "a namespace of this machine": lambda: any(
             Path(f"/proc/self/ns/{name}").stat().st_ino == number for name, number in json.loads(namespaces).items()
         ),
@@ -44,7 +44,7 @@ def _can_connect(family: int, address: object) -> bool:
     return True
 
 
-def _find_in_environments(value: str) -> bool:
+def _is_in_process_environments(value: str) -> bool:
     texts = []
     for process in Path("/proc").iterdir():
         try:

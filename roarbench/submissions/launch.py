@@ -38,7 +38,9 @@ def make_sandbox_command(script: str, arguments: list[str], policy: int, gpu: bo
     """Return the command that runs a script of this folder in a sandbox; `policy` is the filter's descriptor."""
     root = os.geteuid() == 0
     inside = (
-        [*_drop_privileges(), *build_python_command(HARNESS, script)] if root else build_python_command(HARNESS, script)
+        [*_make_privilege_arguments(), *build_python_command(HARNESS, script)]
+        if root
+        else build_python_command(HARNESS, script)
     )
     namespaces = _ROOT if root else _USER
     return [
@@ -46,7 +48,7 @@ def make_sandbox_command(script: str, arguments: list[str], policy: int, gpu: bo
         *namespaces,
         "--seccomp",
         str(policy),
-        *_make_mounts(root, gpu),
+        *_make_mount_arguments(root, gpu),
         "--chdir",
         "/tmp",
         *inside,
@@ -82,13 +84,13 @@ def _find_executable() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 
-def _drop_privileges() -> list[str]:
+def _make_privilege_arguments() -> list[str]:
     user = str(_FIRST_UID + secrets.randbelow(2**24))
     identity = ["--reuid", user, "--regid", user, "--clear-groups"]
     return ["/usr/bin/setpriv", *identity, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
 
 
-def _make_mounts(root: bool, gpu: bool) -> list[str]:
+def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
     """Return the arguments that build the file tree of the sandbox: read-only, except for a small private /tmp."""
     libraries = _list_standard_library_folders()
     same = [_find_executable(), *libraries, *_find_libpython(), *list_package_folders()]

@@ -18,8 +18,8 @@ from roarbench.enums import TEST_IDS
 from roarbench.errors import SandboxError
 from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.identity import hash_value
-from roarbench.submissions.channel import create_answer, read_answer, write_request
-from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_fault
+from roarbench.submissions.channel import create_answer, create_request, read_answer
+from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_printable_fault
 from roarbench.submissions.launch import make_sandbox_command, make_trusted_command
 from roarbench.submissions.limits import FILES, Limits
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
@@ -81,7 +81,7 @@ class SandboxAnswer(NamedTuple):
     drew: bool  # reported by the sandbox: the estimator drew from the generator
     seconds: float  # reported by the sandbox: CPU time of its calls
     memory: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part
-    death: SandboxExit
+    ended: SandboxExit
 
 
 def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> SandboxAnswer:
@@ -97,12 +97,12 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
         stack.callback(os.close, answer)
         read, write = os.pipe()
         stack.callback(os.close, read)
-        death = _run_program(task.device, [request, answer, write], read, limits, trust)
+        ended = _run_program(task.device, [request, answer, write], read, limits, trust)
         header, numbers = read_answer(answer)
-    if not death.started:
-        output = fit_on_one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
+    if not ended.started:
+        output = fit_on_one_line(ended.output.decode(errors="replace"))[-100:] or f"exit status {ended.code}"
         raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
-    return _make_answer(task, limits, death, header, numbers)
+    return _make_answer(task, limits, ended, header, numbers)
 
 
 def _run_program(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
@@ -135,13 +135,13 @@ def _write_request(task: SandboxTask, limits: Limits) -> int:
         arrays[f"{i}.seeds"] = derive_image_seeds(part.ids.tolist())
         weights = part.model.state_dict().items()
         arrays |= {f"{i}.model.{name}": tensor.detach().cpu().numpy() for name, tensor in weights}
-    return write_request(about, arrays)
+    return create_request(about, arrays)
 
 
 def _make_answer(
-    task: SandboxTask, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
+    task: SandboxTask, limits: Limits, ended: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
-    fault = _find_limit_fault(death, limits) or _find_reported_fault(header) or _find_exit_fault(death, header)
+    fault = _find_limit_fault(ended, limits) or _find_reported_fault(header) or _find_exit_fault(ended, header)
     maps: tuple[Tensor, ...] = ()
     if fault is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
@@ -155,7 +155,7 @@ def _make_answer(
         drew=bool(claims.get("drew")),
         seconds=_read_number(claims.get("seconds")),
         memory=tuple(map(_read_number, peaks)),
-        death=death,
+        ended=ended,
     )
 
 
@@ -163,25 +163,25 @@ def _read_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
 
 
-_UNREADABLE = make_fault(
+_UNREADABLE = make_printable_fault(
     SubmissionFault.ANSWER, "wrote something other than a map into its output; only return the map"
 )
 
 
-def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
+def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Fault | None:
     words = {
-        SubmissionFault.TIME: f"used {death.cpu:.0f} s of CPU time without finishing; make it faster",
-        SubmissionFault.CLOCK: f"did not finish in {death.wall:.0f} s of wall time ({death.cpu:.0f} s of CPU time); "
+        SubmissionFault.TIME: f"used {ended.cpu:.0f} s of CPU time without finishing; make it faster",
+        SubmissionFault.CLOCK: f"did not finish in {ended.wall:.0f} s of wall time ({ended.cpu:.0f} s of CPU time); "
         "do not wait for anything, or try again when this machine is less busy",
-        SubmissionFault.MEMORY: f"used {death.peak / GIB:.1f} GiB of memory, the limit is {limits.memory / GIB:g}; "
+        SubmissionFault.MEMORY: f"used {ended.peak / GIB:.1f} GiB of memory, the limit is {limits.memory / GIB:g}; "
         "process fewer images or copies at once",
         SubmissionFault.FILES: f"created more than {FILES:,} files in /tmp; create fewer files",
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
-    if death.stopped is not None:
-        return make_fault(death.stopped, words[death.stopped])
-    if death.code == 128 + signal.SIGXCPU:
-        return make_fault(SubmissionFault.TIME, words[SubmissionFault.TIME])
+    if ended.stopped is not None:
+        return make_printable_fault(ended.stopped, words[ended.stopped])
+    if ended.code == 128 + signal.SIGXCPU:
+        return make_printable_fault(SubmissionFault.TIME, words[SubmissionFault.TIME])
     return None
 
 
@@ -194,16 +194,16 @@ def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
         return None
     if kind not in list(SubmissionFault):
         return _UNREADABLE
-    return make_fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
+    return make_printable_fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
 
 
-def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
+def _find_exit_fault(ended: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
     """Return the fault of a submission whose process ended early, on purpose or for lack of resources."""
-    if death.code == 0 and header:
+    if ended.code == 0 and header:
         return None
-    ending = f"by signal {death.code - 128}" if death.code > 128 else f"with exit status {death.code}"
-    ending += " (sent by itself, or this machine ran out of memory)" if death.code == 128 + signal.SIGKILL else ""
-    return make_fault(
+    ending = f"by signal {ended.code - 128}" if ended.code > 128 else f"with exit status {ended.code}"
+    ending += " (sent by itself, or this machine ran out of memory)" if ended.code == 128 + signal.SIGKILL else ""
+    return make_printable_fault(
         SubmissionFault.DIED, f"its process ended {ending} before it returned the map; return the map and do not exit"
     )
 
@@ -231,7 +231,7 @@ def _find_map_fault(parts: tuple[ExplainedPart, ...], maps: tuple[Tensor, ...]) 
             f"of {len(bad)} of {len(set(numbers.tolist()))} images ({list_some(bad)}) "
             "have values that are NaN or infinite"
         )
-        return make_fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
+        return make_printable_fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
     return None
 
 

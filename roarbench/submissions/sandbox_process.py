@@ -40,7 +40,7 @@ class ControlGroup(NamedTuple):
         return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(self.folder)]
 
     @property
-    def cpu(self) -> float:
+    def cpu_seconds(self) -> float:
         """Return the CPU seconds of all processes that were ever in the group."""
         return self._read_number("cpu.stat", "usage_usec") / 1e6
 
@@ -186,9 +186,9 @@ class _Watchdog:
     def _find_exceeded_limit(self) -> SubmissionFault | None:
         self._read_output()
         self._find_first_process()
-        cpu, memory = _measure_usage(self.process.pid)
-        cpu = self.group.cpu if self.group else cpu
-        if memory > self.limits.memory:  # forked processes share pages, which `_measure_usage` counts several times
+        cpu, memory = _measure_cpu_and_memory(self.process.pid)
+        cpu = self.group.cpu_seconds if self.group else cpu
+        if memory > self.limits.memory:  # pages that forked processes share were counted several times
             memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))
         now = time.monotonic()
         self.idle = self.idle + min(now - self.last_check, _LOOK) if cpu == self.cpu else 0.0
@@ -250,7 +250,7 @@ class _Watchdog:
         self.process.wait()
 
 
-def _measure_usage(process: int) -> tuple[float, int]:
+def _measure_cpu_and_memory(process: int) -> tuple[float, int]:
     """Return CPU time and memory of a process and its descendants, including the CPU time of ended descendants."""
     cpu, memory = 0.0, 0
     for member in _list_process_tree(process):
@@ -258,18 +258,20 @@ def _measure_usage(process: int) -> tuple[float, int]:
             fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
             cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime, see proc_pid_stat(5)
             # private memory, shared memory and page tables; mapped files are free
-            memory += _read_sum(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
+            memory += _sum_bytes(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
     return cpu, memory
 
 
 def _measure_memory_share(process: int) -> int:
     """Return the bytes of memory of a process, with shared pages divided among processes; exact but slow."""
     with suppress(OSError, ValueError):
-        return _read_sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _read_sum(process, "status", ("VmPTE",))
+        return _sum_bytes(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum_bytes(
+            process, "status", ("VmPTE",)
+        )
     return 0  # the process has ended
 
 
-def _read_sum(process: int, file: str, names: tuple[str, ...]) -> int:
+def _sum_bytes(process: int, file: str, names: tuple[str, ...]) -> int:
     """Return the sum, in bytes, of these lines in a file of the process."""
     lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(names))

@@ -71,7 +71,7 @@ def main(request: int, answer: int, started: int) -> None:
         header |= _explain_parts(estimate, parts, answer)
     except _SubmissionFailed as failure:
         header = {"fault": failure.kind, "words": failure.words[:8000], "trace": failure.trace[:8000]}
-    channel.finish_answer(answer, header)
+    channel.write_answer_header(answer, header)
     os._exit(0)  # skips the submission's exit handlers
 
 
@@ -111,7 +111,7 @@ def _load_entry_point(source: bytes) -> EstimateFunction:
     module = types.ModuleType("submission")
     module.__file__ = _FILE
     sys.modules["submission"] = module
-    with _report_faults("import", "its import raised"):
+    with _convert_exceptions("import", "its import raised"):
         builtins.exec(builtins.compile(text, _FILE, "exec"), module.__dict__)
     try:
         return find_entry_point(module)
@@ -143,7 +143,7 @@ def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers,
     and from that batch on one at a time, so that no map depends on the other images of its batch.
     """
-    state, alone = _State.of(part.model), False
+    state, alone = _ModelState.of(part.model), False
     for first in range(0, len(part.seeds), part.batch):
         stop = min(first + part.batch, len(part.seeds))
         if not alone:
@@ -156,19 +156,19 @@ def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart
 
 
 def _call_submission(
-    estimate: EstimateFunction, part: _ReceivedPart, state: "_State", rows: slice
+    estimate: EstimateFunction, part: _ReceivedPart, state: "_ModelState", rows: slice
 ) -> tuple[Tensor, bool]:
     """Call the submission once; return its checked maps, and whether it drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])
     before = generator.get_state()
-    with _report_faults("raised", "raised"):
+    with _convert_exceptions("raised", "raised"):
         importance = estimate(part.model, images, targets, generator)
     if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
         raise _SubmissionFailed(
             "changed-inputs", "estimate modified its images or targets in place; work on a .clone()"
         )
-    state.compare(part.model)
+    state.refuse_changes(part.model)
     part.model.zero_grad(set_to_none=True)
     return _check_importance(importance, images), not torch.equal(before, generator.get_state())
 
@@ -197,14 +197,14 @@ def _check_importance(importance: Any, images: Tensor) -> Tensor:
     return plain
 
 
-class _State(NamedTuple):
+class _ModelState(NamedTuple):
     """The properties of a model that a submission must not change."""
 
     tensors: dict[str, Tensor]
     modules: list[tuple[type, bool, int]]
 
     @classmethod
-    def of(cls, model: nn.Module) -> "_State":
+    def of(cls, model: nn.Module) -> "_ModelState":
         return cls(
             {name: tensor.clone() for name, tensor in model.state_dict().items()}, cls._list_module_states(model)
         )
@@ -218,7 +218,7 @@ class _State(NamedTuple):
             for module in model.modules()
         ]
 
-    def compare(self, model: nn.Module) -> None:
+    def refuse_changes(self, model: nn.Module) -> None:
         now = model.state_dict()
         same = now.keys() == self.tensors.keys() and all(torch.equal(now[name], self.tensors[name]) for name in now)
         if not same or self._list_module_states(model) != self.modules:
@@ -227,7 +227,7 @@ class _State(NamedTuple):
 
 
 @contextmanager
-def _report_faults(kind: str, verb: str) -> Iterator[None]:
+def _convert_exceptions(kind: str, verb: str) -> Iterator[None]:
     """Convert exceptions of the submission to faults."""
     try:
         yield

@@ -134,7 +134,7 @@ def validate_submission(
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _find_warnings(once, other_target, other_model)
-    pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
+    pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
     priced = _estimate_cost(suite, count_maps_of_run(suite, submission.id), first.drew, pace, again)
     return AcceptedSubmission(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
 
@@ -223,7 +223,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
     joined = add_estimators(suite, [row])
     ranked = [spec for spec in list_shared_inputs(joined, expand_points(joined)).rankings if spec.estimator.submitted]
     made = {(find_job_group(spec.estimator), spec.reference, spec.split) for spec in ranked}
-    return sum(suite.dataset_record.images[split] for *_, split in made)
+    return sum(suite.dataset_record.image_counts[split] for *_, split in made)
 
 
 def _estimate_cost(suite: SuiteSpec, maps: int, drew: bool, pace: SubmissionPace, again: SandboxAnswer) -> SuiteCost:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import roarbench as rb
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.stats.board_agreement import compute_agreement
@@ -171,7 +171,7 @@ def make_order_table() -> str:
     ]
     own = compute_gains(asking)
     for suite, protocol in PUBLISHED:
-        published = Evidence.of(rb.load_published_results(suite).stored).get_draws(protocol, Unit.SCALAR).areas
+        published = SuiteDraws.of(rb.load_published_results(suite).stored).draw_gains(protocol, Unit.SCALAR).areas
         rows.append(_make_agreement_row(f"{protocol.name}, published rows of {suite}", own, published))
     return format_markdown_table(("variant", "rows", "Kendall's tau", "pairs settled in both", ".6 or more"), rows)
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import kendalltau
 
-from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
+from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
-from roarbench.estimators.catalogue import PAPER, format_estimator_name
+from roarbench.estimators.catalogue import PAPER, format_id_for_tables
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import LERF, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
@@ -74,7 +74,7 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 def claims(sets: list[DataSet]) -> str:
     """Return each claim of the paper with its verdict on the paper's table and on each data set."""
     shown = [each for each in sets if each.samples(ROAR)]
-    records = [list_claim_verdicts(Evidence.of(keep_run_levels(each.results))) for each in shown]
+    records = [list_claim_verdicts(SuiteDraws.of(keep_common_levels(each.results))) for each in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
@@ -122,7 +122,7 @@ def estimators(sets: list[DataSet]) -> str:
     for name in order:
         own = [_gain(each.own.get(name)) for each in sets if each.own]
         roar = [_judged(each.roar.get(name)) for each in sets if each.samples(ROAR)]
-        rows.append([f"`{format_estimator_name(name)}`", f"{cost(name):,}", *own, *roar])
+        rows.append([f"`{format_id_for_tables(name)}`", f"{cost(name):,}", *own, *roar])
     return format_markdown_table(heads, rows)
 
 
@@ -141,7 +141,7 @@ def fronts(sets: list[DataSet]) -> str:
     rows = [
         [
             each.name,
-            f"`{format_estimator_name(name)}`",
+            f"`{format_id_for_tables(name)}`",
             f"{cost(name):,}",
             format_interval(each.own[name].gain),
             "yes" if sure else "no",
@@ -165,7 +165,7 @@ def best(sets: list[DataSet]) -> str:
 
 def _first(samples: Mapping[str, Sample]) -> str:
     names = sorted(samples, key=lambda name: -samples[name].value)[:_SHOWN]
-    return ", ".join(f"`{format_estimator_name(name)}` {samples[name].value:+.1f}" for name in names)
+    return ", ".join(f"`{format_id_for_tables(name)}` {samples[name].value:+.1f}" for name in names)
 
 
 def orders(sets: list[DataSet]) -> str:

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from matplotlib.ticker import PercentFormatter
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.enums import Unit
-from roarbench.estimators.catalogue import format_estimator_name
+from roarbench.estimators.catalogue import format_id_for_tables
 from roarbench.plan.protocols import ROAR
 from roarbench.report.curve_panels import (
     COLOURS,
@@ -50,7 +50,7 @@ def draw_readme_picture(each: DataSet) -> None:
     """Draw the two panels of README.md: ROAR curves, and own-network gains of the same rows."""
     figure = Figure(figsize=(9.4, 4.2), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.85, "left": 0.07, "right": 0.99})
-    board = Evidence.of(each.results).make_board(ROAR, Unit.SCALAR, each.results.suite.estimators)
+    board = SuiteDraws.of(each.results).make_board(ROAR, Unit.SCALAR, each.results.suite.estimators)
     assert board, "ROAR was not run"
     rows = {row.estimator: row for row in board.rows if row.estimator in _PICTURED}
     curves = [make_panel_curve(name, board.make_accuracy_or_gain_curve(row)) for name, row in rows.items()]
@@ -113,7 +113,7 @@ def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
         axes.errorbar(x.value, y.value, _bars(y), _bars(x), fmt="none", ecolor="lightsteelblue", elinewidth=0.6)
         axes.plot(x.value, y.value, "o", color="C0", markersize=3)
         axes.annotate(
-            format_estimator_name(name), (x.value, y.value), (0, 0), textcoords="offset points", fontsize=_SIZE
+            format_id_for_tables(name), (x.value, y.value), (0, 0), textcoords="offset points", fontsize=_SIZE
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from roarbench.analysis.load_results import open_results
-from roarbench.analysis.stored_images_and_weights import add_stored_submissions, collect_results
+from roarbench.analysis.stored_images_and_weights import add_stored_estimators, collect_results
 from roarbench.plan.suites import find_suite
 from roarbench.store.published_folder import add_file_to_index, read_index
 from roarbench.store.rankings import RankingsStore
@@ -25,7 +25,7 @@ def publish(name: str, store: Path, file: str, about: str, replication: int) -> 
     files = [RESULTS / each.path for each in read_index(RESULTS) if each.suite == suite.versioned]
     known = {result.run.key for path in files for result in read_exported_results(path)}
     with open_results(store, "") as rows:
-        found = collect_results(add_stored_submissions(suite, rows), rows, data=DATA.get(name))
+        found = collect_results(add_stored_estimators(suite, rows), rows, data=DATA.get(name))
         results = (*found.results.values(), *found.references.values())
         path = f"{suite.name}/{suite.version}/{file}.parquet"
         (RESULTS / path).parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
@@ -86,12 +86,12 @@ class DataSet:
     @cached_property
     def own(self) -> dict[str, Row]:
         """Return rows with an own-network gain, without those that have 0 by construction."""
-        return {row.estimator: row for row in rows_of(self._evidence, OWN_NETWORK) if row.gain.low != row.gain.high}
+        return {row.estimator: row for row in rows_of(self._suite_draws, OWN_NETWORK) if row.gain.low != row.gain.high}
 
     @cached_property
     def roar(self) -> dict[str, Row]:
         """Return rows with a ROAR gain at the high level."""
-        return {row.estimator: row for row in rows_of(self._evidence, ROAR) if row.gain.value is not None}
+        return {row.estimator: row for row in rows_of(self._suite_draws, ROAR) if row.gain.value is not None}
 
     @cached_property
     def own_samples(self) -> dict[str, Sample]:
@@ -102,7 +102,7 @@ class DataSet:
         """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""
         if protocol is OWN_NETWORK:
             return self.own_samples
-        return draw_gains(self._evidence, protocol)
+        return draw_gains(self._suite_draws, protocol)
 
     @cached_property
     def other_roar_samples(self) -> dict[float, dict[str, Sample]]:
@@ -110,8 +110,8 @@ class DataSet:
         return {level: draw_roar_gains(self.results, level) for level in OTHER_LEVELS}
 
     @cached_property
-    def _evidence(self) -> Evidence:
-        return Evidence.of(self.high)
+    def _suite_draws(self) -> SuiteDraws:
+        return SuiteDraws.of(self.high)
 
 
 def keep_roar_level(results: SuiteResults, level: float) -> SuiteResults:
@@ -121,7 +121,7 @@ def keep_roar_level(results: SuiteResults, level: float) -> SuiteResults:
 
 def draw_roar_gains(results: SuiteResults, level: float) -> dict[str, Sample]:
     """Return the draws of ROAR gains at one level, of estimators alone."""
-    return draw_gains(Evidence.of(keep_roar_level(results, level)), ROAR)
+    return draw_gains(SuiteDraws.of(keep_roar_level(results, level)), ROAR)
 
 
 def draw_own_network_gains(results: SuiteResults) -> dict[str, Sample]:
@@ -136,15 +136,15 @@ def is_check(name: str) -> bool:
     return row.control or bool(row.twin)
 
 
-def draw_gains(evidence: Evidence, protocol: Protocol) -> dict[str, Sample]:
+def draw_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
     """Return the draws of an order's gains, of estimators alone; empty if the suite lacks the protocol."""
-    found = evidence.get_draws(protocol, Unit.SCALAR).areas if evidence.suite_results.list_units(protocol) else {}
+    found = draws.draw_gains(protocol, Unit.SCALAR).areas if draws.suite_results.list_units(protocol) else {}
     return {name: sample for name, sample in found.items() if not is_check(name)}
 
 
-def rows_of(evidence: Evidence, protocol: Protocol) -> tuple[Row, ...]:
+def rows_of(draws: SuiteDraws, protocol: Protocol) -> tuple[Row, ...]:
     """Return the rows of a board; none where nothing of it was published."""
-    found = evidence.make_board(protocol, Unit.SCALAR, evidence.suite_results.suite.estimators)
+    found = draws.make_board(protocol, Unit.SCALAR, draws.suite_results.suite.estimators)
     return found.rows if found else ()
 
 

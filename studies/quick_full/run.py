@@ -5,7 +5,7 @@ Run: python -m studies.quick_full.run --store DIR
 
 from pathlib import Path
 
-from roarbench.analysis.own_network_results import load_own_network_board
+from roarbench.analysis.own_network_results import make_own_network_board
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
@@ -49,7 +49,7 @@ def make_gains_table(results: SuiteResults) -> str:
 def _make_board(results: SuiteResults, protocol: Protocol) -> Board:
     if not protocol.compares_networks:
         return make_board(results, protocol)
-    found = load_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
+    found = make_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
     assert found is not None, "the suite has it"
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from roarbench.analysis.stored_images_and_weights import add_stored_submissions
+from roarbench.analysis.stored_images_and_weights import add_stored_estimators
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.plan.protocols import ROAR, Protocol
@@ -25,7 +25,7 @@ SUITE = read_suite(Path(__file__).with_name("quick-2.toml"))
 
 def collect_runs_with_submissions(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
     """Return the runs of a suite that a store has, with what was submitted: its own, then its replications."""
-    return collect_runs(add_stored_submissions(suite, store), store)
+    return collect_runs(add_stored_estimators(suite, store), store)
 
 
 def make_boards(made: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:

@@ -6,7 +6,7 @@ Run: python -m studies.short_recipe.run --store DIR
 from collections.abc import Mapping
 from pathlib import Path
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
@@ -44,7 +44,7 @@ def make_tables(found: Mapping[str, SuiteResults]) -> Tables:
 
 def draw_gains(results: SuiteResults) -> dict[str, Sample]:
     """Return the drawn gains of the rows that the suite's file names, without the control that every suite has."""
-    areas = Evidence.of(results).get_draws(ROAR, Unit.SCALAR).areas
+    areas = SuiteDraws.of(results).draw_gains(ROAR, Unit.SCALAR).areas
     return {name: areas[name] for name in results.suite.estimators if name != "random-blurred"}
 
 

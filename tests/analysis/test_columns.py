@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.retraining_free_metrics import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.row_validity import compute_validity_panel
-from roarbench.analysis.row_warnings import describe_warnings
+from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.analysis.stored_images_and_weights import add_prediction_stability_and_ties, collect_results
 from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
@@ -174,11 +174,11 @@ def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tm
         whole.results[point] = replace(row, rankings=checksums.get(point.cell.estimator, ""))
     stored = add_prediction_stability_and_ties(whole, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
-    evidence = Evidence.of(stored)
+    draws = SuiteDraws.of(stored)
     doubt = "75% of the features in its maps have the same value, so their order is random"
-    assert describe_warnings(evidence)["var-grad"].reason.startswith(doubt)
+    assert find_warnings_by_row(draws)["var-grad"].reason.startswith(doubt)
     assert not any(
-        "one value" in flag.reason for name, flag in describe_warnings(evidence).items() if name != "var-grad"
+        "one value" in flag.reason for name, flag in find_warnings_by_row(draws).items() if name != "var-grad"
     )
     shown = compute_validity_panel(stored)
     masks = next(section for section in list_sections(shown) if section.title == "Removal masks").columns

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.levels_of_partly_run_protocols import keep_run_levels
+from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
@@ -21,7 +21,9 @@ def keep(lacks, suite=WHOLE):
     """Results without the points of which `lacks(estimator, level)` is true, under every protocol."""
     whole = held(suite)
     lacking = {point for point in whole.results if point.cell.t and lacks(point.cell.estimator, point.cell.t)}
-    return keep_run_levels(replace(whole, results={at: one for at, one in whole.results.items() if at not in lacking}))
+    return keep_common_levels(
+        replace(whole, results={at: one for at, one in whole.results.items() if at not in lacking})
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def keep(lacks, suite=WHOLE):
     ],
 )
 def test_a_board_compares_the_levels_that_most_estimators_share(lacks, levels, rows):
-    board = Evidence.of(keep(lacks)).make_board(ROAR, Unit.SCALAR, ROWS)
+    board = SuiteDraws.of(keep(lacks)).make_board(ROAR, Unit.SCALAR, ROWS)
     assert board.levels == levels
     assert sum(row.gain.value is not None for row in board.rows) == rows
 
@@ -50,14 +52,14 @@ def test_a_board_of_one_level_is_that_of_a_suite_with_this_level_alone():
     part = keep(lambda name, t: t != 0.9 or name == "var-grad")
     alone = replace(WHOLE, blocks=tuple(replace(block, levels=(0.9,)) for block in WHOLE.blocks))
     there = {point: one for point, one in held(alone).results.items() if point in part.results}
-    expected = Evidence.of(replace(held(alone), results=there)).make_board(ROAR, Unit.SCALAR, ROWS)
-    assert Evidence.of(part).make_board(ROAR, Unit.SCALAR, ROWS) == expected
+    expected = SuiteDraws.of(replace(held(alone), results=there)).make_board(ROAR, Unit.SCALAR, ROWS)
+    assert SuiteDraws.of(part).make_board(ROAR, Unit.SCALAR, ROWS) == expected
     assert {row.estimator for row in expected.rows if row.gain.value is None} == {"var-grad"}
 
 
 def test_a_result_at_a_level_that_is_left_out_changes_nothing():
     one, more = keep(lambda name, t: t != 0.9), keep(lambda name, t: t != 0.9 and (name, t) != ("grad", 0.5))
-    boards = [Evidence.of(each).make_board(ROAR, Unit.SCALAR, ROWS) for each in (one, more)]
+    boards = [SuiteDraws.of(each).make_board(ROAR, Unit.SCALAR, ROWS) for each in (one, more)]
     assert boards[0] == boards[1]
 
 
@@ -66,7 +68,7 @@ def test_a_table_names_the_levels_that_it_leaves_out():
     for name, lacks in {"part": lambda name, t: t == 0.5, "whole": lambda name, t: False}.items():
         results = keep(lacks)
         for protocol in (ROAR, DIFFROAR, MASK_ONLY):
-            table = make_table(Evidence.of(results), protocol, ROWS)
+            table = make_table(SuiteDraws.of(results), protocol, ROWS)
             words[name, protocol.name] = (
                 table.levels_text,
                 "levels 0.3, 0.9, without 0.5 of the suite;" in table.caption,
@@ -86,8 +88,8 @@ def test_own_network_gain_needs_every_network_under_every_map():
     cells = {at: one for at, one in whole.results.items() if at.cell.retrain is ScoredNetwork.SIBLINGS}
     one_run = next(at for at in cells if (at.cell.estimator, at.cell.t) == ("ig", 0.5))
     last = {at for at in cells if at.cell.t == 0.9 or at == one_run}
-    part = keep_run_levels(replace(whole, results={at: one for at, one in whole.results.items() if at not in last}))
-    assert keep_run_levels(whole).kept_levels == {}
+    part = keep_common_levels(replace(whole, results={at: one for at, one in whole.results.items() if at not in last}))
+    assert keep_common_levels(whole).kept_levels == {}
     assert part.list_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
-    board = Evidence.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))
+    board = SuiteDraws.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))
     assert board.levels == (0.3,) and all(row.gain.value is not None for row in board.rows)

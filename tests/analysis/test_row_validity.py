@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.row_validity import compute_validity_panel, find_twins
+from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.row_validity import compare_with_twins, compute_validity_panel
 from roarbench.analysis.row_warnings import (
     MARKS,
     Grade,
     RowWarning,
-    describe_row_warnings,
-    describe_warnings,
     find_row_marks,
+    find_row_warning,
     find_rows_not_above_mask_only,
+    find_warnings_by_row,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, ScoredNetwork, Unit
@@ -44,7 +44,7 @@ def without(suite_results, **gone):
 
 
 def judged(suite=SUITE, accuracy=usual):
-    return Evidence.of(held(suite, accuracy), BOOTSTRAP)
+    return SuiteDraws.of(held(suite, accuracy), BOOTSTRAP)
 
 
 def mean(suite_results, **asked):
@@ -77,14 +77,14 @@ def test_values_by_scipy(made):
     assert found.names == (*MAIN, "random-blurred"), "checks stand in their rows"
     assert {each.rows for each in found.agreements.values() if each} == {len(MAIN)}, "twins are no own opinions"
     assert (made.unit, made.lerf_morf_gap_retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
-    assert made.main.estimate_area("grad").value == pytest.approx(gain(whole, "grad"), abs=1e-9)
-    twins = find_twins(made, "grad")
+    assert made.main_gains.estimate_area("grad").value == pytest.approx(gain(whole, "grad"), abs=1e-9)
+    twins = compare_with_twins(made, "grad")
     assert set(twins) == {"blurred", "untrained", "other-target"}
     for kind, twin in twins.items():
         expected = gain(whole, f"grad~{kind}")
         assert twin.gain.value == pytest.approx(expected, abs=1e-9)
         assert twin.difference.value == pytest.approx(gain(whole, "grad") - expected, abs=1e-9)
-    assert made.draws_by_unit[Unit.SCALAR] is made.draws_by_fill["mean"] is made.main
+    assert made.draws_by_unit[Unit.SCALAR] is made.draws_by_fill["mean"] is made.main_gains
     assert made.draws_by_unit[Unit.PIXEL].estimate_area("grad").value == pytest.approx(
         gain(whole, "grad", Unit.PIXEL), abs=1e-9
     )
@@ -122,8 +122,8 @@ def sharing(shares):
     return accuracy
 
 
-def marks(evidence, name):
-    return {mark.kind: mark for mark in find_row_marks(evidence, name)}
+def marks(draws, name):
+    return {mark.kind: mark for mark in find_row_marks(draws, name)}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def marks(evidence, name):
 )
 def test_a_share_of_the_gain_is_graded(twin, share, grade):
     found, kind = judged(SHARED, sharing({twin: share})), twin.removeprefix("var-grad~")
-    mark, flag = marks(found, "var-grad")[kind], describe_row_warnings(found, "var-grad")
+    mark, flag = marks(found, "var-grad")[kind], find_row_warning(found, "var-grad")
     assert mark.grade is flag.grade is grade and covers(mark.share, share)
     words = f"{MARKS[kind]} reaches {format_interval(mark.share, '{:.0%}'.format)} of the row's gain ({grade})"
     assert (words in flag.reason.lower()) is (grade is not Grade.NONE)
@@ -148,7 +148,7 @@ def test_a_row_without_a_gain_has_none_to_share(made):
     """grad is worse than Random, whatever its twins do, and images at chance have nothing of masks' to share."""
     for kind in ("blurred", "untrained", "random-blurred"):
         assert marks(made, "grad")[kind] == (kind, Estimate(), None)
-    assert describe_row_warnings(made, "grad") == RowWarning(Grade.NONE, "")
+    assert find_row_warning(made, "grad") == RowWarning(Grade.NONE, "")
     assert marks(judged(accuracy=leaky(0.4, 0.25)), "var-grad")["masks"] == ("masks", Estimate(), None)
 
 
@@ -165,7 +165,7 @@ def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_m
     floors, mark = find_rows_not_above_mask_only(made), marks(made, "var-grad")["masks"]
     assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
     for words in ("ts mask alone reaches", "of the row's accuracy above chance"):
-        assert (words in describe_row_warnings(made, "var-grad").reason) is (grade is not Grade.NONE)
+        assert (words in find_row_warning(made, "var-grad").reason) is (grade is not Grade.NONE)
     assert floors == ({"var-grad": floor} if floor else {})
 
 
@@ -174,32 +174,32 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
         masks = cell.retrain is ScoredNetwork.MASKS and cell.estimator == "var-grad"
         return 0.7 if masks else sharing({"var-grad~blurred": 0.75})(cell)
 
-    flag = describe_row_warnings(judged(SHARED, both), "var-grad")
+    flag = find_row_warning(judged(SHARED, both), "var-grad")
     assert flag.reason.startswith("Its mask alone reaches") and "; its blurred twin, which adds no info" in flag.reason
     assert (flag.grade, flag.warning_sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
 
 def test_a_missing_cell_is_missing(made):
     def lacking(whole, **gone):
-        return Evidence.of(without(whole, **gone), BOOTSTRAP)
+        return SuiteDraws.of(without(whole, **gone), BOOTSTRAP)
 
     whole = made.suite_results
     gone = lacking(whole, estimator="grad~blurred", t=0.9, retrain=ScoredNetwork.IMAGES)
-    twins = find_twins(gone, "grad")
+    twins = compare_with_twins(gone, "grad")
     assert twins["blurred"] == (Estimate(), Estimate()) and twins["untrained"].gain.value is not None
-    assert gone.main.estimate_area("grad").value == made.main.estimate_area("grad").value
+    assert gone.main_gains.estimate_area("grad").value == made.main_gains.estimate_area("grad").value
     own = lacking(whole, estimator="grad", t=0.9, retrain=ScoredNetwork.IMAGES)
-    assert own.main.estimate_area("grad") == own.lerf_morf_gap_retrained.estimate_area("grad") == Estimate()
-    blurred = find_twins(own, "grad")["blurred"]
+    assert own.main_gains.estimate_area("grad") == own.lerf_morf_gap_retrained.estimate_area("grad") == Estimate()
+    blurred = compare_with_twins(own, "grad")["blurred"]
     assert blurred.difference == Estimate() and blurred.gain.value is not None
 
 
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
     found = compute_validity_panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
-    made, twin = found.evidence, find_twins(found.evidence, "grad")["blurred"].difference
-    for number in (made.main.estimate_area("grad"), twin, made.mask_only.estimate_difference("var-grad", 0.9)):
+    made, twin = found.suite_draws, compare_with_twins(found.suite_draws, "grad")["blurred"].difference
+    for number in (made.main_gains.estimate_area("grad"), twin, made.mask_only.estimate_difference("var-grad", 0.9)):
         assert number.value is not None and number.low is number.high is None
-    assert {describe_row_warnings(made, name) for name in found.names} == {RowWarning(Grade.NONE, "")}
+    assert {find_row_warning(made, name) for name in found.names} == {RowWarning(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
     assert made.lerf_morf_gap_unretrained.estimate_area("var-grad").low is not None, (
         "nothing is trained: images alone are chance"
@@ -221,10 +221,16 @@ def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks
         == Estimate()
     )
     assert (
-        describe_warnings(found) == describe_warnings(Evidence.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)) == {}
+        find_warnings_by_row(found)
+        == find_warnings_by_row(SuiteDraws.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP))
+        == {}
     )
     alone = judged(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
-    assert (alone.main.levels, alone.main.estimate_area("grad"), alone.draws_by_unit) == ((), Estimate(), {})
+    assert (alone.main_gains.levels, alone.main_gains.estimate_area("grad"), alone.draws_by_unit) == (
+        (),
+        Estimate(),
+        {},
+    )
     assert alone.mask_only.estimate_accuracy("grad", 0.9).low is not None
 
 
@@ -239,7 +245,7 @@ def test_every_fill_has_its_gain_and_none_is_mixed():
         found.draws_by_fill["zero"].estimate_area("grad"), 9.0
     )
     turned = judged(replace(suite, blocks=suite.blocks[::-1]), accuracy)
-    assert covers(turned.main.estimate_area("grad"), 9.0)  # tables have the fill that is named first
+    assert covers(turned.main_gains.estimate_area("grad"), 9.0)  # tables have the fill that is named first
 
 
 def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
@@ -252,9 +258,9 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
         smooth = 7.0 if kept and cell.order is Order.LERF else kept and kept + cell.t
         results[point] = result(suite, point, answers(point, 0.5), smooth)
     suite_results = SuiteResults(suite, "da7a", None, results)
-    found = Evidence.of(suite_results).smoothness
+    found = SuiteDraws.of(suite_results).smoothness
     assert (found["grad", 0.3], found["grad", 0.9], ("sobel", 0.3) in found) == (2.3, 2.9, False)
-    roar_gone = Evidence.of(without(suite_results, retrain=ScoredNetwork.IMAGES)).smoothness
+    roar_gone = SuiteDraws.of(without(suite_results, retrain=ScoredNetwork.IMAGES)).smoothness
     assert (roar_gone["var-grad", 0.3], roar_gone["var-grad", 0.9]) == (3.3, 3.9), "the networks of masks say it, too"
 
 
@@ -266,10 +272,10 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
 
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
-    pixels = Evidence(suite_results, Unit.PIXEL, BOOTSTRAP)
-    found = describe_warnings(pixels)
+    pixels = SuiteDraws(suite_results, Unit.PIXEL, BOOTSTRAP)
+    found = find_warnings_by_row(pixels)
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
-    assert "var-grad" not in describe_warnings(Evidence.of(suite_results, BOOTSTRAP))
+    assert "var-grad" not in find_warnings_by_row(SuiteDraws.of(suite_results, BOOTSTRAP))
 
 
 STEEP = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.2}  # four rows whose order is settled everywhere

@@ -9,10 +9,10 @@ from math import comb
 import numpy as np
 import pytest
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.consistency_and_chance import is_at_chance, is_near_chance
 from roarbench.analysis.row_validity import compute_validity_panel
-from roarbench.analysis.row_warnings import describe_warnings
+from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import Point, list_untouched_points
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
@@ -145,7 +145,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
     if protocol is ROAR:  # claims are not tested on them either
         assert compute_accuracy_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
-    board = Evidence(found, Unit.SCALAR).make_board(protocol, Unit.SCALAR, MAIN)
+    board = SuiteDraws(found, Unit.SCALAR).make_board(protocol, Unit.SCALAR, MAIN)
     assert {row.estimator for row in board.rows if row.place is None} == placeless
     for row in board.rows:
         assert row.accuracies[0].value is not None  # what was measured is still shown
@@ -204,18 +204,18 @@ def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_s
     assert (bool(void.at_chance_warning), sound.at_chance_warning) == (True, "")
     for protocol in (ROAR, KAR, MORF):
         plain = void.make_board(protocol, Unit.SCALAR)
-        judged = Evidence.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR, MAIN)
+        judged = SuiteDraws.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR, MAIN)
         assert {(row.place, row.vs_random, row.vs_sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
         assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
         assert judged.detectable is None
-    assert all(row.place for row in Evidence(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
-    assert describe_warnings(Evidence(void, Unit.SCALAR, Bootstrap(200))) == {}
-    assert describe_warnings(Evidence(sound, Unit.SCALAR, Bootstrap(200)))
+    assert all(row.place for row in SuiteDraws(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
+    assert find_warnings_by_row(SuiteDraws(void, Unit.SCALAR, Bootstrap(200))) == {}
+    assert find_warnings_by_row(SuiteDraws(sound, Unit.SCALAR, Bootstrap(200)))
     for suite_results, said in ((void, True), (sound, False)):
         shown, beside = table_of(suite_results), compute_validity_panel(suite_results)
         for words in (words_of(shown), render(shown, "markdown"), make_chart(shown).title, *list_doubts(beside)):
             assert ("the installation only" in words, "installation" in words) == (said, said)
-        record = make_measured_suite_record(Evidence(suite_results, Unit.SCALAR, Bootstrap(50)))
+        record = make_measured_suite_record(SuiteDraws(suite_results, Unit.SCALAR, Bootstrap(50)))
         for found in (json.loads(render(shown, "json")), json.loads(format_json(beside)), record):
             assert found["at_chance"] is said
     assert "At chance: 25." in (words := words_of(table_of(void))) and "(!)" not in words
@@ -233,7 +233,7 @@ def test_explained_networks_at_chance_get_no_verdict_though_they_agree_with_each
         found[share] = replace(held(suite), references=networks)
     assert found[0.26].at_chance_warning.startswith("At chance: 26.0% of 2,000") and not found[0.9].at_chance_warning
     for share, judged in ((0.26, False), (0.9, True)):
-        rows = Evidence.of(found[share], Bootstrap(200)).make_board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
+        rows = SuiteDraws.of(found[share], Bootstrap(200)).make_board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
         assert any(row.network for row in rows) is judged and all(row.gain.value is not None for row in rows)
 
 

@@ -21,8 +21,8 @@ from roarbench.datasets.decode_image import (
     crop_centre_square,
     crop_to_pixels,
     decode_image,
+    inspect_image,
     refuse_many_damaged_images,
-    try_decoding,
 )
 from roarbench.datasets.file_formats import has_idx_files, read_idx
 from roarbench.enums import Split
@@ -88,7 +88,7 @@ def test_of_colour_with_16_bits_the_upper_8_of_its_depth_are_kept(write):
     """By hand, of 12 bits: 15 is 0 * 16 + 15, 4,095 is 255 * 16 + 15, larger is white; of 16 bits 4,096 is 16."""
     content = write(np.broadcast_to(DEEP, (8, 8, 3)))
     pixels, repairs, bits = decode_image(content, replace(TINY, depth=12))
-    assert (repairs, bits, try_decoding(content).bits) == (("of more than 8 bits",), 13, 13)
+    assert (repairs, bits, inspect_image(content).bits) == (("of more than 8 bits",), 13, 13)
     by_hand = [0, 0, 1, 1, 2, 15, 255, 255], [1, 1, 2, 2, 3, 16, 255, 255], [255] * 8
     np.testing.assert_array_equal(pixels, np.broadcast_to(np.array(by_hand)[:, None], (3, 8, 8)))
     assert decode_image(content, TINY).pixels[2, 0].tolist() == [16, 16, 16, 16, 16, 16, 31, 31]
@@ -109,7 +109,7 @@ def test_16_bits_that_pillow_does_not_read_are_refused():
     said = "of 16 bits per channel with transparency or in planes, of which Pillow reads 8"
     grey = np.stack([np.broadcast_to(DEEP[:, 0], (8, 8)), np.full((8, 8), 65535)], 2)
     for content in (deep_tiff(np.broadcast_to(DEEP, (8, 8, 3)), planes=True), deep_png(grey)):
-        assert (decode_image(content, TINY).repairs, try_decoding(content).damage) == ((said,), said)
+        assert (decode_image(content, TINY).repairs, inspect_image(content).damage) == ((said,), said)
     assert decode_image(deep_png(grey * 16), TINY).pixels[0, 0].tolist() == [0, 0, 1, 1, 2, 15, 255, 255]
 
 
@@ -123,7 +123,7 @@ def test_what_is_wrong_with_an_image_is_named():
         (b"version https://git-lfs.github.com/spec/v1\noid", "pointers of Git LFS, which `git lfs pull` fetches"),
         (b"", "unreadable"),
     ):
-        assert try_decoding(content).damage == kind
+        assert inspect_image(content).damage == kind
         assert decode_image(content, TINY).repairs == (kind,)
         with pytest.raises(
             DataError, match=re.escape(f"2 of 9 images of it cannot be decoded completely: a, b (2 {kind})")

@@ -13,7 +13,7 @@ from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.file_formats import find_split_pairs, is_split_name
 from roarbench.datasets.inspect_folder import infer_dataset
-from roarbench.datasets.sources import add_image_counts, open_source
+from roarbench.datasets.sources import add_image_counts, open_undecoded_splits
 from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError
 from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
@@ -176,7 +176,7 @@ def test_labels_of_every_type(tmp_path, labels, numbers):
         write_set(tmp_path / "set", labels, split)
     record, _ = looked(tmp_path / "set")
     assert (record.own, record.label_column, record.classes) == (PARQUET, "label", 2)
-    assert open_source(record, None)[Split.TEST].labels.tolist() == numbers
+    assert open_undecoded_splits(record, None)[Split.TEST].labels.tolist() == numbers
 
 
 def test_hidden_labels_give_way_to_a_labelled_split_or_to_a_draw(tmp_path):
@@ -229,7 +229,7 @@ def test_a_copy_of_a_hub_set_with_several_configurations(tmp_path):
         infer_dataset(tmp_path / "set", print)
     record, _ = looked(tmp_path / "set" / "a")
     with pytest.raises(DataError, match=said):
-        open_source(record, tmp_path / "set")
+        open_undecoded_splits(record, tmp_path / "set")
 
 
 def test_splits_of_parquet_files_by_name_and_those_without_one_to_train_on(tmp_path):

@@ -42,7 +42,7 @@ def test_decoded_is_what_was_stored_a_second_call_decodes_nothing_and_a_damaged_
     pixels = tiny_pixels()["train"].astype(np.float64)
     np.testing.assert_allclose((data.mean, data.std), (pixels.mean((0, 1, 2)), pixels.std((0, 1, 2))), rtol=1e-12)
     data.train.pixels[0, 0, 0, 0] ^= 255  # does not reach the store
-    monkeypatch.delattr(loading, "open_source")
+    monkeypatch.delattr(loading, "open_undecoded_splits")
     again = decode()
     assert (again.fingerprint, again.folder, again.mean) == (data.fingerprint, data.folder, data.mean)
     np.testing.assert_array_equal(again.train.pixels, pixels.transpose(0, 3, 1, 2))
@@ -114,14 +114,14 @@ def test_killed_at_any_moment(moment, decode, tmp_path):
 
 def test_two_at_once_decode_once(decode, monkeypatch):
     """The second one waits for the first, and takes what that has made."""
-    opened, opening = [], loading.open_source
+    opened, opening = [], loading.open_undecoded_splits
 
     def slowly(*arguments):
         opened.append(arguments)
         time.sleep(0.3)
         return opening(*arguments)
 
-    monkeypatch.setattr(loading, "open_source", slowly)
+    monkeypatch.setattr(loading, "open_undecoded_splits", slowly)
     with ThreadPoolExecutor(2) as both:
         one, other = both.map(lambda _: decode().fingerprint, range(2))
     assert one == other and len(opened) == 1

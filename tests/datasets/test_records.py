@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.planted_stripes import DECAY, generate_split, make_stripe_patterns
-from roarbench.datasets.sources import check_limit, choose_rows, mark_balanced_subset, mark_held_out_images, open_source
+from roarbench.datasets.sources import (
+    check_image_limit,
+    mark_balanced_subset,
+    mark_held_out_images,
+    open_undecoded_splits,
+    select_rows_of_split,
+)
 from roarbench.enums import Split
 from roarbench.errors import DataError
 
@@ -41,7 +47,7 @@ def test_counts_are_those_of_the_source(name):
     record = DATASETS[name]
     counts = (record.classes, record.train_images, record.test_images)
     if record.bundled or record.generated:
-        splits = open_source(record, None)
+        splits = open_undecoded_splits(record, None)
         assert counts == (len({*splits[Split.TRAIN].labels}), *(len(splits[split].labels) for split in Split))
     else:
         assert counts == PUBLISHED[name]
@@ -69,9 +75,9 @@ def test_balanced_subset_takes_turns(labels, limit):
 def test_the_least_limit():
     """A small set keeps all its classes; one of a hundred and more may lack some, for a try on a small machine."""
     for name, least in (("imagenette", 10), ("imagenet", 2)):
-        check_limit(find_dataset(name), least)
+        check_image_limit(find_dataset(name), least)
         with pytest.raises(DataError, match=f"--max-images {least - 1} is below the .*; use {least} or more"):
-            check_limit(find_dataset(name), least - 1)
+            check_image_limit(find_dataset(name), least - 1)
 
 
 def test_held_out_images_are_drawn():
@@ -89,7 +95,7 @@ def test_every_tenth_class_as_many_of_each():
     counts = np.full(1000, 1300)
     counts[[20, 21]] = 732
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(1000), counts))
-    rows = choose_rows(record, Split.TRAIN, labels)
+    rows = select_rows_of_split(record, Split.TRAIN, labels)
     assert np.bincount(labels[rows] // 10).tolist() == [732] * 100
     assert np.flatnonzero(labels == 30)[:732].tolist() == rows[labels[rows] == 30].tolist()
 

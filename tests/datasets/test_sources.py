@@ -16,7 +16,7 @@ from huggingface_hub import errors
 from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.sources import add_image_counts, open_source
+from roarbench.datasets.sources import add_image_counts, open_undecoded_splits
 from roarbench.enums import Split
 from roarbench.errors import DataError
 from roarbench.execution.importance import compute_class_templates_and_classifier
@@ -34,7 +34,7 @@ def test_one_split_serves_both(tiny_folder, tmp_path):
     path = tiny_folder / ONE_FILE.format("train")
     pq.write_table(pq.read_table(path), path, row_group_size=5)
     record = replace(TINY, test_split="train", holdout=1, train_images=9, test_images=3)
-    train, test = open_source(record, tiny_folder).values()
+    train, test = open_undecoded_splits(record, tiny_folder).values()
     assert sorted(test.labels) == [0, 1, 2]
     assert sorted([*train.rows, *test.rows]) == list(range(12))
     assert [TINY_LABELS["train"][row] for row in test.rows] == test.labels.tolist()
@@ -56,7 +56,7 @@ def test_the_first_of_each_class_and_no_file_beyond(tmp_path):
     for beyond in ("train-00002-of-00003", "test-00001-of-00002"):
         (tmp_path / "in" / f"{beyond}.parquet").write_bytes(b"nobody reads this")
     record = replace(TINY, of_each=2, train_images=6, test_images=6)
-    train, test = open_source(record, tmp_path / "in").values()
+    train, test = open_undecoded_splits(record, tmp_path / "in").values()
     assert (train.rows.tolist(), train.labels.tolist()) == ([0, 1, 2, 3, 4, 6], [1, 1, 0, 2, 0, 2])
     assert test.rows.tolist() == [0, 1, 2, 3, 4, 5]
     data = decode_dataset(record, tmp_path / "store", tmp_path / "in")
@@ -65,7 +65,7 @@ def test_the_first_of_each_class_and_no_file_beyond(tmp_path):
 
 def refused(message, record, folder):
     with pytest.raises(DataError, match=message) as complaint:
-        open_source(record, folder)
+        open_undecoded_splits(record, folder)
     assert "\n" not in str(complaint.value)
 
 
@@ -276,7 +276,7 @@ def test_a_gated_hub_names_the_token(kind, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
     monkeypatch.setattr(locations, "_list_hub_files", refuse)
     with pytest.raises(DataError, match="^the hub denies access to uoft-cs/cifar10 ") as complaint:
-        open_source(find_dataset("cifar10"), None)
+        open_undecoded_splits(find_dataset("cifar10"), None)
     for help in ("https://huggingface.co/datasets/uoft-cs/cifar10", "hf auth login", "HF_TOKEN", "--data DIR"):
         assert help in str(complaint.value)
     assert "\n" not in str(complaint.value)
@@ -289,10 +289,10 @@ def test_an_installed_data_set_is_read_where_no_folder_is_named(tmp_path, monkey
         (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(header + bytes(783) + b"\x07" + bytes(784))
         (tmp_path / f"{name}-labels-idx1-ubyte").write_bytes(bytes((0, 0, 8, 1, 0, 0, 0, 2, 9, 4)))
     monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, "fashion-mnist", tmp_path)
-    test = open_source(record, None)[Split.TEST]
+    test = open_undecoded_splits(record, None)[Split.TEST]
     assert test.labels.tolist() == [9, 4] and test.pixels[0, 0, 27, 27] == 7
     assert locations.make_source_identity(record, None)["kind"] == "installed"
-    part = open_source(replace(record, test_images=1, of_each=1), None)  # class 4 before class 9
+    part = open_undecoded_splits(replace(record, test_images=1, of_each=1), None)  # class 4 before class 9
     assert {split: (rows.labels.tolist(), int(rows.pixels.sum())) for split, rows in part.items()} == {
         Split.TRAIN: ([9, 4], 7),
         Split.TEST: ([4], 0),

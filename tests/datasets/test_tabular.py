@@ -13,7 +13,7 @@ import pytest
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.file_locations_and_downloads import BUNDLED, BUNDLED_TABLE
-from roarbench.datasets.tabular import quantize_rows, read_rows
+from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 from roarbench.errors import DataError
 
 CELLS = find_dataset("breast-cancer")
@@ -23,7 +23,7 @@ TEXT = "a,kind,b\n1,yes,0.5\n2,no,0.25\n3,yes,-1\n4,no,1e3\n"
 
 def read(tmp_path, text, name="mine.csv", **changes):
     (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_rows(tmp_path / name, replace(MINE, **changes))
+    return read_features_and_labels(tmp_path / name, replace(MINE, **changes))
 
 
 def test_a_table_has_its_columns_in_order_and_its_classes_by_the_alphabet_in_each_kind_of_file(tmp_path):
@@ -69,12 +69,12 @@ def test_what_is_no_table_of_numbers_is_refused(tmp_path):
 def test_steps_reach_from_percentile_to_percentile_of_the_training_rows():
     """101 training rows 0 … 100 have the percentiles 1 and 99; the rows after them are not looked at."""
     values = np.array([*range(101), -50, 1, 50, 99, 1000.0])[:, None]
-    steps = quantize_rows(values, np.arange(101)).ravel()
+    steps = quantize_features(values, np.arange(101)).ravel()
     assert steps[101:].tolist() == [0, 0, 128, 255, 255]  # 255 / 2 rounds to the even number
     assert steps[26] == round(255 * 25 / 98)
     values = np.zeros((300, 2))
     values[7, 0] = values[299, 1] = 5.0  # a rare event is seen; what changes only outside of training is 0
-    steps = quantize_rows(values, np.arange(200))
+    steps = quantize_features(values, np.arange(200))
     assert (steps.shape, steps[7, 0], steps.sum()) == ((300, 2, 1, 1), 255, 255)
 
 
@@ -85,7 +85,7 @@ def test_what_is_bundled_is_what_scikit_learn_ships():
         ("breast-cancer", cells.data, 1 - cells.target),  # there malignant comes first
         ("digits", digits.data, digits.target),
     ):
-        values, labels = read_rows(BUNDLED / name / BUNDLED_TABLE, find_dataset(name))
+        values, labels = read_features_and_labels(BUNDLED / name / BUNDLED_TABLE, find_dataset(name))
         np.testing.assert_array_equal(values, data)
         np.testing.assert_array_equal(labels, target)
 

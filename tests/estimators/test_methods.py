@@ -14,9 +14,9 @@ from roarbench.compute.networks import build_network
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED, Batch
-from roarbench.estimators.families.cam import stretch_over_image
+from roarbench.estimators.families.cam import resize_maps_to_images
 from roarbench.estimators.families.perturbation import count_grid_squares, number_grid_squares
-from roarbench.estimators.network_surgery import find_blocks, run_to_layer
+from roarbench.estimators.network_surgery import compute_layer_output_and_logits, find_blocks
 from roarbench.estimators.noise_and_random_draws import (
     draw_coalitions,
     draw_path_points,
@@ -149,7 +149,7 @@ def test_the_last_layer_has_places_and_is_no_gate(case):
         module.register_forward_hook(lambda module, inputs, output, name=name: outputs.setdefault(name, output))
         for name, module in model.named_modules()
     ]
-    channels, _ = run_to_layer(model.eval(), torch.randn(2, 3, 4, 4, generator=seeded(0)), "last")
+    channels, _ = compute_layer_output_and_logits(model.eval(), torch.randn(2, 3, 4, 4, generator=seeded(0)), "last")
     for handle in handles:
         handle.remove()
     alike = [name for name, output in outputs.items() if output is channels]
@@ -158,9 +158,9 @@ def test_the_last_layer_has_places_and_is_no_gate(case):
 
 def test_a_block_with_a_single_place_or_a_gate_is_refused():
     with pytest.raises(RunError, match="layer block1 has a single position or is a gate; use layer=last"):
-        run_to_layer(LOOKED_AT["a pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
+        compute_layer_output_and_logits(LOOKED_AT["a pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
     with pytest.raises(RunError, match="layer block2 has a single position or is a gate"):
-        run_to_layer(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
+        compute_layer_output_and_logits(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_a_map_of_one_value_stays_one_when_it_is_stretched(side, places):
     values = torch.rand(50, 1, 1, 1, generator=seeded(0))
     images = torch.zeros(50, 3, side, side)
     torch.testing.assert_close(
-        stretch_over_image(values.expand(50, 1, *places), images), values.expand(50, 1, side, side), rtol=0, atol=0
+        resize_maps_to_images(values.expand(50, 1, *places), images), values.expand(50, 1, side, side), rtol=0, atol=0
     )
 
 

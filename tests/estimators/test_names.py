@@ -32,7 +32,7 @@ from roarbench.estimators.ids import EstimatorId
     ],
 )
 def test_an_id_is_taken_apart_and_put_together(text, parts):
-    assert EstimatorId.read(text) == parts
+    assert EstimatorId.parse(text) == parts
     assert str(parts) == text
     assert str(replace(parts, listed=None)) == str(parts.without_parameters)
 
@@ -58,7 +58,7 @@ def test_twins_are_their_parents_with_a_twin(entry):
         assert (row.twin, row.parent_id, row.submitted) == (twin, entry, "@" in entry)
         assert row.parts.marks == parent.parts.marks
         assert (row.base, row.form, row.control) == (parent.base, parent.form, parent.control)
-        assert EstimatorId.read(row.id).explains_next == (twin == "other-reference")
+        assert EstimatorId.parse(row.id).explains_next_network == (twin == "other-reference")
         assert row.explained_variant == ("trained" if twin in ("blurred", *UNRANKED_TWINS) else twin)
     assert len({parent.fingerprint, *(row.fingerprint for row in found.values())}) == 1 + len(TWINS)
 

@@ -19,7 +19,7 @@ from roarbench.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.estimator import Batch, ClassImages, Settings
+from roarbench.estimators.estimator import Batch, ClassImages, SharedPassSettings
 from tests.helpers import trainings
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.streamed import seeded
@@ -144,7 +144,7 @@ def test_answers_are_waited_for_once():
 
 @pytest.mark.parametrize("controls", [False, True])
 def test_maps_are_made_on_the_gpu(controls, monkeypatch):
-    monkeypatch.setattr(engine, "find_pass_settings", lambda estimator: Settings(samples=2, steps=3))
+    monkeypatch.setattr(engine, "find_shared_pass_settings", lambda estimator: SharedPassSettings(samples=2, steps=3))
     chosen = [
         e
         for e in map(find_estimator, ESTIMATORS)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.load_results import ResultsQuery
-from roarbench.analysis.own_network_results import describe_lack_of_agreed_images, load_own_network_board
+from roarbench.analysis.own_network_results import describe_total_disagreement_of_networks, make_own_network_board
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.api.suite_result import SuiteResult
@@ -114,7 +114,7 @@ def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
     sobel = {row.run.key for row in results.find_results(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
     other = hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
-    board = load_own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    board = make_own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}
     assert words["sobel"] != OwnNetworkVerdict.BY_CONSTRUCTION == words["random"]
 
@@ -134,7 +134,7 @@ def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done
         assert {row.gain.value for row in table.rows} == {None}
         assert why in write_all_notes(table) and "Nothing has been run" not in write_all_notes(table)
         assert why in summarize_notes(table)
-        assert describe_lack_of_agreed_images(results, protocol, Unit.SCALAR) == ""
+        assert describe_total_disagreement_of_networks(results, protocol, Unit.SCALAR) == ""
     nothing = make_suite_table(replace(results, results={}), OWN_NETWORK.name, None, None)
     assert write_all_notes(nothing).startswith("Nothing has been run yet.")
 
@@ -236,15 +236,15 @@ def test_training_images_are_ranked_by_the_references_of_trainings_alone():
 def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done):
     """The control's gain is 0 by construction; tables hold no two rows against each other, so there is no verdict."""
     work, *_, results = done
-    held = load_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    held = make_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     gains = {row.estimator: row.gain for row in held.rows}
-    evidence = Evidence(results, Unit.SCALAR, Bootstrap())
+    draws = SuiteDraws(results, Unit.SCALAR, Bootstrap())
     one, turned = (
-        compare_rows(evidence, OWN_NETWORK, Unit.SCALAR, *rows) for rows in (("grad", "random"), ("random", "grad"))
+        compare_rows(draws, OWN_NETWORK, Unit.SCALAR, *rows) for rows in (("grad", "random"), ("random", "grad"))
     )
     assert one.gain == pytest.approx(gains["grad"]) and one.comparison is None
     assert turned.gain == pytest.approx(gains["grad"].negative)
-    both = compare_rows(evidence, OWN_NETWORK, Unit.SCALAR, *ASKING[:2]).gain
+    both = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, *ASKING[:2]).gain
     assert both.value == pytest.approx(gains[ASKING[0]].value - gains[ASKING[1]].value)
     (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
     found = SuiteResult(SUITE, ResultsQuery(work.workspace.root), results).compare("random", "grad", "own-network")
@@ -258,7 +258,7 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
     assert {point.seed // 10_000 for point in expand_points(again.suite)} == {1}
     seeds = {make_reference(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
     assert len(seeds) == 2
-    held = load_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    held = make_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     found = compare_boards(held, replace(held, images=held.images + 1))
     assert (found.verdicts, found.equal, len(found.rows)) == (1, 1, len(held.rows))  # twins have no verdict
     assert (found.gains, found.inside) == (2 * len(ASKING), 2 * len(ASKING))

@@ -78,14 +78,14 @@ def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
 
 def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, store, monkeypatch):
     work, runs = fresh
-    explained, done, maps = Counter(), Counter(), importance.compute_maps_together
+    explained, done, maps = Counter(), Counter(), importance.compute_maps_of_subjects
 
     def counted(subjects, *rest):
         for estimators, _, batch, _ in subjects:
             explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
         return maps(subjects, *rest)
 
-    monkeypatch.setattr(importance, "compute_maps_together", counted)
+    monkeypatch.setattr(importance, "compute_maps_of_subjects", counted)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
         size_jobs(monkeypatch, 8, size)
         events = run_missing(work, runs, store, InlineEngine())
@@ -101,7 +101,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
-    lost, scored, maps = {bad, *truth, *explaining}, network_jobs.execute_run, importance.compute_maps_together
+    lost, scored, maps = {bad, *truth, *explaining}, network_jobs.execute_run, importance.compute_maps_of_subjects
 
     def diverging(*given):
         if given[5] == work.explained[0].reference.seed:
@@ -121,7 +121,7 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
 
     monkeypatch.setattr(network_jobs, "fit", diverging)
     monkeypatch.setattr(network_jobs, "execute_run", sometimes)
-    monkeypatch.setattr(importance, "compute_maps_together", broken)
+    monkeypatch.setattr(importance, "compute_maps_of_subjects", broken)
     engine = InlineEngine()
     assert {run for run, _ in failed(run_missing(work, runs, store, engine)) if run} == lost
     assert store.find_done_keys(keys_of(runs)) == set(keys_of(runs)) - set(keys_of(lost)) != set()

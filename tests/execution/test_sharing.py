@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from sqlalchemy import select, update
 
-from roarbench.analysis.consistency_and_chance import find_inconsistency
+from roarbench.analysis.consistency_and_chance import explain_inconsistency
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import network_jobs, ranking_jobs, scheduler
@@ -220,7 +220,7 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
             )
             for row in rows:
                 found = [result for result in results.values() if result.run.cell.estimator == row]
-                assert find_inconsistency(found, found[0].weights) == ""
+                assert explain_inconsistency(found, found[0].weights) == ""
 
 
 def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):

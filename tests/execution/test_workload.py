@@ -13,7 +13,7 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.enums import Split
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import TWINS
-from roarbench.estimators.engine import compute_maps_together
+from roarbench.estimators.engine import compute_maps_of_subjects
 from roarbench.estimators.estimator import VARIANTS
 from roarbench.execution import importance, network_jobs, ranking_jobs
 from roarbench.execution.scheduler import run_missing
@@ -117,13 +117,13 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
             done["explained"] += len(inputs[0]) if isinstance(module, SmallResNet) else 0
 
         with register_module_forward_pre_hook(passed):
-            return compute_maps_together(*given)
+            return compute_maps_of_subjects(*given)
 
     note("trained", train.Training, "_load_part", lambda self, index: index)
     note("scored", network_jobs, "predict_logits", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
     note("drawn", engine, "draw_normal_noise", lambda images, ids, *_: ids)
-    monkeypatch.setattr(importance, "compute_maps_together", explained)
+    monkeypatch.setattr(importance, "compute_maps_of_subjects", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
     inline = tiny_suite.InlineEngine()

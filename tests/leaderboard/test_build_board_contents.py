@@ -10,7 +10,7 @@ from leaderboard.board_contents import make_cost_axis, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.render import list_addresses, render_page
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
@@ -19,16 +19,16 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.rank_intervals import RankInterval, find_reversed
+from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 
 def record(results, protocol=ROAR, levels=(), **more):
-    evidence = Evidence.of(results, Bootstrap(200))
+    draws = SuiteDraws.of(results, Bootstrap(200))
     return make_board_contents(
-        evidence, make_table(evidence, protocol, results.suite.estimators_with_rank, levels=levels), **more
+        draws, make_table(draws, protocol, results.suite.estimators_with_rank, levels=levels), **more
     )
 
 
@@ -39,7 +39,7 @@ def quick(views):
 
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
 def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
-    board = Evidence.of(quick, Bootstrap(200)).make_board(
+    board = SuiteDraws.of(quick, Bootstrap(200)).make_board(
         SHOWN[protocol], Unit.SCALAR, quick.suite.estimators_with_rank, levels
     )
     shown = record(quick, SHOWN[protocol], levels)
@@ -162,11 +162,11 @@ def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():
         "c": RankInterval(2, 1, 2, (1,)),
         "d": RankInterval(4, 4, 4, (3,)),
     }
-    assert find_reversed("a", here, there) == ("b", "c")
-    assert find_reversed("b", here, there) == ("a",)
-    assert find_reversed("d", here, there) == find_reversed("a", here, {}) == ()
+    assert find_rows_in_reversed_order("a", here, there) == ("b", "c")
+    assert find_rows_in_reversed_order("b", here, there) == ("a",)
+    assert find_rows_in_reversed_order("d", here, there) == find_rows_in_reversed_order("a", here, {}) == ()
     level = {name: RankInterval(n, 1, 3, (1,)) for n, name in enumerate("abc", 1)}
-    assert find_reversed("a", here, level) == find_reversed("a", level, there) == ()
+    assert find_rows_in_reversed_order("a", here, level) == find_rows_in_reversed_order("a", level, there) == ()
 
 
 def test_every_row_of_a_board_has_a_name_of_its_own():
@@ -209,7 +209,7 @@ def test_a_pair_is_counted_as_by_loops(name):
         made = results.results.items()
         return [bit for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t) for bit in row.correctness]
 
-    found = compare_rows(Evidence.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
+    found = compare_rows(SuiteDraws.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
     assert tuple(level.t for level in found.levels) == LEVELS and found.gain.low is not None
     assert found.counted == COUNTED[name]
     for level in found.levels:
@@ -236,13 +236,13 @@ def test_a_pair_under_own_network_gain_is_counted_as_by_loops(protocol):
     numbers = range(3)
     agreed = np.all([made[CLEAN, 0.0, i, j] for i in numbers for j in numbers], axis=0)
     assert 0 < agreed.sum() < len(agreed)
-    evidence = Evidence.of(results, Bootstrap(200))
-    found = compare_rows(evidence, protocol, Unit.SCALAR, "var-grad", "grad")
+    draws = SuiteDraws.of(results, Bootstrap(200))
+    found = compare_rows(draws, protocol, Unit.SCALAR, "var-grad", "grad")
     own, other = "kept with its own mask alone", "kept with another network’s mask alone"
     removed_first = protocol.order is Order.MORF
     assert found.counted == ((other, own) if removed_first else (own, other))
     assert tuple(level.t for level in found.levels) == LEVELS
-    board = evidence.make_board(protocol, Unit.SCALAR, suite.estimators_with_rank)
+    board = draws.make_board(protocol, Unit.SCALAR, suite.estimators_with_rank)
     gains = {row.estimator: row.gain.value for row in board.rows}
     for name, counts in (("var-grad", [x.first for x in found.levels]), ("grad", [x.second for x in found.levels])):
         for t, count in zip(LEVELS, counts, strict=True):
@@ -264,7 +264,7 @@ def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
-    found = view.evidence.compare(view.headline_protocol, view.evidence.unit, "sobel", "grad")
+    found = view.suite_draws.compare(view.headline_protocol, view.suite_draws.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page, "the verdict of every table"
     assert "Right with Random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):

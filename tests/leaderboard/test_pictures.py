@@ -13,7 +13,7 @@ from leaderboard.page import estimator, images
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
 from roarbench.analysis.pictured_images import (
     CorrectCountsPerImage,
-    choose_images,
+    choose_images_by_lost_predictions,
     count_correct_predictions_per_image,
     find_pictured_protocol,
 )
@@ -115,14 +115,14 @@ def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_
     """By hand: of six images, 1 to 5 are known untouched; grad's own mask costs 4 six answers, and gives 2 six."""
     own = {CLEAN: [1, 2, 3, 4, 5], "grad": [1, 2, 3], "random": []}
     found = answered(MATCHED, own | {"grad~matched": [1, 3, 4], "random~matched": [5]})
-    numbers, rule = choose_images(found, MATCHED, UNIT, 5)
+    numbers, rule = choose_images_by_lost_predictions(found, MATCHED, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
-    assert choose_images(found, MATCHED, UNIT, 3)[0].tolist() == [4, 3, 2]
+    assert choose_images_by_lost_predictions(found, MATCHED, UNIT, 3)[0].tolist() == [4, 3, 2]
     assert count_correct_predictions_per_image(found, MATCHED, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
     found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
-    assert choose_images(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
+    assert choose_images_by_lost_predictions(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
     assert count_correct_predictions_per_image(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
-    assert not len(choose_images(replace(found, results={}), ROAR, UNIT)[0])
+    assert not len(choose_images_by_lost_predictions(replace(found, results={}), ROAR, UNIT)[0])
 
 
 def test_levels_that_a_partly_run_protocol_leaves_out_are_not_counted():
@@ -132,7 +132,7 @@ def test_levels_that_a_partly_run_protocol_leaves_out_are_not_counted():
     rows = {point: found.results[point] if point.cell.t in (0, 0.5) else one for point, one in left_out.results.items()}
     part = replace(found, results=rows, kept_levels={(ROAR, UNIT): (0.5,)})
     assert count_correct_predictions_per_image(part, ROAR, UNIT, "grad", [1, 2]) == ((2, 2), (), 2, "right")
-    assert choose_images(part, ROAR, UNIT, 2)[0].tolist() == [1, 2], "no image lost anything"
+    assert choose_images_by_lost_predictions(part, ROAR, UNIT, 2)[0].tolist() == [1, 2], "no image lost anything"
 
 
 def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_path):

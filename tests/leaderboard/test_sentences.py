@@ -15,7 +15,7 @@ from leaderboard.page.estimator import (
     write_verdict_sentence,
 )
 from leaderboard.render import load_templates
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.enums import Order
 from roarbench.plan.protocols import SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts
@@ -205,7 +205,7 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, None)
 
 def texts(results, protocol=MATCHED, **row):
     """Doubts in short, in full and whether grave, with plain spaces, as they are read."""
-    found = list_row_doubts(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
+    found = list_row_doubts(SuiteDraws.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
     ]

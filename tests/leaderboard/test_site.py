@@ -18,7 +18,7 @@ from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.report.table_formats import render as as_format
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import store_submission
-from roarbench.submissions.file import check_source
+from roarbench.submissions.file import parse_submission
 from tests.helpers import hostile
 from tests.helpers.board_store import make_store
 
@@ -130,7 +130,7 @@ def estimate(model, images, targets, generator):
 
 def test_hostile_text_stays_text(tmp_path, monkeypatch):
     """Names, descriptions, a network, a data set, a failure and a submission that would do harm as HTML."""
-    site, entry = tmp_path / "site", check_source(HOSTILE_FILE.encode())
+    site, entry = tmp_path / "site", parse_submission(HOSTILE_FILE.encode())
     suite = add_estimators(hostile.install(monkeypatch.setitem), [entry.id])
     with ResultsStore.open(make_store(tmp_path, suite, images=60)) as store:
         store_submission(store.database, entry)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.paper_claims import read_published_curves
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order
@@ -53,9 +53,9 @@ def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_
     # accuracy above masks alone is a curve beside accuracy
     found = make_chart(table_of(whole)).above_masks
     assert [curve.estimator for curve in found] == [*MAIN]  # the blurred random map has no masks here
-    evidence = Evidence.of(whole)
+    draws = SuiteDraws.of(whole)
     for curve in found:
-        expected = [tuple(evidence.estimate_accuracy_above_masks(curve.estimator, t)) for t in LEVELS]
+        expected = [tuple(draws.estimate_accuracy_above_masks(curve.estimator, t)) for t in LEVELS]
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == expected
     assert make_chart(table_of(whole, "kar")).above_masks == ()
 

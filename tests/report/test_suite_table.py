@@ -24,7 +24,7 @@ from roarbench.store.run_result import pack_correctness
 from roarbench.store.software_and_hardware import Provenance
 from roarbench.store.submissions_and_annotations import store_submission, store_validation_findings
 from roarbench.store.transfer import export_results, import_results
-from roarbench.submissions.file import ValidationFinding, check_source
+from roarbench.submissions.file import ValidationFinding, parse_submission
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
 from tests.helpers.tables import rows_of, table_of, words_of
 
@@ -118,7 +118,7 @@ def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks(whole):
     assert "machines" not in write_all_notes(made_but("sobel", 0))  # not shown
 
 
-ENTRY = check_source(
+ENTRY = parse_submission(
     b"NAME = 'edges'\nDESCRIPTION = 'x'\ndef estimate(model, images, targets, generator): return images.abs()\n"
 )
 NETWORK = "`validate` found: ignores the network, ignores the class"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from roarbench.analysis import own_network_results
-from roarbench.analysis.bootstrap_draws import Evidence
-from roarbench.analysis.row_validity import compute_validity_panel, find_twins
-from roarbench.analysis.row_warnings import describe_row_warnings
+from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.row_validity import compare_with_twins, compute_validity_panel
+from roarbench.analysis.row_warnings import find_row_warning
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import ScoredNetwork, Unit
@@ -36,11 +36,11 @@ AGAIN = replace(SUITE, replication=1)
 
 
 def judged(truth=usual, suite=SUITE):
-    return Evidence(held(suite, truth), Unit.SCALAR, Bootstrap(500))
+    return SuiteDraws(held(suite, truth), Unit.SCALAR, Bootstrap(500))
 
 
-def significant_cells(evidence):
-    found = {row["claim"]: row["ours"]["significant"] for row in list_claim_verdicts(evidence)}
+def significant_cells(draws):
+    found = {row["claim"]: row["ours"]["significant"] for row in list_claim_verdicts(draws)}
     return {claim: counts for claim, counts in found.items() if counts}
 
 
@@ -99,7 +99,7 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
     kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
     monkeypatch.setattr(own_network_results, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
-    records = list_claim_verdicts(Evidence(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
+    records = list_claim_verdicts(SuiteDraws(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
     found = {row["claim"]: (row["own_network"]["verdict"], row["own_network"]["agree"]) for row in records}
     assert {name: said for name, said in found.items() if said != ("no data", 0)} == {
         "grad-worse-than-random": ("fails", 0),
@@ -187,8 +187,8 @@ def test_every_number_is_in_its_column(made, monkeypatch):
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
     # KAR has one seed
-    assert areas[gaps[0]] == f"{made.evidence.lerf_morf_gap_retrained.estimate_area('grad').value:+.1f}"
-    assert areas[gaps[1]].startswith(f"{made.evidence.lerf_morf_gap_unretrained.estimate_area('grad').value:+.1f} [")
+    assert areas[gaps[0]] == f"{made.suite_draws.lerf_morf_gap_retrained.estimate_area('grad').value:+.1f}"
+    assert areas[gaps[1]].startswith(f"{made.suite_draws.lerf_morf_gap_unretrained.estimate_area('grad').value:+.1f} [")
 
 
 def test_what_is_missing_is_a_dash(made):
@@ -207,8 +207,7 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
     narrow = text(made, 60)  # columns that do not fit stand below
     assert all(cell in narrow for section in list_sections(made) for line in section.rows for cell in line)
     assert (
-        lines[-1] == f"var-grad (!) {describe_row_warnings(made.evidence, 'var-grad').reason}"
-        and " (!" not in lines[-2]
+        lines[-1] == f"var-grad (!) {find_row_warning(made.suite_draws, 'var-grad').reason}" and " (!" not in lines[-2]
     )
     page = format_markdown(made)
     assert all(f"| {' | '.join(line)} |" in page for section in list_sections(made) for line in section.rows)
@@ -225,23 +224,22 @@ def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
 
 
 def test_json_has_every_number(made):
-    found, evidence = json.loads(format_json(made)), made.evidence
+    found, draws = json.loads(format_json(made)), made.suite_draws
     rows = {each["estimator"]: each for each in found["rows"]}
     grad, var = rows["grad"], rows["var-grad"]
     assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
     assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
-    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.estimate_area(
+    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == draws.main_gains.estimate_area(
         "grad"
     )._asdict()
-    assert grad["mask_only"]["0.9"]["delta_random"] == evidence.mask_only.estimate_difference("grad", 0.9)._asdict()
-    assert grad["twins"]["blurred"]["difference"] == find_twins(evidence, "grad")["blurred"].difference._asdict()
-    assert grad["units"]["pixel"] == evidence.draws_by_unit[Unit.PIXEL].estimate_area("grad")._asdict()
+    assert grad["mask_only"]["0.9"]["delta_random"] == draws.mask_only.estimate_difference("grad", 0.9)._asdict()
+    assert grad["twins"]["blurred"]["difference"] == compare_with_twins(draws, "grad")["blurred"].difference._asdict()
+    assert grad["units"]["pixel"] == draws.draws_by_unit[Unit.PIXEL].estimate_area("grad")._asdict()
     assert grad["fills"].keys() == {"mean"}
-    assert (var["grade"], var["flag"]) == ("some", describe_row_warnings(evidence, "var-grad").reason)
+    assert (var["grade"], var["flag"]) == ("some", find_row_warning(draws, "var-grad").reason)
     assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
     assert (
-        grad["above_masks"]["0.9"] == evidence.estimate_accuracy_above_masks("grad", 0.9)._asdict()
-        and grad["floor"] == []
+        grad["above_masks"]["0.9"] == draws.estimate_accuracy_above_masks("grad", 0.9)._asdict() and grad["floor"] == []
     )
 
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from roarbench.analysis.bootstrap_draws import Evidence
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.api.published_results import load_published_results
 from roarbench.plan.suites import RESULTS
 from roarbench.report.roar_and_own_network_table import (
@@ -66,7 +66,7 @@ def list_published_tables(suite, source):
     results = load_published_results(suite, source).stored
     for protocol in dict.fromkeys(block.protocol for block in results.suite.blocks):
         unit = find_default_unit(results.suite, protocol)
-        if table := make_table(Evidence(results, unit, DRAWS), protocol, results.suite.estimators):
+        if table := make_table(SuiteDraws(results, unit, DRAWS), protocol, results.suite.estimators):
             yield table
     if has_combined_table(results.suite):
         yield make_combined_table(results)

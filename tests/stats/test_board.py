@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roarbench.plan.protocols import AUGMENTED, MATCHED, MORF, ROAR
-from roarbench.stats.board import RANDOM, IntervalScope, drop_verdicts
+from roarbench.stats.board import RANDOM, IntervalScope, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
@@ -142,7 +142,7 @@ def test_a_row_is_held_against_its_maps_of_other_images():
         assert (row(judged, name).delta_other_image, row(judged, name).vs_other_image) == ((None, None, None), None)
     alone = compute_board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, estimate_variance_components([scores]))
     assert judged.family == alone.family + 1 and row(alone, "good").vs_other_image is None
-    assert {one.vs_other_image for one in drop_verdicts(judged).rows} == {None}
+    assert {one.vs_other_image for one in drop_ranks_and_verdicts(judged).rows} == {None}
 
 
 def judge(scores, protocol=ROAR):

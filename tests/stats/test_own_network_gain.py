@@ -13,7 +13,7 @@ from roarbench.stats.own_network_gain import (
     compute_own_network_gain,
     compute_own_network_gain_per_row,
     judge_own_network_gains,
-    predict_replication,
+    predict_replicated_gain,
 )
 
 FEW = Bootstrap(resamples=400)
@@ -153,7 +153,7 @@ def test_a_replication_with_other_networks_and_images_lies_where_it_is_predicted
         one, other = (varied_answers(chance, networks) for _ in range(2))
         gain = compute_own_network_gain(one, Order.MORF, FEW).gain
         again = compute_own_network_gain(other, Order.MORF, Bootstrap(resamples=2)).gain.value
-        ranges = [make_estimate(each, 0.95) for each in (gain, predict_replication(gain))]
+        ranges = [make_estimate(each, 0.95) for each in (gain, predict_replicated_gain(gain))]
         inside.append([each.low <= again <= each.high for each in ranges])
     alone, predicted = np.mean(inside, 0)
     assert alone < 0.91

@@ -13,7 +13,7 @@ from roarbench.stats.bootstrap import (
     Sample,
     compute_half_width,
     compute_quantile,
-    estimate_share,
+    estimate_ratio,
     make_estimate,
 )
 from roarbench.stats.rank_intervals import (
@@ -146,7 +146,7 @@ def test_a_share_ends_where_the_difference_is_no_longer_excluded(part, correlati
     """Two numbers of standard error 1 whose draws have this correlation."""
     draws, other = np.random.default_rng(0).normal(size=(2, 4000))
     one = Sample(part, part + correlation * other + np.sqrt(1 - correlation**2) * draws)
-    value, low, high = estimate_share(one, Sample(8.0, 8 + other), 0.95)
+    value, low, high = estimate_ratio(one, Sample(8.0, 8 + other), 0.95)
     assert value == pytest.approx(part / 8) and low < part / 8 < high
     for end, side in ((low, 1), (high, -1)):
         left = Sample(part - end * 8, one.draws - end * (8 + other))
@@ -157,8 +157,8 @@ def test_shares_by_hand():
     """Half widths of 3 (part) and 4 (whole) about 10 and 5, uncorrelated: 9 c^2 - 100 c + 91 = 0."""
     part = Sample(10.0, 10 + 3 * np.array([1.0, 1.0, -1.0, -1.0]))
     up_and_down = np.array([1.0, -1.0, 1.0, -1.0])
-    assert estimate_share(part, Sample(5.0, 5 + 4 * up_and_down), 0.95) == pytest.approx((2.0, 1.0, 91 / 9))
+    assert estimate_ratio(part, Sample(5.0, 5 + 4 * up_and_down), 0.95) == pytest.approx((2.0, 1.0, 91 / 9))
     for same in (part, Sample(4.0, np.full(10, 4.0))):
-        assert estimate_share(same, same, 0.95) == pytest.approx((1.0, 1.0, 1.0)), "the whole, without width"
+        assert estimate_ratio(same, same, 0.95) == pytest.approx((1.0, 1.0, 1.0)), "the whole, without width"
     for value in (3.9, 0.0, -8.0):
-        assert estimate_share(part, Sample(value, value + 4 * up_and_down), 0.95) == Estimate(), "no share of nothing"
+        assert estimate_ratio(part, Sample(value, value + 4 * up_and_down), 0.95) == Estimate(), "no share of nothing"

@@ -16,7 +16,7 @@ from roarbench.stats.training_and_network_variance import (
     ReferenceVariance,
     TrainingVariance,
     VarianceComponents,
-    compute_prior_probabilities,
+    compute_posterior_over_priors,
     estimate_variance_components,
     split_shared_and_row_variance,
 )
@@ -240,10 +240,10 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
     mean = 5.8 / 7
     expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIORS]
     np.testing.assert_allclose(
-        compute_prior_probabilities(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9
+        compute_posterior_over_priors(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9
     )
     alike, apart = (
-        compute_prior_probabilities(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0)
+        compute_posterior_over_priors(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0)
     )
     assert alike < 0.1 < 0.3 < apart
 
@@ -264,9 +264,9 @@ def test_the_spread_over_trainings_by_hand():
     # a single run varies with its reference, else with its training
     alone, found = estimate_variance_components([explained(4, 1, trainings=2)]), double.references
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
-    assert double.compute_run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
-    assert double.compute_run_deviation(False, 0.9) == double.trainings.deviation
-    assert (alone.references, alone.compute_run_deviation(True, 0.9)) == (None, alone.trainings.deviation)
+    assert double.compute_run_standard_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
+    assert double.compute_run_standard_deviation(False, 0.9) == double.trainings.deviation
+    assert (alone.references, alone.compute_run_standard_deviation(True, 0.9)) == (None, alone.trainings.deviation)
 
 
 def test_the_order_of_rows_and_a_second_name_change_nothing():

@@ -21,12 +21,12 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_suites import read_suites, store_suite
-from roarbench.submissions.file import check_source
+from roarbench.submissions.file import parse_submission
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import make_result, make_run
 
-ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
-OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
+ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')
+OTHER = parse_submission(b'NAME = "other"\nDESCRIPTION = "x"\n')
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect
 
-from roarbench.analysis.load_results import open_to_write
+from roarbench.analysis.load_results import open_writable_results
 from roarbench.errors import StoreError
 from roarbench.store import schema
 from roarbench.store.archived_rows import find_run_keys, read_archived_rows
@@ -64,7 +64,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         run(store, "UPDATE roarbench_version SET version_num = '0002'")
         with pytest.raises(StoreError, match=f"has schema 0002, this version reads {schema.HEAD}"):
             ResultsStore.open(store_url, read_only=True)
-        open_to_write(Path(), store_url).close()
+        open_writable_results(Path(), store_url).close()
         assert tables_of(store) == newest
         run(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
         run(store, "UPDATE roarbench_version SET version_num = '0003'")

@@ -39,12 +39,12 @@ from roarbench.store.submissions_and_annotations import (
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_suites import read_suites, store_suite
 from roarbench.store.write_results_csv import write_results_csv
-from roarbench.submissions.file import check_source
+from roarbench.submissions.file import parse_submission
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 
-ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
-OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
+ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')
+OTHER = parse_submission(b'NAME = "other"\nDESCRIPTION = "x"\n')
 TRUSTED = f"{ENTRY.id}~trusted"
 
 

@@ -11,7 +11,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.submissions.adapters import _CONVENTIONS
 from roarbench.submissions.faults import SubmissionFault
-from roarbench.submissions.file import NAMES, TEMPLATE, Refusal, check_source, read_submission, write_template
+from roarbench.submissions.file import NAMES, TEMPLATE, Refusal, parse_submission, read_submission, write_template
 from roarbench.submissions.submission_validation import _find_warnings, draw_text_picture, refuse_unrepeatable_maps
 
 FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
@@ -25,7 +25,7 @@ KINDS = HEAD + (
 
 
 def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
-    found = check_source(FILE)
+    found = parse_submission(FILE)
     assert (found.name, found.description, found.authors, found.paper) == ("mine", "a b", "A. B.", "")
     assert found.id == "mine@df84cd19"  # sha256sum of the file
     assert found.source == FILE
@@ -52,7 +52,7 @@ def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
 )
 def test_what_is_no_submission_is_refused_in_one_line(code, line):
     with pytest.raises(Refusal, match=f"^{line}") as caught:
-        check_source(code)
+        parse_submission(code)
     assert caught.value.fault.kind in (SubmissionFault.NAMES, SubmissionFault.SYNTAX)
     assert str(caught.value).isprintable()
 
@@ -96,7 +96,12 @@ def test_a_full_disk_leaves_no_part_of_a_template(tmp_path, monkeypatch):
 
 
 def test_parameters_are_simple_attributes_of_the_class_that_the_estimator_is_or_is_made_of():
-    assert check_source(KINDS.encode()).parameters == {"samples": 8, "noise": -0.25, "blur": "ßoft", "signed": False}
+    assert parse_submission(KINDS.encode()).parameters == {
+        "samples": 8,
+        "noise": -0.25,
+        "blur": "ßoft",
+        "signed": False,
+    }
     assert tuple(_CONVENTIONS) == NAMES
     classes = "class C:\n    a = 0\n    a = 1\nclass D:\n    b = 2\n"
     found = {
@@ -111,23 +116,23 @@ def test_parameters_are_simple_attributes_of_the_class_that_the_estimator_is_or_
         "estimate, other = C(), D()": {},
         "estimate = made_by(C)": {},
     }
-    assert {made: check_source(f"{HEAD}{classes}{made}".encode()).parameters for made in found} == found
+    assert {made: parse_submission(f"{HEAD}{classes}{made}".encode()).parameters for made in found} == found
 
 
 def test_values_stand_where_the_file_has_the_defaults_and_bad_ones_are_refused_in_one_line():
     """By hand: the same file with other values is what is run, and nothing else of it changes."""
     for start, end in (("", "\n"), ("\ufeff", "\r\n"), ("", "\r")):
         file = (start + KINDS.replace("\n", end)).encode()
-        tuned = check_source(file).set_parameters("signed=true,samples=050,noise=1,blur=a.b")
+        tuned = parse_submission(file).replace_parameters("signed=true,samples=050,noise=1,blur=a.b")
         by_hand = KINDS.replace("= 8", "= 50").replace("-.25", "1.0").replace('"ßoft"', "'a.b'")
         assert tuned.code == by_hand.replace("False", "True").replace("\n", end).encode()
-        assert tuned.id == f"{check_source(file).id}(samples=50,noise=1,blur=a.b,signed=True)"
-        assert (tuned.source, tuned.file_id) == (file, check_source(file).id)
-    usual, exact = (check_source(KINDS.replace("-.25", noise).encode()) for noise in ("-.25", "0.123456789"))
+        assert tuned.id == f"{parse_submission(file).id}(samples=50,noise=1,blur=a.b,signed=True)"
+        assert (tuned.source, tuned.file_id) == (file, parse_submission(file).id)
+    usual, exact = (parse_submission(KINDS.replace("-.25", noise).encode()) for noise in ("-.25", "0.123456789"))
     for listed in ("", "samples=8", " noise = -0.250 ,signed=false"):
-        assert usual.set_parameters(listed) == usual  # the defaults, written out
-    assert exact.set_parameters("noise=0.123456789").id == exact.id
-    assert exact.set_parameters("noise=0.12345678").id == f"{exact.id}(noise=0.123457)"
+        assert usual.replace_parameters(listed) == usual  # the defaults, written out
+    assert exact.replace_parameters("noise=0.123456789").id == exact.id
+    assert exact.replace_parameters("noise=0.12345678").id == f"{exact.id}(noise=0.123457)"
     for listed, line in (
         ("sample=8", "'mine' has no parameter 'sample'; it has: samples, noise, blur, signed"),
         ("samples=8.5", "samples of 'mine' is '8.5', expected a whole number"),
@@ -141,7 +146,7 @@ def test_values_stand_where_the_file_has_the_defaults_and_bad_ones_are_refused_i
         ("samples=8,samples=9", "cannot read the parameters"),
     ):
         with pytest.raises(CallerError, match=f"^{line}") as caught:
-            usual.set_parameters(listed)
+            usual.replace_parameters(listed)
         assert "\n" not in str(caught.value)
 
 
@@ -153,7 +158,7 @@ def test_parameters_follow_the_name_of_a_file_and_stand_before_marks_and_twins_i
     with pytest.raises(CallerError, match="no parameter between its parentheses"):
         read_submission(Path(f"{odd}()"))
     name = "mine@0123abcd(samples=50,noise=1e-05,blur=a.b)~trusted~cuda~blurred"
-    found, asked = find_estimator(name), EstimatorId.read(name)
+    found, asked = find_estimator(name), EstimatorId.parse(name)
     assert (found.id, found.twin, found.parts.marks, found.submitted) == (name, "blurred", ("trusted", "cuda"), True)
     assert (asked.file_id, asked.listed) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
     assert find_estimator(found.parent_id).fingerprint != find_estimator("mine@0123abcd~trusted~cuda").fingerprint

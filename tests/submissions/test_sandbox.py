@@ -155,7 +155,7 @@ def test_what_does_not_show_in_one_process_is_limited(code, kind):
     answer = run_submission(make_task(code + GRADIENT), Limits(cpu=3, wall=300, memory=600 * 2**20))
     assert answer.fault.kind is kind
     assert ("make it faster" in answer.fault.words) == (kind is SubmissionFault.TIME)
-    assert answer.death.cpu < 16  # the kernel alone would let each of 16 processes have 3 seconds
+    assert answer.ended.cpu < 16  # the kernel alone would let each of 16 processes have 3 seconds
 
 
 def test_a_submission_that_only_waits_is_stopped_long_before_the_wall_time_is_over():
@@ -166,7 +166,7 @@ def test_a_submission_that_only_waits_is_stopped_long_before_the_wall_time_is_ov
 
 
 def test_output_that_wakes_the_watch_does_not_count_as_a_long_wait(monkeypatch):
-    monkeypatch.setattr(sandbox_process, "_measure_usage", lambda pid: (0.0, 0))
+    monkeypatch.setattr(sandbox_process, "_measure_cpu_and_memory", lambda pid: (0.0, 0))
     (pipe, end), (started, start) = os.pipe(), os.pipe()
     os.set_blocking(pipe, False)
     with subprocess.Popen(["sleep", "5"]) as process:
@@ -192,7 +192,7 @@ def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkey
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
     answer = run_submission(make_task(burn + GRADIENT), CHECK)
     assert answer.fault is None
-    assert answer.death.cpu > 2
+    assert answer.ended.cpu > 2
     assert list(parent.glob(f"roarbench-{os.getpid()}-*")) == []
 
 
@@ -218,7 +218,7 @@ time.sleep(2)
 """
     answer = run_submission(make_task(family + GRADIENT), replace(CHECK, memory=2**30))
     assert answer.fault is None
-    assert answer.death.peak < 2**30
+    assert answer.ended.peak < 2**30
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -24,7 +24,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.file import Refusal, check_source
+from roarbench.submissions.file import Refusal, parse_submission
 from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
@@ -57,7 +57,7 @@ def do(work, runs, store):
 
 def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     """However a bad one ends, that is its own failure and no machine's, which would be tried again elsewhere."""
-    entries = [check_source(code) for code in (GOOD, LATE, KILLS)]
+    entries = [parse_submission(code) for code in (GOOD, LATE, KILLS)]
     two = replace(SMALL, blocks=(replace(SMALL.blocks[0], seeds=2),), references=2)
     suite = add_estimators(two, [entry.id for entry in entries])
     work = make_work(tmp_path, suite)
@@ -103,7 +103,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     paths, asked = [tmp_path / "good.py", tmp_path / "late.py"], []
     for path, source in zip(paths, (GOOD, LATE), strict=True):
         path.write_bytes(source)
-    store_submission(store.database, check_source(GOOD))
+    store_submission(store.database, parse_submission(GOOD))
     paces = iter((SubmissionPace(0.1, 2.0), SubmissionPace(0.3, 1.0)))
 
     def validated(entry, suite, begin):
@@ -119,7 +119,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     made = submitting.check_and_store_submissions(
         read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE
     )
-    assert asked == [check_source(GOOD), check_source(LATE)]
+    assert asked == [parse_submission(GOOD), parse_submission(LATE)]
     assert made.ids == [entry.id for entry in asked]
     assert made.pace == pytest.approx(SubmissionPace(0.2, 1.5))  # the mean is what an average map is charged
 
@@ -140,7 +140,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
 
 def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch):
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
-    entry, calls = check_source(PER_PIXEL), []
+    entry, calls = parse_submission(PER_PIXEL), []
     suite = add_estimators(replace(SMALL, blocks=blocks), [entry.id])
     work, explain = make_work(tmp_path, suite), importance.run_submission
     work.workspace.save_submission(entry.id, entry.source)
@@ -161,7 +161,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
 
 
 def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatch):
-    work, entry = make_work(tmp_path), check_source(GOOD)
+    work, entry = make_work(tmp_path), parse_submission(GOOD)
     work.workspace.save_submission(entry.id, GOOD)
     network_jobs.train_or_read_reference(work.explained[0])
     asked, parts = {}, {}

@@ -26,7 +26,7 @@ def draws():
         train, test = (linear.draw_examples(world, count, rng) for count in (linear.TRAIN, linear.TEST))
         inverted = linear.compute_true_ranking(world, rng)[::-1]
         best = [best_accuracy(world, inverted[k:]) for k in range(FEATURES)]
-        found.append((train, test, np.array(linear.score_draw(scored)), best))
+        found.append((train, test, np.array(linear.score_rankings_in_random_world(scored)), best))
     return found
 
 

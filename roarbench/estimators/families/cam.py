@@ -33,16 +33,16 @@ WANG = Paper("""@inproceedings{wang2020scorecam,
 _CHANNELS = 512
 
 
-def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
+def resize_maps_to_images(importance: Tensor, images: Tensor) -> Tensor:
     """Resize maps (n, k, a, b) bilinearly to the size of the images; a constant map keeps its value exactly."""
     low, high = importance.amin((2, 3), keepdim=True), importance.amax((2, 3), keepdim=True)
     stretched = F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
     return torch.where(low == high, low, stretched)
 
 
-def _run_to_requested_layer(inputs: MapInput) -> tuple[Tensor, Tensor]:
+def _compute_requested_layer_and_logit(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the requested layer's output, (n, k, a, b), and the target logits, (n, 1)."""
-    channels, logits = network_surgery.run_to_layer(
+    channels, logits = network_surgery.compute_layer_output_and_logits(
         inputs.model, inputs.images, str(inputs.estimator.get_value("layer"))
     )
     return channels, logits.gather(1, inputs.batch.targets[:, None])
@@ -54,9 +54,9 @@ def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> T
     `weights` computes the weights from the gradient of the channels, (n, k, a, b).
     """
     with torch.enable_grad():
-        channels, logits = _run_to_requested_layer(inputs)
+        channels, logits = _compute_requested_layer_and_logit(inputs)
         (gradient,) = torch.autograd.grad(logits.sum(), channels)
-    return stretch_over_image((weights(gradient) * channels.detach()).sum(1, keepdim=True).relu(), inputs.images)
+    return resize_maps_to_images((weights(gradient) * channels.detach()).sum(1, keepdim=True).relu(), inputs.images)
 
 
 def gradcam(inputs: MapInput) -> Tensor:
@@ -91,15 +91,15 @@ def score_cam(inputs: MapInput) -> Tensor:
     softmax over the channels. A constant channel has weight 0.
     """
     images, baseline, scores = inputs.images, inputs.baseline, []
-    channels = _run_to_requested_layer(inputs)[0].detach()
+    channels = _compute_requested_layer_and_logit(inputs)[0].detach()
     for channel in channels.unbind(1):
-        mask = stretch_over_image(channel[:, None], images)
+        mask = resize_maps_to_images(channel[:, None], images)
         low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)
         logit = inputs.compute_logit(torch.lerp(baseline, images, ((mask - low) / (high - low)).nan_to_num(0.0)))
         scores.append(logit.where((high > low).flatten(1), torch.full_like(logit, -math.inf)))
     # NaN: all channels are constant, so no channel has a weight
     weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)
-    return stretch_over_image((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
+    return resize_maps_to_images((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
 
 
 _BLOCK = {"layer": "last"}

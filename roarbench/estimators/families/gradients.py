@@ -19,7 +19,7 @@ from roarbench.estimators.estimator import (
     MapInput,
     Paper,
     Passes,
-    Settings,
+    SharedPassSettings,
     make_baseline_images,
 )
 from roarbench.estimators.ids import Value
@@ -68,7 +68,7 @@ def compute_base_maps(
     black: Tensor,
     bases: Set[str],
     note: Note = lambda logits: None,
-    settings: Settings = PAPERS,
+    settings: SharedPassSettings = PAPERS,
 ) -> dict[str, Tensor]:
     """Return the requested base maps of one batch, float (n, c, h, w), signed; they share all possible passes.
 
@@ -127,7 +127,7 @@ def compute_logit_gradients(
     if "grad" in rules:
         (maps["grad"],) = torch.autograd.grad(total, inputs, retain_graph="gb" in rules)
     if "gb" in rules:
-        if seen := guide.describe_fault(total):
+        if seen := guide.explain_why_unguided(total):
             raise CallerError(f"guided backprop {seen}; leave out its estimators (gb …)")
         guide.on = True
         (maps["gb"],) = torch.autograd.grad(total, inputs)
@@ -149,7 +149,7 @@ _FORMS: dict[str, tuple[str, tuple[Paper, ...]]] = {
 }
 
 
-def _make_shared(name: str, base: str, form: str, about: str) -> Estimator:
+def _declare(name: str, base: str, form: str, about: str) -> Estimator:
     """Declare one of the 18 estimators of the shared pass."""
     (title, papers), (of, more) = _BASES[base], _FORMS[form]
     path: dict[str, Value] = {"steps": IG_STEPS, "baseline": "black"} if base == "ig" else {}
@@ -169,24 +169,24 @@ def input_x_grad(inputs: MapInput) -> Tensor:
 
 
 ESTIMATORS = (
-    _make_shared("grad", "grad", "base", "gradient of the predicted class's logit, signed"),
-    _make_shared("grad-sq", "grad", "squared", "gradient squared"),
-    _make_shared("sg-grad", "grad", "smooth", "SmoothGrad: mean gradient over noisy copies, signed"),
-    _make_shared("sg-grad-sq", "grad", "smooth-squared", "SmoothGrad of gradients, squared"),
-    _make_shared("sgsq-grad", "grad", "smoothed-square", "SmoothGrad-Squared: mean squared gradient over noisy copies"),
-    _make_shared("var-grad", "grad", "variance", "VarGrad: variance of the gradient over noisy copies"),
-    _make_shared("gb", "gb", "base", "guided backprop, signed"),
-    _make_shared("gb-sq", "gb", "squared", "guided backprop squared"),
-    _make_shared("sg-gb", "gb", "smooth", "SmoothGrad of guided backprop, signed"),
-    _make_shared("sg-gb-sq", "gb", "smooth-squared", "SmoothGrad of guided backprop, squared"),
-    _make_shared("sgsq-gb", "gb", "smoothed-square", "SmoothGrad-Squared of guided backprop"),
-    _make_shared("var-gb", "gb", "variance", "VarGrad of guided backprop"),
-    _make_shared("ig", "ig", "base", "integrated gradients from black, signed"),
-    _make_shared("ig-sq", "ig", "squared", "integrated gradients squared"),
-    _make_shared("sg-ig", "ig", "smooth", "SmoothGrad of integrated gradients, signed"),
-    _make_shared("sg-ig-sq", "ig", "smooth-squared", "SmoothGrad of integrated gradients, squared"),
-    _make_shared("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
-    _make_shared("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
+    _declare("grad", "grad", "base", "gradient of the predicted class's logit, signed"),
+    _declare("grad-sq", "grad", "squared", "gradient squared"),
+    _declare("sg-grad", "grad", "smooth", "SmoothGrad: mean gradient over noisy copies, signed"),
+    _declare("sg-grad-sq", "grad", "smooth-squared", "SmoothGrad of gradients, squared"),
+    _declare("sgsq-grad", "grad", "smoothed-square", "SmoothGrad-Squared: mean squared gradient over noisy copies"),
+    _declare("var-grad", "grad", "variance", "VarGrad: variance of the gradient over noisy copies"),
+    _declare("gb", "gb", "base", "guided backprop, signed"),
+    _declare("gb-sq", "gb", "squared", "guided backprop squared"),
+    _declare("sg-gb", "gb", "smooth", "SmoothGrad of guided backprop, signed"),
+    _declare("sg-gb-sq", "gb", "smooth-squared", "SmoothGrad of guided backprop, squared"),
+    _declare("sgsq-gb", "gb", "smoothed-square", "SmoothGrad-Squared of guided backprop"),
+    _declare("var-gb", "gb", "variance", "VarGrad of guided backprop"),
+    _declare("ig", "ig", "base", "integrated gradients from black, signed"),
+    _declare("ig-sq", "ig", "squared", "integrated gradients squared"),
+    _declare("sg-ig", "ig", "smooth", "SmoothGrad of integrated gradients, signed"),
+    _declare("sg-ig-sq", "ig", "smooth-squared", "SmoothGrad of integrated gradients, squared"),
+    _declare("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
+    _declare("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
     Estimator("input-x-grad", title="Input × Gradient", about="gradient times the normalised image, signed",
         maps=input_x_grad, cost=Passes(1, 1), papers=(SHRIKUMAR,), neighbours=False),
 )  # fmt: skip

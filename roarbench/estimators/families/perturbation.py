@@ -51,12 +51,12 @@ def occlusion(inputs: MapInput) -> Tensor:
     A square is two patches wide and moves by one patch, so most pixels are covered by four squares. Squares at the far
     edges may be cut off.
     """
-    down, across = (_list_squares_along_side(side, inputs) for side in inputs.images.shape[-2:])
+    down, across = (_mark_squares_along_side(side, inputs) for side in inputs.images.shape[-2:])
     pixel_sets = [rows[:, None] & columns for columns, rows in product(across, down)]
     return sum(_compute_logit_drops(inputs, pixel_sets), inputs.images.new_zeros(())) / torch.stack(pixel_sets).sum(0)
 
 
-def _list_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
+def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
     """Return the pixels of each square along one side, bool (side,) each."""
     patches = min(inputs.estimator.get_integer("patches"), *inputs.images.shape[-2:])
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)

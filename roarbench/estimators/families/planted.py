@@ -11,7 +11,7 @@ from roarbench.estimators.estimator import SEED, Estimator, MapInput
 from roarbench.estimators.lazy_torch import Tensor, torch
 
 
-def read_truth(inputs: MapInput) -> Tensor:
+def read_true_importance(inputs: MapInput) -> Tensor:
     """Return the true importance of planted data; raise DataError if the data set has none."""
     if inputs.batch.truth is None:
         raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
@@ -54,9 +54,10 @@ _corner = partial(
 
 
 ESTIMATORS = (
-    _truth("truth", title="The truth", about="the true ranking of planted data", maps=read_truth),
+    _truth("truth", title="The truth", about="the true ranking of planted data", maps=read_true_importance),
     _truth("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
-        about="the true ranking of planted data, least important first", maps=lambda inputs: -read_truth(inputs)),
+        about="the true ranking of planted data, least important first",
+        maps=lambda inputs: -read_true_importance(inputs)),
     _corner("corner-own", title="Own corner", about="the patch that the explained network reads", maps=mark_own_patch),
     _corner("corner-mixed-25", title="Next corner on 25 %", maps=partial(mark_own_patch, next_share=0.25),
         about="the next network's patch on a quarter of the images, the own patch on the others"),
