@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.first_page_cache import SELECTION_VARIABLE, ShownStore, read_cached_page, seen
+from leaderboard.first_page_cache import SELECTION_VARIABLE, ShownStore, first_page_shown, read_cached_page
 
 TEMPLATES = Path(__file__).parent / "templates"
 LOOK = 3.0  # seconds between checks for new results
@@ -35,7 +35,7 @@ def show_page() -> None:
     with st.container(horizontal=True):
         for name, content in page.files.items():
             st.download_button(name, content, file_name=name, on_click="ignore")
-    seen.set()
+    first_page_shown.set()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_linear_axis
 from leaderboard.headline import describe_winners, write_own_network_headline
-from leaderboard.page_text import format_day, make_plain, make_slug
+from leaderboard.page_text import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -29,7 +29,7 @@ def make_board_contents(
     here, there = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     scores = draws.draw_gains(protocol, table.unit).scores
     doubts = {row.estimator: list_row_doubts(draws, protocol, row) for row in table.rows}
-    shared = _find_shared_origins(table, doubts)
+    shared = _find_labels_of_shared_doubts(table, doubts)
     rows = tuple(
         BoardRow(
             row.estimator,
@@ -102,10 +102,10 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
     newest = max((result.created for result in results.results.values()), default=None)
     facts = (
         measure,
-        make_plain(suite.dataset) if record.tabular else f"{make_plain(suite.dataset)}, {record.size} px",
-        format_count(board.references, f"{make_plain(suite.architecture_names)} network")
+        shorten_line(suite.dataset) if record.tabular else f"{shorten_line(suite.dataset)}, {record.size} px",
+        format_count(board.references, f"{shorten_line(suite.architecture_names)} network")
         if board.references
-        else make_plain(suite.architecture_names),
+        else shorten_line(suite.architecture_names),
         format_count(images, "test image"),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
@@ -117,7 +117,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
 def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     """Describe an estimator in a sentence; a submission in its author's words."""
     submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
-    return capitalize(make_plain(submission.description if submission and not row.twin else row.about))
+    return capitalize(shorten_line(submission.description if submission and not row.twin else row.about))
 
 
 def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
@@ -126,11 +126,11 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
         return
     lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
-    if reason := make_plain(table.inconsistency_reasons.get(row.estimator, ""), LONGEST) or next(lacking, chance):
+    if reason := shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST) or next(lacking, chance):
         yield Doubt("no rank", f"No rank: {reason}.")
 
 
-def _find_shared_origins(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
+def _find_labels_of_shared_doubts(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
     """Return labels of doubts about the origin that all rows share, which the board's facts state."""
     started = [doubts[row.estimator] for row in table.rows if row.estimator in table.estimators_with_results]
     changed = bool(started) and all(CHANGED_CODE in (doubt.short for doubt in found) for found in started)
@@ -140,5 +140,5 @@ def _find_shared_origins(table: SuiteTable, doubts: Mapping[str, Collection[Doub
 def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:
     levels = (0.0, *table.board.levels)
     absent = [(who, t) for who, t in scores.list_points(name) if t in levels and (who, t) not in scores.correct]
-    whose = "the untouched images" if [t for _, t in absent] == [0.0] else make_plain(name)
+    whose = "the untouched images" if [t for _, t in absent] == [0.0] else shorten_line(name)
     return f"no result yet of {whose} at t = {', '.join(f'{t:g}' for _, t in absent)}" if absent else ""

@@ -14,9 +14,9 @@ from leaderboard.first_page_cache import (
     Selection,
     ShownStore,
     find_cache_file,
+    first_page_shown,
     make_shown_store,
     read_cached_page,
-    seen,
 )
 from roarbench.errors import CallerError
 from roarbench.store.software_and_hardware import read_code_version
@@ -39,10 +39,10 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
         from leaderboard.views import find_live_store
 
         _refuse_empty_selection(find_live_store(shown).read_views(), selection)
-    run_app(shown, port)
+    start_streamlit(shown, port)
 
 
-def run_app(shown: ShownStore, port: int) -> None:
+def start_streamlit(shown: ShownStore, port: int) -> None:
     """Run the app in this process, with a thread that computes pages in advance; relative paths are resolved first.
 
     Raises:
@@ -73,7 +73,7 @@ def _check_store_opens(shown: ShownStore) -> None:
 def _compute_pages_in_advance(shown: ShownStore, cached: bool) -> None:
     """Compute pages in advance, without delaying a first visitor who can see a cached page."""
     if cached:
-        seen.wait(_PATIENCE)
+        first_page_shown.wait(_PATIENCE)
     from leaderboard.views import find_live_store
 
     find_live_store(shown).compute_pages_in_advance()

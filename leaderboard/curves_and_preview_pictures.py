@@ -21,7 +21,7 @@ _LEFT, _RIGHT, _TOP, _STEP = 420, 1140, 300, 44  # positions in pixels
 _LACKING = str.maketrans("×≈−–’", "x~--'")  # replacements for characters that the font lacks
 
 
-class Figure(NamedTuple):
+class EstimatorCurves(NamedTuple):
     """The curves of one protocol, controls first and the estimator last: an estimate per level from 0.
 
     `title` names the content, and the level if there is one; `words` describes the figure for readers who cannot see
@@ -35,7 +35,7 @@ class Figure(NamedTuple):
     words: str
 
 
-def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
+def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves | None:
     """Return the curves of an estimator and of the controls; None if a point of the estimator is missing."""
     board, gains = table.board, table.board.protocol.has_gain_at_each_level
     rows = [
@@ -55,7 +55,7 @@ def make_figure(table: SuiteTable, estimator: str) -> Figure | None:
     form = format_signed if gains else "{:.1f}".format
     values = ", ".join(f"t = {t:g}: {format_interval(at, form)}" for t, at in own[1:])
     alone = f"; measured only at t = {board.levels[0]:g}" if len(board.levels) == 1 else ""
-    return Figure(
+    return EstimatorCurves(
         f"{board.protocol.curve_axis}{'' if gains else ', %'}{alone}",
         drawn,
         make_linear_axis(ends if gains else [*ends, 100.0]),

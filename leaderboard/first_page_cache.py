@@ -16,7 +16,7 @@ from roarbench.store.software_and_hardware import read_code_version
 
 SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
 # set after this process has built the first board of every suite; set after a visitor's first page
-judged, seen = Event(), Event()
+boards_ready, first_page_shown = Event(), Event()
 SETTLED = 2.0  # seconds, the coarsest times of a file system (FAT)
 _SQLITE = "sqlite:///"
 Selection = tuple[str, str]  # images and reference of the boards, arguments of `analysis.load_results.matches_query`
@@ -58,7 +58,7 @@ def read_cached_page(shown: ShownStore) -> Page | None:
     Raises:
         StoreError: The store cannot be opened.
     """
-    if judged.is_set():
+    if boards_ready.is_set():
         return None
     try:
         cached = json.loads(find_cache_file(shown).read_text("utf-8"))
@@ -67,7 +67,7 @@ def read_cached_page(shown: ShownStore) -> Page | None:
     if cached.get("code") != read_code_version():
         return None
     page = Page(**cached["page"])
-    if cached["files"] and cached["files"] == fingerprint_files(shown.url):
+    if cached["files"] and cached["files"] == read_sqlite_stamp(shown.url):
         return page
     from roarbench.store.results import ResultsStore
 
@@ -78,7 +78,7 @@ def read_cached_page(shown: ShownStore) -> Page | None:
 def cache_page(shown: ShownStore, files: str, state: str, page: Page) -> None:
     """Cache the page of a store in this state, if the user's cache can be written and the code has a version.
 
-    `files` are the database's files from before the state was read, as `fingerprint_files` returns them.
+    `files` are the database's files from before the state was read, as `read_sqlite_stamp` returns them.
     """
     code, path = read_code_version(), find_cache_file(shown)
     if code.endswith("+dirty"):
@@ -97,7 +97,7 @@ def find_cache_file(shown: ShownStore) -> Path:
     return user_cache_path("roarbench") / "board" / f"{hash_value(list(shown))}.json"
 
 
-def fingerprint_files(url: str) -> str:
+def read_sqlite_stamp(url: str) -> str:
     """Return the size and time of an SQLite database's files, which every later write changes.
 
     Empty for another database, and for `SETTLED` seconds after a write: a second write at the same moment would leave

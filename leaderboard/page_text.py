@@ -21,7 +21,7 @@ def _find_repository() -> str:
 REPOSITORY = _find_repository()
 
 
-def make_plain(text: str, longest: int = 300) -> str:
+def shorten_line(text: str, longest: int = 300) -> str:
     """Return external text as one printable line, cut if too long."""
     return fit_on_one_line(text, longest)
 

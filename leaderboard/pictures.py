@@ -64,7 +64,7 @@ class Pictures:
 def read_pictures(results: SuiteResults, folder: Path) -> Pictures | None:
     """Read a suite's pictures from stored images and rankings, or else from its file; None without both."""
     path = find_pictures_file(results, folder)
-    return _read_store(results, folder) or (_read_file(path) if path.exists() else None)
+    return _make_pictures_from_store(results, folder) or (_read_pictures_file(path) if path.exists() else None)
 
 
 def find_pictures_file(results: SuiteResults, folder: Path) -> Path:
@@ -82,7 +82,7 @@ def save_pictures(pictures: Pictures, path: Path) -> None:
             file.writestr(f"{at}.webp", pictures.sheet(name))
 
 
-def _read_file(path: Path) -> Pictures:
+def _read_pictures_file(path: Path) -> Pictures:
     with ZipFile(path) as file:
         about = json.loads(file.read("about.json"))
     places = {name: f"{at}.webp" for at, name in enumerate(("", *about["rows"]))}
@@ -94,7 +94,7 @@ def _read_file(path: Path) -> Pictures:
     return Pictures(**about, damaged=(), sheet=sheet)
 
 
-def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
+def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     workspace = Workspace(folder)
     chosen = choose_pictured_images(results, workspace)
     if chosen is None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.first_page_cache import Page, ShownStore, cache_page, fingerprint_files
+from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqlite_stamp
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.page import board, compare, estimator, images, submit_and_cite, trust, verdicts_by_suite
-from leaderboard.page_text import REPOSITORY, format_day, make_plain
+from leaderboard.page_text import REPOSITORY, format_day, shorten_line
 from leaderboard.views import Views, find_live_store
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_display_name
@@ -50,10 +50,12 @@ def render_page(site: Site, address: Address) -> Page:
         PageNotFound: The store has no results for this page.
     """
     if address.page not in PAGES:
-        raise PageNotFound(f"There is no page {make_plain(address.page, 40)!r} here.")
+        raise PageNotFound(f"There is no page {shorten_line(address.page, 40)!r} here.")
     there = {address.page for address in site.known}
     nav = [
-        (name, label, _make_link(name, site, address)) for name, (label, _) in PAGES.items() if label and name in there
+        (name, label, _make_nav_link(name, site, address))
+        for name, (label, _) in PAGES.items()
+        if label and name in there
     ]
     suite = address.suite or next(iter(site.views), "")
     fields = PAGES[address.page][1](site, address)
@@ -64,7 +66,7 @@ def render_page(site: Site, address: Address) -> Page:
 
 def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
     """Return the app's page of a query, or an explanation if the store lacks its results; cache the first page."""
-    files = fingerprint_files(shown.url)  # before the store is read: later writes change it
+    files = read_sqlite_stamp(shown.url)  # before the store is read: later writes change it
     try:
         live = find_live_store(shown)
         views = live.read_views(first_page_only=not query)
@@ -91,7 +93,7 @@ def cache_first_page(shown: ShownStore) -> None:
 def render_message(text: str, site: Site) -> Page:
     """Render a page that explains what is missing, with advice."""
     return _render_template(
-        "message", site, text=make_plain(text), nav=[("board", "Board", site.get_page_link("board"))]
+        "message", site, text=shorten_line(text), nav=[("board", "Board", site.get_page_link("board"))]
     )
 
 
@@ -165,7 +167,7 @@ def export_site(views: Views, folder: Path) -> int:
     return len(site.known) or 1
 
 
-def _make_link(page: str, site: Site, at: Address) -> str:
+def _make_nav_link(page: str, site: Site, at: Address) -> str:
     """Return the link to a page, for the current suite if the page depends on one."""
     addresses = [address for address in site.known if address.page == page]
     return site.get_link(next((address for address in addresses if address == Address(page, at.suite)), addresses[0]))
@@ -179,7 +181,7 @@ def load_templates() -> Environment:
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {
         "capitalize": capitalize,  # Jinja's own makes the other letters small
-        "plain": make_plain,
+        "plain": shorten_line,
         "human": lambda name: find_display_name(name).full_name,
         "interval": format_interval,
         "use_typographic_signs": use_typographic_signs,

@@ -145,8 +145,8 @@ def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow
 
 def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own
-    retrained = {row.estimator: _make_roar_answer(row) for row in _select_started(roar)}
-    scored = {row.estimator: _make_own_network_answer(row) for row in _select_started(own)}
+    retrained = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
+    scored = {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(own)}
     protocol = own.board.protocol
     return [
         Question(
@@ -168,7 +168,7 @@ def _make_questions(both: CombinedTable) -> list[Question]:
     ]
 
 
-def _select_started(table: SuiteTable) -> list[Row]:
+def _select_started_rows(table: SuiteTable) -> list[Row]:
     return [row for row in table.rows if row.seeds or row.estimator in table.estimators_with_results]
 
 

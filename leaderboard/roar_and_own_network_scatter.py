@@ -35,11 +35,11 @@ class Scatter(NamedTuple):
     words: str
     missing: str  # number of rows without one of the answers; empty if all have both
 
-    def x(self, value: float) -> float:
+    def to_x(self, value: float) -> float:
         """Return the horizontal position of a ROAR gain."""
         return round(_WIDTH * self.roar.to_percent(value) / 100, 1)
 
-    def y(self, value: float) -> float:
+    def to_y(self, value: float) -> float:
         """Return the vertical position of an own-network gain."""
         return round(_HEIGHT * (1 - self.own.to_percent(value) / 100), 1)
 
@@ -76,7 +76,7 @@ def _place_labels(plot: Scatter) -> list[Dot]:
     """Place each label beside its point, shifted up or down if another label is in the way."""
     dots = list[Dot]()
     for dot in sorted(plot.dots, key=lambda dot: -(dot.own.value or 0.0)):
-        x, y = plot.x(dot.roar.value or 0.0), plot.y(dot.own.value or 0.0) - 6
+        x, y = plot.to_x(dot.roar.value or 0.0), plot.to_y(dot.own.value or 0.0) - 6
         width = _LETTER * len(dot.name)
         x = x + 8 if x + width < _WIDTH else x - 8 - width
         taken = [(*other.label, _LETTER * len(other.name)) for other in dots]

@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leaderboard.curves_and_preview_pictures import make_figure
-from leaderboard.page_text import make_plain
+from leaderboard.curves_and_preview_pictures import make_estimator_curves
+from leaderboard.page_text import shorten_line
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
@@ -26,11 +26,11 @@ def render_report(view: SuiteView) -> str:
     rows = [row for board in view.headline_boards for row in board.rows]
     profiles = [collect_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (load_templates().get_template("report.html")).render(
-        title=make_plain(view.title),
+        title=shorten_line(view.title),
         headline=view.paired_board.headline if view.paired_board else view.board.headline,
         to=lambda *page, **choices: "",
         boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
-        figure=make_figure,
+        figure=make_estimator_curves,
         methods=describe_methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
         origin=list(list_provenance(view.results)),

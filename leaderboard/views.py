@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
 from leaderboard.build_board_contents import make_board_contents
-from leaderboard.first_page_cache import ALL, Selection, ShownStore, judged, seen
+from leaderboard.first_page_cache import ALL, Selection, ShownStore, boards_ready, first_page_shown
 from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.roar_and_own_network_board import PairedBoard, make_paired_board
@@ -259,7 +259,7 @@ class LiveStore:
         stamp = self._store.read_change_stamp_of_network(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
-        read = read_suite(self._store, suite, self._folder, self._selection)
+        read = read_suite_versions(self._store, suite, self._folder, self._selection)
         return stamp, [SuiteView(results, self._folder, lambda: self._views, self._store) for results in read]
 
     def compute_pages_in_advance(self) -> None:
@@ -268,7 +268,7 @@ class LiveStore:
             with suppress(StoreError):  # visitors see the error on their page
                 for view in self.read_views(first_page_only=True).values():
                     view.paired_board or view.board  # noqa: B018
-                    seen.wait(_PAUSE)
+                    first_page_shown.wait(_PAUSE)
                 for suite in list_suites_in_order(self._store):
                     # one suite per lock, so a visitor waits for one suite at most
                     with self._lock, self._store.database.use_one_connection():
@@ -277,7 +277,7 @@ class LiveStore:
                 for view in self.read_views().values():
                     view.paired_board or view.board  # noqa: B018
                     sleep(_BREATH)
-                judged.set()
+                boards_ready.set()
                 for view in self.read_views().values():
                     view.boards  # noqa: B018
             sleep(_PAUSE)
@@ -316,7 +316,9 @@ def _rank_by_headline(suite: SuiteSpec, protocol: Protocol) -> int:
     return 1 if protocol == MATCHED else 2
 
 
-def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
+def read_suite_versions(
+    store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL
+) -> list[SuiteResults]:
     """Read a suite's started versions: on the whole data set, then on reduced ones, the largest first.
 
     Different images or explained networks in the store are separate results, the suite's own first. The store's folder

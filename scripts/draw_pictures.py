@@ -19,7 +19,7 @@ from leaderboard.pictures import (
     make_pictures,
     save_pictures,
 )
-from leaderboard.views import read_suite
+from leaderboard.views import read_suite_versions
 from roarbench.analysis.own_network_results import list_complete_points
 from roarbench.enums import Split
 from roarbench.estimators.catalogue import find_estimator
@@ -36,7 +36,7 @@ IMAGES = 3
 def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
     """Write the pictures of these suites, which have own-network gain."""
     with ResultsStore.open(make_default_url(store), read_only=True) as stored:
-        found = [each for name in suites for each in read_suite(stored, find_suite(name), store)]
+        found = [each for name in suites for each in read_suite_versions(stored, find_suite(name), store)]
     for results in found:
         chosen = choose_pictured_images(results, Workspace(store), IMAGES)
         assert chosen, f"{store} has no images of {results.title}"

@@ -8,7 +8,7 @@ from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
 from leaderboard.curves_and_preview_pictures import draw_curve_panels, draw_preview_card
 from leaderboard.links import Address, PageNotFound, Site, make_address
-from leaderboard.page_text import make_plain
+from leaderboard.page_text import shorten_line
 from leaderboard.roar_and_own_network_board import PairedBoard
 from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.views import SuiteView
@@ -67,14 +67,14 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         ],
         "suites": _make_suite_tabs(site, view),
         # matplotlib would delay the app's first page
-        "curves": "" if live and not address.choices else _add_curves(site, view, view.table(protocol, unit)),
+        "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
         "key": list(list_explanations(board)),
         "files": _list_download_files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
 
 
-def _add_curves(site: Site, view: SuiteView, table: SuiteTable) -> str:
+def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
     """Add the picture of ROAR's curves and return its address; empty for other boards and for a single level."""
     started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
     if table.board.protocol != ROAR or len(table.board.levels) < 2 or not started:
@@ -105,7 +105,7 @@ def _build_combined_context(site: Site, view: SuiteView, board: PairedBoard) -> 
 
 def _make_suite_tabs(site: Site, current: SuiteView) -> list[Tab]:
     views = site.views.values()
-    return [(make_plain(view.title, 80), site.get_page_link("board", view.slug), view is current) for view in views]
+    return [(shorten_line(view.title, 80), site.get_page_link("board", view.slug), view is current) for view in views]
 
 
 def _choose_option(view: SuiteView, address: Address, option: str, options: Iterable[str]) -> str:
@@ -113,7 +113,7 @@ def _choose_option(view: SuiteView, address: Address, option: str, options: Iter
     has = list(options)
     name = address.get_choice(option) or has[0]
     if name not in has:
-        raise PageNotFound(f"There is no {option} {make_plain(name, 40)!r} in {view.title}.")
+        raise PageNotFound(f"There is no {option} {shorten_line(name, 40)!r} in {view.title}.")
     return name
 
 
@@ -149,7 +149,7 @@ def _make_protocol_tabs(site: Site, view: SuiteView, current: Protocol | None) -
         key=lambda tab: (tab != view.headline_protocol, tab != ROAR, view_of[tab] is not view),
     ):
         whose = view_of[protocol]
-        label = whose.get_tab_label(protocol) + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
+        label = whose.get_tab_label(protocol) + ("" if whose is view else f" · {shorten_line(whose.title, 40)}")
         yield label, site.get_link(find_board_address(whose, protocol)), whose is view and protocol == current
 
 

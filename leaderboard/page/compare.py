@@ -6,7 +6,7 @@ from typing import Any
 from leaderboard.board_contents import BoardRow
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
-from leaderboard.page_text import make_plain
+from leaderboard.page_text import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.estimators.catalogue import find_display_name
@@ -46,7 +46,7 @@ def _choose_pairs(view: SuiteView, address: Address, rows: dict[str, BoardRow]) 
     names = [name for key in ("first", "second") if (name := address.get_choice(key))]
     for name in names:
         if name not in rows:
-            raise PageNotFound(f"There is no row {make_plain(name, 60)!r} with a gain in {make_plain(view.title)}.")
+            raise PageNotFound(f"There is no row {shorten_line(name, 60)!r} with a gain in {shorten_line(view.title)}.")
     asking = [name for name, row in rows.items() if not row.control]
     control = [view.board.best.id] if view.board.best else []
     chosen = [rows[name] for name in dict.fromkeys([*names, *asking[:_PAIRS], *control, *rows])]

@@ -7,11 +7,11 @@ from math import prod
 from typing import Any
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
-from leaderboard.curves_and_preview_pictures import Figure, make_figure
+from leaderboard.curves_and_preview_pictures import EstimatorCurves, make_estimator_curves
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address
-from leaderboard.page_text import format_day, make_plain
+from leaderboard.page_text import format_day, shorten_line
 from leaderboard.pictures import Pictures
 from leaderboard.roar_and_own_network_board import Answer, PairedBoard
 from leaderboard.views import SuiteView, sort_by_size
@@ -35,16 +35,16 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     name = address.get_choice("estimator")
     views = sort_by_size(view for view in site.views.values() if name in view.rows)
     if not views:
-        raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
+        raise PageNotFound(f"There is no estimator {shorten_line(name, 60)!r} here.")
     boards = [(view, board, board.rows_by_id[name]) for view in views for board in _select_boards(view, name)]
     view, board, row = next((entry for entry in boards if entry[2].value.value is not None), boards[0])
     commands = defaultdict[str, list[str]](list)
     for other in views:
-        commands[make_repeat_command(other.results, name)].append(make_plain(other.title))
+        commands[make_repeat_command(other.results, name)].append(shorten_line(other.title))
     return {
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
-        "origin": _describe_who_and_when(view, name),
+        "origin": _describe_origin_and_date(view, name),
         "passes": sum(
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
         ),
@@ -52,7 +52,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "both": explain_disagreement(boards),
         "verdicts": [
             (
-                (site.get_link(find_board_address(view, board.protocol)), make_plain(view.title), board.tab_label),
+                (site.get_link(find_board_address(view, board.protocol)), shorten_line(view.title), board.tab_label),
                 row,
                 board,
             )
@@ -61,7 +61,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "against": next(
             (
                 (
-                    make_plain(view.title),
+                    shorten_line(view.title),
                     board.protocol,
                     sorted(row.beating.against.items(), key=lambda item: item[1].difference.value or 0.0),
                 )
@@ -70,7 +70,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             ),
             None,
         ),
-        "figures": list(islice(list_figures(views, name), _FIGURES)),
+        "figures": list(islice(list_curves(views, name), _FIGURES)),
         "pictures": list(list_pictures(site, views, name)),
         "doubts": collect_doubts(boards),
         "commands": commands,
@@ -113,7 +113,7 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
     return f"{answer.verdict_text}, {format_interval(answer.gain)} points"
 
 
-def _describe_who_and_when(view: SuiteView, name: str) -> str:
+def _describe_origin_and_date(view: SuiteView, name: str) -> str:
     """Describe who ran the estimator, and when; empty if nobody did."""
     runs = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).parts.marks
@@ -192,16 +192,16 @@ def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardR
     return ""
 
 
-def list_figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
+def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, EstimatorCurves]]:
     """Yield the estimator's curves, leading suites and protocols first; a curve that two suites share comes once."""
     shown = []
     for view in views:
         for protocol in view.protocols:
-            if drawn := make_figure(view.table(protocol), name):
+            if drawn := make_estimator_curves(view.table(protocol), name):
                 own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
                 if own not in shown:
                     shown.append(own)
-                    yield f"{make_plain(view.title)}: {view.get_tab_label(protocol)}", drawn
+                    yield f"{shorten_line(view.title)}: {view.get_tab_label(protocol)}", drawn
 
 
 def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator[tuple[Any, ...]]:
@@ -219,7 +219,7 @@ def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator
     for view, pictures in by_images.values():
         sheet, answers = images.add_pictures(site, view, name)
         yield (
-            make_plain(view.title),
+            shorten_line(view.title),
             (
                 pictures,
                 images.add_photographs(site, view),
@@ -246,6 +246,6 @@ def collect_doubts(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) 
     for view, board, row in boards:
         for doubt in row.doubts:
             sentence = next((known for known in places if known.startswith(doubt.sentence)), doubt.sentence)
-            places[sentence].append(f"{make_plain(view.title)}, {board.tab_label}")
+            places[sentence].append(f"{shorten_line(view.title)}, {board.tab_label}")
             grave |= {sentence} if doubt.grave else set()
     return [(sentence, sentence in grave, where) for sentence, where in places.items()]

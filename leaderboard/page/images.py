@@ -3,7 +3,7 @@
 from typing import Any
 
 from leaderboard.links import Address, PageNotFound, Site
-from leaderboard.page_text import make_plain
+from leaderboard.page_text import shorten_line
 from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
 from roarbench.analysis.pictured_images import (
@@ -37,12 +37,12 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     view, live = site.find_view(address), site.live
     pictures = view.pictures
     if pictures is None:
-        raise PageNotFound(f"The store has no images and rankings of {make_plain(view.title)}.")
+        raise PageNotFound(f"The store has no images and rankings of {shorten_line(view.title)}.")
     there = [row.id for row in (view.paired_board or view.board).rows if row.id in pictures.rows]
     names = sorted(there, key=lambda name: find_estimator_or_placeholder(name).control)
     wanted = address.get_choice("estimator") or names[0]
     if wanted not in names:
-        raise PageNotFound(f"There are no pictures of {make_plain(wanted, 60)!r} in {make_plain(view.title)}.")
+        raise PageNotFound(f"There are no pictures of {shorten_line(wanted, 60)!r} in {shorten_line(view.title)}.")
     rows = []
     for name in names:
         href = site.get_page_link("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from leaderboard.board_contents import BEATS, BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
-from leaderboard.page_text import REPOSITORY, make_plain
+from leaderboard.page_text import REPOSITORY, shorten_line
 from leaderboard.views import SuiteView, Views
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER
@@ -66,7 +66,7 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
         "permanent": make_file_name(make_address("board", view.slug)),
         "bibtex": "\n\n".join((write_bibtex(view), HOOKER.bibtex)),
         "papers": list(dict.fromkeys(papers)),
-        "changes": list_changes(view, site.views),
+        "changes": list_changes_since_last_version(view, site.views),
     }
 
 
@@ -79,7 +79,7 @@ def write_bibtex(view: SuiteView) -> str:
     """Return the board as a BibTeX entry."""
     year = max((result.created.year for result in view.results.results.values()), default="")
     fields = {
-        "title": f"{{roarbench: {make_plain(view.title)}}}",
+        "title": f"{{roarbench: {shorten_line(view.title)}}}",
         "author": "{The roarbench maintainers}",
         "year": f"{year}",
         "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",
@@ -91,7 +91,7 @@ def write_bibtex(view: SuiteView) -> str:
     return "\n".join([f"@misc{{roarbench-{view.slug},", ",\n".join(lines), "}"])
 
 
-def list_changes(view: SuiteView, views: Views) -> list[str]:
+def list_changes_since_last_version(view: SuiteView, views: Views) -> list[str]:
     """Describe the changes since the suite's last stored version; empty for a first one."""
     suite = view.results.suite
     versions = [version for name, version in VERSIONS if name == suite.name]

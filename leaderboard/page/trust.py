@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.links import Address, Site
-from leaderboard.page_text import make_plain
+from leaderboard.page_text import shorten_line
 from leaderboard.views import SuiteView, Views
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
@@ -53,7 +53,7 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
         for view in find_suites_with_paper_protocols(site.views)
     }
     ours = {
-        (make_plain(view.title), f"{title} {view.describe_incomplete_levels(protocol)}".rstrip()): [
+        (shorten_line(view.title), f"{title} {view.describe_incomplete_levels(protocol)}".rstrip()): [
             row[name] for row in records
         ]
         for view, records in records_by_view.items()

@@ -8,7 +8,7 @@ from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
-from leaderboard.page_text import make_plain
+from leaderboard.page_text import shorten_line
 from leaderboard.roar_and_own_network_board import Answer
 from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.views import SuiteView, sort_by_size
@@ -38,15 +38,15 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     shown = sort_by_size(_drop_repeated_suites(site.views.values()))
     for view in shown:
         if view.results.has_rows:
-            kinds[_describe_data(view)] += filter(_has_values, _make_question_columns(site, view))
+            kinds[_describe_data(view)] += filter(_has_gains, _make_question_columns(site, view))
             counts[_describe_data(view)] += 1
     parts = []
     boards = [view.paired_board for view in shown if view.paired_board]
     for kind, unsorted in kinds.items():
         columns = sorted(unsorted, key=lambda column: column.later)
-        parts.append((kind, False, columns[:_SHOWN], _make_rows(columns[:_SHOWN])))
+        parts.append((kind, False, columns[:_SHOWN], _make_verdict_rows(columns[:_SHOWN])))
         if more := columns[_SHOWN:]:
-            parts.append((f"{kind}: {len(more)} more", True, more, _make_rows(more)))
+            parts.append((f"{kind}: {len(more)} more", True, more, _make_verdict_rows(more)))
     return {
         "parts_of": parts,
         "counts": counts,
@@ -68,7 +68,7 @@ def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:
     if not other.paired_board:
         return False
     if view.paired_board:
-        return _count_own_rows(other) > _count_own_rows(view)
+        return _count_rows_of_suite(other) > _count_rows_of_suite(view)
     return _list_runs(view) <= _list_runs(other)
 
 
@@ -76,13 +76,13 @@ def _list_runs(view: SuiteView) -> set[Run]:
     return {result.run for result in view.results.results.values()}
 
 
-def _count_own_rows(view: SuiteView) -> int:
+def _count_rows_of_suite(view: SuiteView) -> int:
     return sum(row.id not in view.results.suite.added for row in view.paired_board.rows) if view.paired_board else 0
 
 
 def _make_question_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     """Yield a suite's leading questions: both questions if the suite has them."""
-    title = make_plain(view.title, 44)
+    title = shorten_line(view.title, 44)
     if view.paired_board:
         for number, question in enumerate(view.paired_board.questions):
             yield Column(
@@ -100,7 +100,7 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     yield Column(site.get_link(find_board_address(view, board.protocol)), title, board.tab_label, words, rows, True)
 
 
-def _has_values(column: Column) -> bool:
+def _has_gains(column: Column) -> bool:
     return any(answer.gain.value is not None for answer in column.answers.values())
 
 
@@ -123,7 +123,7 @@ def _make_legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, s
     return [(", ".join(titles), list(key)) for key, titles in titles_by_words.items()]
 
 
-def _make_rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
+def _make_verdict_rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
     """Return the rows with a value: id, name, detail, whether a control, and answers; successful ones first."""
     there = [
         {name: answer for name, answer in column.answers.items() if answer.gain.value is not None} for column in columns

@@ -94,7 +94,7 @@ def _check_device() -> Diagnosis:
         free, total = map(format_bytes, torch.cuda.mem_get_info())
         gpus = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {free} of {total} free"
         return Diagnosis("device", gpus, True, "")
-    listed, newest = _read_driver()
+    listed, newest = _read_gpus_and_cuda_version()
     why = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
     if not why:
         return Diagnosis("device", "no GPU; networks run on the CPU", True, "")
@@ -106,7 +106,7 @@ def _check_device() -> Diagnosis:
     )
 
 
-def _read_driver() -> tuple[str, str]:
+def _read_gpus_and_cuda_version() -> tuple[str, str]:
     """Return the GPUs that the driver lists, and the newest CUDA version that it supports; empty without a driver."""
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)

@@ -27,12 +27,12 @@ from roarbench.cli import (
     stored_runs,
     submissions_and_transfer,
 )
-from roarbench.cli.options import app, make_command
+from roarbench.cli.options import app, expand_option_records
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
 from roarbench.cli.terminal import (
     discard_unwritable_output,
-    make_output_tolerant,
-    reserve_stdout,
+    redirect_prints_to_stderr,
+    tolerate_output_errors,
 )
 from roarbench.errors import CallerError, RunError
 from roarbench.logs import format_json_line
@@ -72,7 +72,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the or
 for _command, _arguments in _EXAMPLES.items():
     _name = _command.__name__.rstrip("_").replace("_", "-")
     _example = f"roarbench {_name} {_arguments}".rstrip()
-    app.command(_name, epilog=f"Example: `{_example}`")(reserve_stdout()(make_command(_command)))
+    app.command(_name, epilog=f"Example: `{_example}`")(redirect_prints_to_stderr()(expand_option_records(_command)))
 
 
 app.add_typer(published_results_and_rankings.results, name="results")
@@ -102,8 +102,8 @@ _INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # typer exits with the first c
 
 def main() -> NoReturn:
     """Run the command line; exit with 0 if done, 1 if a run failed, 2 for a mistake, 130 or 143 if interrupted."""
-    signal.signal(signal.SIGTERM, _terminate)
-    make_output_tolerant()
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    tolerate_output_errors()
     code = _run_command_line()
     if code in (_INTERRUPTED, _ENDED):
         _print_error(_describe_interruption(sys.argv[1:]))
@@ -116,7 +116,7 @@ def main() -> NoReturn:
 def _run_command_line() -> int:
     code = 2
     try:
-        _check_arguments(sys.argv[1:])
+        _refuse_unusable_arguments(sys.argv[1:])
         code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
     except CallerError as error:
@@ -148,7 +148,7 @@ def _propose_help(error: TyperException) -> str:
     return shlex.join([find_program_name(), *words, "--help"])
 
 
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:
     """Exit normally on SIGTERM, so that workers end and the store is closed; a second signal is ignored."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
@@ -161,7 +161,7 @@ def _describe_interruption(arguments: list[str]) -> str:
     return f"interrupted; the unfinished work of {command} is lost"
 
 
-def _check_arguments(arguments: list[str]) -> None:
+def _refuse_unusable_arguments(arguments: list[str]) -> None:
     """Refuse arguments that no option accepts.
 
     An empty argument usually comes from an unset shell variable; an undecodable file name cannot go into a database.

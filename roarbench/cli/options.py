@@ -103,7 +103,7 @@ Workers = Annotated[
 ]
 
 
-def make_command(function: Callable[..., None]) -> Callable[..., None]:
+def expand_option_records(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function into a command: each record parameter contributes its fields as options.
 
     Options are in the order of parameters, and within a record in the order of its fields.

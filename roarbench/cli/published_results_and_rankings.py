@@ -16,7 +16,7 @@ from roarbench.cli.options import (
     WorkOptions,
     declare_argument,
     declare_option,
-    make_command,
+    expand_option_records,
 )
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out
@@ -78,17 +78,17 @@ def submit(
     with open_results(store, db) as rows:
         prepared = prepare_published_file(rows, suite, row, folder, about)
         if write:
-            _git(folder, "switch", "--create", prepared.branch)
+            _run_git(folder, "switch", "--create", prepared.branch)
             add(rows, folder, prepared, about)
-            _git(folder, "add", ".")
-            _git(folder, "commit", "--message", prepared.text)
+            _run_git(folder, "add", ".")
+            _run_git(folder, "commit", "--message", prepared.text)
     verb = "written" if write else "would write (add --write)"
     err.print(f"{verb}: {folder / prepared.path} on the branch {prepared.branch}", soft_wrap=True)
     out.print(prepared.text, soft_wrap=True, markup=False, end="")
 
 
 @rankings.command("export")
-@make_command
+@expand_option_records
 def export_rankings(
     *,
     folder: Annotated[Path, declare_argument("New folder.")],
@@ -104,13 +104,13 @@ def export_rankings(
     from roarbench.execution.ranking_bundle import export_rankings as export
 
     open_results(work.store, work.db).close()  # a wrong path fails before images are decoded
-    with _open_suite(work, suite) as (context, _):
+    with _open_results_with_images(work, suite) as (context, _):
         exported = export(context, folder, about, references_only)
     err.print(f"written: {folder}: {_describe_shipped_rankings(exported)}", soft_wrap=True)
 
 
 @rankings.command("import")
-@make_command
+@expand_option_records
 def import_rankings(
     *,
     folder: Annotated[Path, declare_argument("Folder of `roarbench rankings export`.")],
@@ -122,7 +122,7 @@ def import_rankings(
     from roarbench.execution.ranking_bundle import read_bundle_index
 
     read_bundle_index(folder)  # a wrong folder fails before images are decoded
-    with _open_suite(work, suite) as (context, store):
+    with _open_results_with_images(work, suite) as (context, store):
         imported = take(context, store, folder)
     err.print(f"read: {folder}: {_describe_shipped_rankings(imported)}; next: {propose_command('run')}", soft_wrap=True)
 
@@ -132,13 +132,13 @@ def _describe_shipped_rankings(rankings: list["Rankings"]) -> str:
 
 
 @contextmanager
-def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, ResultsStore]]":
+def _open_results_with_images(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, ResultsStore]]":
     loaded = work.load(suite)
     with loaded.open_results(err) as store:
         yield loaded.make_context_with_images(loaded.runnable_plan, store, err), store
 
 
-def _git(folder: Path, *arguments: str) -> None:
+def _run_git(folder: Path, *arguments: str) -> None:
     done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True)
     if done.returncode:
         seen = (done.stderr or done.stdout).strip().splitlines()

@@ -72,11 +72,11 @@ def run(
     workspace = Workspace(store)
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
-    _choose_compiling(engine, workspace, part, console)
+    _enable_compiling_if_faster(engine, workspace, part, console)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     submissions = _read_submissions(submitted)
     with suite.open_results(console) as results:
-        part, pace = _add_submissions(suite, options, submitted, submissions, results, workspace, console)
+        part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
         tell = None if logged else partial(_print_roar_table, suite, options, part, console)
         request = replace(suite.make_request(part), workers=count, start=start, pace=pace, tell_roar=tell)
         finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
@@ -86,14 +86,14 @@ def run(
         where = results.database.where
     _print_tables(suite, options, part, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
-    _propose_next(finished, f"{suite.name}.png", advice, console)
+    _print_next_commands(finished, f"{suite.name}.png", advice, console)
     if finished.failed:
         raise typer.Exit(1)
 
 
-def _select_part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
+def _select_part(suite: "Suite", options: SuiteOptions, submission_ids: Sequence[str] = ()) -> Plan:
     return apply_selection_options(
-        suite.runnable_plan, options.estimators or None, entries, options.seeds, options.protocol
+        suite.runnable_plan, options.estimators or None, submission_ids, options.seeds, options.protocol
     )
 
 
@@ -105,7 +105,7 @@ def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
     return read_submissions(submitted.submission)
 
 
-def _add_submissions(
+def _submit_and_select_part(
     suite: "Suite",
     options: SuiteOptions,
     submitted: SubmissionOptions,
@@ -124,7 +124,7 @@ def _add_submissions(
     return _select_part(suite, options, entries), pace
 
 
-def _propose_next(finished: "FinishedSuite", picture: str, advice: Sequence[Hint], console: Console) -> None:
+def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint], console: Console) -> None:
     from roarbench.analysis.row_validity import can_check_validity
 
     doubt = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
@@ -175,7 +175,7 @@ def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "Su
     return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
 
 
-def _choose_compiling(engine: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
+def _enable_compiling_if_faster(engine: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
     """Let workers compile networks if the user asked for it, or if `doctor --suite` found it faster on this GPU.
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
@@ -260,7 +260,7 @@ def _run_suite_and_replication(
     workspace = Workspace(suite.store)
     submissions = _read_submissions(submitted)
     with suite.open_results(err) as results:
-        part, pace = _add_submissions(suite, options, submitted, submissions, results, workspace, err)
+        part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.make_request(plan, work.workers), pace=pace) for plan in plans]
         done = [run_suite(request, workspace, results, err) for request in requests]

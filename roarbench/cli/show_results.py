@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from roarbench.plan.suite import SuiteSpec
     from roarbench.store.results import ResultsStore
 
-    Glance = tuple[SuiteResults, dict[str, Any]]  # rows, and a record of progress, workers and pace
+    ProgressState = tuple[SuiteResults, dict[str, Any]]  # rows, and a record of progress, workers and pace
 
 PERIOD = 2.0  # seconds between updates
 
@@ -221,7 +221,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
     from roarbench.report.table import find_default_unit
 
     if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
-        alone = propose_command("claims", carried=())
+        alone = propose_command("claims", reused=())
         seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
         raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
@@ -301,28 +301,28 @@ def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuer
     results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
         show = _redraw_progress if out.is_terminal else _print_progress_changes
-        show(_watch_states(results, suite, query))
+        show(_poll_progress(results, suite, query))
 
 
-def _redraw_progress(glances: Iterator["Glance"]) -> None:
+def _redraw_progress(states: Iterator["ProgressState"]) -> None:
     from roarbench.report.status import format_status_lines, render_progress
 
     with Live(console=out, auto_refresh=False) as live:
-        for suite_results, status in glances:
+        for suite_results, status in states:
             below = map(append_proposed_command, format_status_lines(status, suite_results.unranked_rows))
             live.update(render_progress(status, below), refresh=True)
 
 
-def _print_progress_changes(glances: Iterator["Glance"]) -> None:
+def _print_progress_changes(states: Iterator["ProgressState"]) -> None:
     from roarbench.report.status import format_progress
 
     before = ""
-    for _, status in glances:
+    for _, status in states:
         if (line := format_progress(status)) != before:
             print(before := line, file=out.file, flush=True)
 
 
-def _watch_states(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
+def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["ProgressState"]:
     """Yield states until no run is left; rows are read again only if there are new rows."""
     from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.status import make_status_record, measure_progress

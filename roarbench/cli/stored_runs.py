@@ -33,11 +33,11 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
     from roarbench.report.run_list import format_runs
 
     with open_results(source.store, source.db) as results:
-        _, records = _list_chosen_runs("list-runs", loaded, results, estimators)
+        _, records = _load_results_and_run_records("list-runs", loaded, results, estimators)
     print_report(format, records, format_runs)
 
 
-def _list_chosen_runs(
+def _load_results_and_run_records(
     command: str, loaded: "Suite", results: "ResultsStore", estimators: list[str] | None
 ) -> "tuple[SuiteResults, list[dict[str, Any]]]":
     """Return a suite's results in an open store, and the records of the runs of these estimators, all if None.
@@ -63,7 +63,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
     from roarbench.text import format_count
 
     with open_writable_results(source.store, source.db) as results:
-        suite_results, rows = _list_chosen_runs("retry", loaded, results, estimators)
+        suite_results, rows = _load_results_and_run_records("retry", loaded, results, estimators)
         keys = [row["key"] for row in rows if row["state"] == "failed"]
         due = results.failures.retry(keys, suite_results.data)
     verb = "is" if len(due) == 1 else "are"

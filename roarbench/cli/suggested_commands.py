@@ -27,23 +27,23 @@ STORE = ("--store", "--db")
 
 
 @cache
-def list_carried_options(command: str) -> list[str]:
+def list_reusable_options(command: str) -> list[str]:
     """Return the options that a proposed command can take over from the current call."""
     known = getattr(get_command(app), "commands", {})
     has = {flag for parameter in known[command].params for flag in parameter.opts} if command in known else set()
     return [option for option in (*_SUITE, "-o") if option in has]
 
 
-def propose_command(command: str, *arguments: object, carried: Collection[str] = _SUITE) -> str:
+def propose_command(command: str, *arguments: object, reused: Collection[str] = _SUITE) -> str:
     """Write a command line for a shell, with the program's path if it is not on PATH.
 
-    `arguments` override the options of the current call; of the call's options, only those in `carried` are added.
+    `arguments` override the options of the current call; of the call's options, only those in `reused` are added.
     """
     own = [str(word) for word in arguments]
     options = _collect_options_in_use()
-    taken = [option for option in list_carried_options(command) if option in (*carried, "-o") and option not in own]
-    carried_words = [word for option in taken if option in options for word in options[option]]
-    return shlex.join([find_program_name(), command, *own, *carried_words])
+    taken = [option for option in list_reusable_options(command) if option in (*reused, "-o") and option not in own]
+    reused_words = [word for option in taken if option in options for word in options[option]]
+    return shlex.join([find_program_name(), command, *own, *reused_words])
 
 
 def append_proposed_command(message: "str | Hint | RoarbenchError") -> str:
@@ -57,12 +57,12 @@ def append_proposed_command(message: "str | Hint | RoarbenchError") -> str:
 
 def describe_other_results(suite_results: "SuiteResults", command: str, *arguments: str) -> str:
     """Return one line on other results of the suite that could be confused with these, with commands; empty if none."""
-    has_rows, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
+    has_rows, calls, reused = suite_results.has_rows, [], (*STORE, *_MEASURE)
     suite = make_suite_option(suite_results.suite)
     for other in suite_results.others:
         if not has_rows or other.limit == suite_results.limit:
             small = ("--max-images", other.limit) if other.limit else ()
-            call = propose_command(command, *arguments, "--suite", suite, *small, *other.options, carried=carried)
+            call = propose_command(command, *arguments, "--suite", suite, *small, *other.options, reused=reused)
             calls.append(f"{call} ({other.title})")
     first = "this store also has" if has_rows else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""
@@ -90,7 +90,7 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
 def find_program_name() -> str:
     """Return the name of this program if the shell finds it by name, else the path by which it was called."""
     called = sys.argv[0]
-    if not _is_program() or os.sep not in called:
+    if not _is_run_as_program() or os.sep not in called:
         return _NAME
     on_path = shutil.which(_NAME)
     return _NAME if on_path and Path(on_path).samefile(called) else called
@@ -101,14 +101,14 @@ def hide_password(url: str) -> str:
     return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url))
 
 
-def _is_program() -> bool:
+def _is_run_as_program() -> bool:
     """Return whether this process is the program rather than a script or notebook that imports it."""
     return Path(sys.argv[0]).name == _NAME
 
 
 def _collect_options_in_use() -> dict[str, tuple[str, ...]]:
     """Return the call's options that proposals may take over: the last value of each, all values of `--reference`."""
-    words = sys.argv[1:] if _is_program() else []
+    words = sys.argv[1:] if _is_run_as_program() else []
     options = {"--suite": ["quick"], "--store": [os.environ.get("ROARBENCH_STORE", "")]}
     for word, following in zip(words, [*words[1:], ""], strict=False):
         option, equals, value = word.partition("=")

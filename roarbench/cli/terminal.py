@@ -37,7 +37,7 @@ class PlainConsole(Console):
 
 
 @contextmanager
-def reserve_stdout() -> Iterator[None]:
+def redirect_prints_to_stderr() -> Iterator[None]:
     """Reserve standard output for `out`; other output, such as that of a network's file, goes to standard error."""
     out.file = sys.stdout
     try:
@@ -51,7 +51,7 @@ out = PlainConsole(highlight=False, markup=False)
 err = PlainConsole(stderr=True, highlight=False, markup=False)
 
 
-def make_output_tolerant() -> None:
+def tolerate_output_errors() -> None:
     """Print `?` for letters that the terminal's encoding lacks, and drop output to closed streams."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller has closed the stream, whose descriptor another file could get

@@ -12,7 +12,7 @@ from roarbench.cli import doctor
 from roarbench.cli.doctor import examine_machine
 from roarbench.errors import SandboxError
 
-_DRIVER = doctor._read_driver
+_DRIVER = doctor._read_gpus_and_cuda_version
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor, "can_use_bf16", lambda precision, device: True)
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(doctor, "_does_hub_answer", lambda: True)
-    monkeypatch.setattr(doctor, "_read_driver", lambda: ("", ""))
+    monkeypatch.setattr(doctor, "_read_gpus_and_cuda_version", lambda: ("", ""))
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
@@ -116,7 +116,7 @@ def test_gpus_that_cuda_cannot_use_come_with_the_wheel_to_install(machine, tmp_p
     """The driver's program and CUDA are mocks."""
     printed = {1: "| NVIDIA-SMI 550.54   CUDA Version: 12.4 |", 2: "GPU 0: NVIDIA H100 (UUID: GPU-1)"}
     machine.setattr(doctor.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=printed[len(words)]))
-    machine.setattr(doctor, "_read_driver", _DRIVER)
+    machine.setattr(doctor, "_read_gpus_and_cuda_version", _DRIVER)
     machine.setattr(doctor.torch.version, "cuda", "13.0")
     machine.setattr(doctor, "describe_cuda_failure", lambda: "the driver is too old")
     seen = found(tmp_path)["device"]

@@ -11,7 +11,7 @@ from rich.console import Console
 from roarbench import device_settings
 from roarbench.cli import doctor
 from roarbench.cli.options import EngineOptions
-from roarbench.cli.run import _choose_compiling
+from roarbench.cli.run import _enable_compiling_if_faster
 from roarbench.device_settings import COMPILING
 from roarbench.execution import rate_measurement
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
@@ -90,14 +90,14 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ("0",))
     said = doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
     assert said.endswith("by quick@2, because doctor measured 4,000 images/s instead of 3,000 on a GPU")
-    _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
+    _enable_compiling_if_faster(EngineOptions(), Workspace(tmp_path), QUICK, console)
     assert os.environ.pop(COMPILING) == "default"
     assert "because doctor measured" in console.file.getvalue()
     for asked, compiles in ((False, False), (True, True)):  # nothing was measured of this suite
-        _choose_compiling(EngineOptions(compile=asked), Workspace(tmp_path), find_suite("planted"), console)
+        _enable_compiling_if_faster(EngineOptions(compile=asked), Workspace(tmp_path), find_suite("planted"), console)
         assert (os.environ.pop(COMPILING, "") == "default") is compiles
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ())
-    _choose_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
+    _enable_compiling_if_faster(EngineOptions(), Workspace(tmp_path), QUICK, console)
     assert COMPILING not in os.environ
 
 
@@ -132,7 +132,7 @@ def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeyp
 def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gpus, told, tmp_path, monkeypatch):
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: gpus)
-    _choose_compiling(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
+    _enable_compiling_if_faster(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
     line = "training uncompiled: networks are compiled on GPUs only, and this machine has none\n"
     assert console.file.getvalue() == line * told
 

@@ -46,9 +46,9 @@ def install(put: Callable[[dict, object, object], None] = setitem) -> SuiteSpec:
 
 
 if __name__ == "__main__":  # the app on a store of them: python -m tests.helpers.hostile FOLDER --port N
-    from leaderboard.cli import run_app
+    from leaderboard.cli import start_streamlit
     from leaderboard.first_page_cache import ShownStore
     from tests.helpers.board_store import make_store
 
     folder, port = Path(sys.argv[1]), sys.argv[3]
-    run_app(ShownStore(make_store(folder, install(), images=60), str(folder)), int(port))
+    start_streamlit(ShownStore(make_store(folder, install(), images=60), str(folder)), int(port))

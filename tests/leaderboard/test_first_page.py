@@ -12,7 +12,7 @@ from sqlalchemy import URL, event
 from sqlalchemy.engine import Engine
 
 from leaderboard import first_page_cache
-from leaderboard.first_page_cache import Page, cache_page, fingerprint_files, make_shown_store, read_cached_page
+from leaderboard.first_page_cache import Page, cache_page, make_shown_store, read_cached_page, read_sqlite_stamp
 from leaderboard.links import Site, make_address
 from leaderboard.render import render_page
 from leaderboard.views import LiveStore
@@ -52,7 +52,7 @@ HEAVY = {"torch", "pandas", "pyarrow", "altair", "matplotlib", "scipy"}
 def shown(tmp_path, monkeypatch):
     """A store that was written long ago, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(first_page_cache, "judged", first_page_cache.Event())
+    monkeypatch.setattr(first_page_cache, "boards_ready", first_page_cache.Event())
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
     url = make_store(tmp_path, SUITES["planted"], images=40)
     age(tmp_path / DEFAULT_FILE, 60)
@@ -66,7 +66,7 @@ def age(path, seconds):
 
 def keep(shown, page=PAGE):
     with ResultsStore.open(shown.url, read_only=True) as store:
-        cache_page(shown, fingerprint_files(shown.url), store.read_change_stamp(), page)
+        cache_page(shown, read_sqlite_stamp(shown.url), store.read_change_stamp(), page)
 
 
 def start(shown):
@@ -107,20 +107,20 @@ def test_a_page_is_written_once_and_again_if_its_file_is_gone(shown, monkeypatch
 
 def test_files_that_were_just_written_have_no_sign(shown, tmp_path):
     """Neither have other databases. A log of writes belongs to the files, an empty one of readers does not."""
-    log, sign = tmp_path / f"{DEFAULT_FILE}-wal", fingerprint_files(shown.url)
+    log, sign = tmp_path / f"{DEFAULT_FILE}-wal", read_sqlite_stamp(shown.url)
     assert (
         sign
-        and fingerprint_files("postgresql://nowhere/a") == fingerprint_files(make_default_url(tmp_path / "none")) == ""
+        and read_sqlite_stamp("postgresql://nowhere/a") == read_sqlite_stamp(make_default_url(tmp_path / "none")) == ""
     )
     log.touch()
-    assert fingerprint_files(shown.url) == sign
+    assert read_sqlite_stamp(shown.url) == sign
     log.write_bytes(b"a write")
-    assert fingerprint_files(shown.url) == ""
+    assert read_sqlite_stamp(shown.url) == ""
     age(log, 60)
-    assert fingerprint_files(shown.url) not in ("", sign)
+    assert read_sqlite_stamp(shown.url) not in ("", sign)
     log.unlink()
     age(tmp_path / DEFAULT_FILE, 0)
-    assert fingerprint_files(shown.url) == ""
+    assert read_sqlite_stamp(shown.url) == ""
 
 
 def test_urls_are_those_of_sqlalchemy_and_files_are_found_by_them(tmp_path):
@@ -129,7 +129,7 @@ def test_urls_are_those_of_sqlalchemy_and_files_are_found_by_them(tmp_path):
         url = make_store(folder, SUITES["planted"], lambda point: False)
         assert url == URL.create("sqlite", database=str(folder / DEFAULT_FILE)).render_as_string()
         age(folder / DEFAULT_FILE, 60)
-        assert fingerprint_files(url)
+        assert read_sqlite_stamp(url)
 
 
 @pytest.mark.process

@@ -209,7 +209,7 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
     assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]
     assert (drawn["Gradient"].roar, drawn["Gradient"].own) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
-    assert found.x(-4.5) < found.x(0.0) < found.x(10.7) and found.y(3.1) < found.y(0.0)
+    assert found.to_x(-4.5) < found.to_x(0.0) < found.to_x(10.7) and found.to_y(3.1) < found.to_y(0.0)
     assert "Gradient −4.5 [−5.7, −3.2] and +3.1 [−0.1, +6.3]" in found.words.replace("-", "−")
     labels = [(*dot.label, len(dot.name)) for dot in found.dots]
     for number, (left, top, letters) in enumerate(labels):

@@ -68,7 +68,7 @@ def test_the_figure_has_every_row_and_hostile_names_are_text(view):
 
 
 def changes(suite):
-    return submit_and_cite.list_changes(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
+    return submit_and_cite.list_changes_since_last_version(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
 
 
 def test_what_changed_since_the_last_version_is_said():

@@ -8,9 +8,9 @@ from threading import Event
 import pytest
 
 from leaderboard import first_page_cache
-from leaderboard.curves_and_preview_pictures import make_figure
+from leaderboard.curves_and_preview_pictures import make_estimator_curves
 from leaderboard.first_page_cache import ShownStore
-from leaderboard.page.estimator import list_figures
+from leaderboard.page.estimator import list_curves
 from leaderboard.views import LiveStore, SuiteView, find_live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
@@ -152,34 +152,34 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
 
 def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
     view = views["quick-v1"]
-    drawn = make_figure(view.table(ROAR, levels=(0.9,)), "grad")
+    drawn = make_estimator_curves(view.table(ROAR, levels=(0.9,)), "grad")
     assert drawn and drawn.title == "test accuracy, %; measured only at t = 0.9"
     assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.words.count("t = ") == 1
-    once = list(list_figures([view], "grad"))
-    assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_figures([view, view], "grad")) == once
+    once = list(list_curves([view], "grad"))
+    assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_curves([view, view], "grad")) == once
 
 
 def test_a_cached_page_is_shown_until_the_first_board_of_every_suite_is_there(tmp_path, monkeypatch):
     """The first page may be the overview, which needs all of them."""
     for suite in (PLANTED, QUICK):
         make_store(tmp_path, suite, early, images=40)
-    live, judged, seen, built = LiveStore(reading(tmp_path), tmp_path), Event(), Event(), []
+    live, ready, seen, built = LiveStore(reading(tmp_path), tmp_path), Event(), Event(), []
     seen.set()
 
     def sleep(seconds):
         if seconds > 1:  # the first round is done
             raise InterruptedError
 
-    for name, value in {"judged": judged, "seen": seen, "sleep": sleep}.items():
+    for name, value in {"boards_ready": ready, "first_page_shown": seen, "sleep": sleep}.items():
         monkeypatch.setattr(f"leaderboard.views.{name}", value)
     for part in ("paired_board", "board"):
-        note = property(lambda view, part=part: built.append((part, view.slug, judged.is_set())))
+        note = property(lambda view, part=part: built.append((part, view.slug, ready.is_set())))
         monkeypatch.setattr(SuiteView, part, note)
     monkeypatch.setattr(SuiteView, "boards", ())
     with pytest.raises(InterruptedError):
         live.compute_pages_in_advance()
     slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all
-    assert built == [(part, slug, False) for slug in slugs for part in ("paired_board", "board")] and judged.is_set()
+    assert built == [(part, slug, False) for slug in slugs for part in ("paired_board", "board")] and ready.is_set()
 
 
 def page_of(**query):
@@ -198,7 +198,7 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shown = ShownStore(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
     monkeypatch.setenv(first_page_cache.SELECTION_VARIABLE, json.dumps(shown))
-    monkeypatch.setattr(first_page_cache, "judged", first_page_cache.Event())
+    monkeypatch.setattr(first_page_cache, "boards_ready", first_page_cache.Event())
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
     assert first_page_cache.read_cached_page(shown) is None
     page = page_of()
@@ -217,9 +217,9 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     with monkeypatch.context() as other:
         other.setattr(first_page_cache, "read_code_version", lambda: "0")
         assert first_page_cache.read_cached_page(shown) is None
-    first_page_cache.judged.set()
+    first_page_cache.boards_ready.set()
     assert first_page_cache.read_cached_page(shown) is None
-    first_page_cache.judged.clear()
+    first_page_cache.boards_ready.clear()
     first_page_cache.find_cache_file(shown).write_text("{")
     assert first_page_cache.read_cached_page(shown) is None
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
