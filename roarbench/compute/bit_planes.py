@@ -120,9 +120,7 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     """
     reading, d = _plan_plane_reading(t, order, layout), layout.features
     if reading is None:
-        return np.tile(
-            _pack_ones(d) if count_removed(t, d) else np.zeros(layout.bytes_per_plane, np.uint8), (len(planes), 1)
-        )
+        return np.tile(_pack_ones(d) * bool(count_removed(t, d)), (len(planes), 1))
     removed = planes[:, reading.lowest].copy()
     for plane, combine in reading.above:
         combine(planes[:, plane], removed, out=removed)

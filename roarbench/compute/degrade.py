@@ -170,11 +170,6 @@ def _fill_inwards_by_neighbour_mean(images: Tensor, removed: Tensor, mean: Tenso
     return torch.where(known.view(images.shape) > 0, values.view(images.shape), mean)
 
 
-def _fill_linearly(images: Tensor, removed: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
-    drawn = draw_fill_noise(images, ids, normal=True)
-    return interpolate_removed_values(images, removed, mean) + _ROAD_NOISE * drawn
-
-
 def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) -> Tensor:
     """Interpolate each removed value as the weighted mean of its up to eight neighbours (ROAD, Rong et al., ICML 2022).
 
@@ -247,7 +242,9 @@ _FILLS: dict[str, _Fill] = {
     "zero": lambda images, removed, mean, ids: torch.zeros_like(images),
     "blur": lambda images, removed, mean, ids: blur(images),
     "noise": lambda images, removed, mean, ids: draw_fill_noise(images, ids, normal=False),
-    "linear": _fill_linearly,
+    "linear": lambda images, removed, mean, ids: (
+        interpolate_removed_values(images, removed, mean) + _ROAD_NOISE * draw_fill_noise(images, ids, normal=True)
+    ),
     "neighbours": lambda images, removed, mean, ids: _fill_inwards_by_neighbour_mean(images, removed, mean),
 }
 

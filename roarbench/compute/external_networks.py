@@ -109,7 +109,7 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
     _check_device_and_dtype(network, f"{function} of {file}")
     if not isinstance(network, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
         # unlike a wrapper, a hook leaves the names of the weights as they are
-        network.register_forward_hook(_extract_logits_in_hook)
+        network.register_forward_hook(lambda module, images, output: extract_logits(output))
     return network
 
 
@@ -127,10 +127,6 @@ def _check_device_and_dtype(network: nn.Module, maker: str) -> None:
 def extract_logits(output: Any) -> Any:
     """Return `output.logits`, which Hugging Face's classifiers have, or otherwise the output itself."""
     return getattr(output, "logits", output)
-
-
-def _extract_logits_in_hook(module: nn.Module, images: Any, output: Any) -> Any:
-    return extract_logits(output)
 
 
 class LogitsOnly(nn.Module):

@@ -4,7 +4,7 @@ Every ReLU is a separate module and not in place, and no sum is in place, becaus
 hook each ReLU and read the gradient at its output.
 """
 
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from threading import RLock
 from typing import Any, NamedTuple
@@ -81,7 +81,12 @@ def build_network(
     with _DRAWING, torch.random.fork_rng(devices=[]):
         if not residual:
             torch.manual_seed(generator.initial_seed())
-        model = _make_network(name, classes, channels, size, source)
+        if name in MODELS:
+            file, _, function = MODELS[name].maker.partition(".")
+            make = getattr(import_module(f"roarbench.compute.{file}"), function)
+        else:
+            make = partial(make_external_network, name, source)
+        model: nn.Module = make(classes, channels, size)
     if residual:
         _draw_weights(model, generator)
     for module in model.modules():
@@ -114,14 +119,6 @@ def _draw_weights(model: nn.Module, generator: torch.Generator) -> None:
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.01, generator=generator)
             nn.init.zeros_(module.bias)
-
-
-def _make_network(name: str, classes: int, channels: int, size: int, source: str) -> nn.Module:
-    if name in MODELS:
-        file, _, function = MODELS[name].maker.partition(".")
-        network: nn.Module = getattr(import_module(f"roarbench.compute.{file}"), function)(classes, channels, size)
-        return network
-    return make_external_network(name, source, classes, channels, size)
 
 
 class ResidualBlock(nn.Module):

@@ -28,11 +28,11 @@ class CorrectedGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.aten.convolution_backward.default:
             _, images, weight, _, stride, padding, dilation, transposed, _, groups, _ = args
             if not transposed and max(stride) > 1:
-                if images.dtype is torch.bfloat16 and has_weights_only_on_padding(
-                    images, weight, stride, padding, dilation
-                ):
+                bf16 = images.dtype is torch.bfloat16
+                if bf16 and has_weights_only_on_padding(images, weight, stride, padding, dilation):
                     self.changed = True
-                    return _compute_in_float32(func, args)
+                    gradients = func(*(part.float() if isinstance(part, Tensor) else part for part in args))
+                    return [part if part is None else part.bfloat16() for part in gradients]
                 if _overruns_workspace(images, weight, padding, groups):
                     self.changed = True
                     return _compute_without_stride(func, args)
@@ -55,11 +55,6 @@ def has_weights_only_on_padding(
         for outputs in [(side + 2 * pad - apart * (kernel - 1) - 1) // step + 1]
         for tap in range(kernel)
     )
-
-
-def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
-    gradients = func(*(argument.float() if isinstance(argument, Tensor) else argument for argument in args))
-    return [result if result is None else result.to(args[1].dtype) for result in gradients]
 
 
 def _overruns_workspace(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:

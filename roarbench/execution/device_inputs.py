@@ -163,17 +163,14 @@ def make_packed_other_image_masks(
         own = np.unpackbits(own_masks[rows], axis=1, count=d).view(bool)
         ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
         codes = read_bin_codes(planes[other_images[rows]], rankings.layout)
-        strata = _get_pixel_change_strata(images, run.cell, rows)
+        cell = run.cell
+        if images.test.pixels.size <= _KEPT:  # the strata of a small test split stay in memory for other runs
+            strata = _compute_pixel_change_strata(images, cell.unit, cell.fill)[rows]
+        else:
+            strata = _compute_pixel_change_strata_of_rows(images, cell.unit, cell.fill, rows)
         masks = make_other_image_masks(own, codes, strata, run.cell.order, ties)
         packed[rows] = np.packbits(masks, axis=1)
     return packed
-
-
-def _get_pixel_change_strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
-    # the strata of a small test split stay in memory for other runs
-    if images.test.pixels.size <= _KEPT:
-        return _compute_pixel_change_strata(images, cell.unit, cell.fill)[rows]
-    return _compute_pixel_change_strata_of_rows(images, cell.unit, cell.fill, rows)
 
 
 @lru_cache(maxsize=1)

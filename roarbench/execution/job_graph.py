@@ -263,11 +263,6 @@ def _make_run_step(
     return Step("run", Job(name, score, (work, runs)), needs, keys, recipe=recipe, runs=runs)
 
 
-def _compute_priority(step: Step) -> int:
-    """Return the priority of a step, the smallest first; scoring an explained network precedes steps based on it."""
-    return _PRIORITY["reference" if step.scores_reference else step.kind]
-
-
 class Schedule:
     """The order of the steps; if a step fails, the steps that need it fail too."""
 
@@ -300,8 +295,10 @@ class Schedule:
 
     def enqueue(self, name: str) -> None:
         """Queue a step; a step that was interrupted before comes after others of the same priority."""
-        tries = len(self.cut_off[name])
-        heapq.heappush(self._ready, (_compute_priority(self.steps[name]), tries, self._place[name], name))
+        tries, step = len(self.cut_off[name]), self.steps[name]
+        # scoring an explained network precedes steps based on it
+        priority = _PRIORITY["reference" if step.scores_reference else step.kind]
+        heapq.heappush(self._ready, (priority, tries, self._place[name], name))
 
     def replace_step(self, step: Step) -> None:
         """Replace the queued step of this name."""

@@ -84,7 +84,11 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     rebuilt = build_suite_network(suite, torch.Generator().manual_seed(1)).eval()
     check_rebuilt_logits(model, rebuilt, images, suite.model)
     if suite.maps is not MapNumerics.FLOAT32:
-        _try_folding(model, images, suite)
+        try:
+            fold_batchnorm(model)(images)
+        except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
+            seen = f"the batch norm of {suite.model} cannot be folded into its convolutions ({describe_error(error)})"
+            raise CallerError(f'maps is "{suite.maps}", but {seen}; write maps = "float32"') from error
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
     reasons = {
         row.id: suite.explain_inapplicable(row.id) or _explain_inapplicable(row, model, images[:1])
@@ -95,12 +99,11 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
 
 def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
     """Drop the estimators that do not apply to one of a suite's several networks."""
-    parts = [
-        drop_inapplicable_estimators(
-            replace(suite, model=network.model, own=replace(own, source=network.source), networks=())
-        )
+    singles = (
+        replace(suite, model=network.model, own=replace(own, source=network.source), networks=())
         for network in suite.networks
-    ]
+    )
+    parts = list(map(drop_inapplicable_estimators, singles))
     reasons = {name: why for part, _ in reversed(parts) for name, why in (part.own.left_out if part.own else ())}
     warnings = dict.fromkeys(line for part in parts for line in part.warnings)
     return ApplicableSuite(drop_estimators(suite, reasons), list(warnings))
@@ -152,14 +155,6 @@ def _try_image_size(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
         if len(shape) == 2 and shape[1] > record.classes:
             remedy = f"; write classes = {shape[1]} under [data], and label images by the network's outputs"
         raise CallerError(f"{name} returned shape {shape} for two images, {expected}{remedy}")
-
-
-def _try_folding(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
-    try:
-        fold_batchnorm(model)(images)
-    except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
-        seen = f"the batch norm of {suite.model} cannot be folded into its convolutions ({describe_error(error)})"
-        raise CallerError(f'maps is "{suite.maps}", but {seen}; write maps = "float32"') from error
 
 
 def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor) -> str:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -26,7 +26,6 @@ from roarbench.plan.planned_runs import (
     list_ranked_splits,
 )
 from roarbench.plan.protocols import PROTOCOLS
-from roarbench.store.ranking_files import RankingSpec
 from roarbench.text import format_bytes, format_duration
 
 _BAR = 20  # width of the bar in characters
@@ -66,7 +65,10 @@ def _estimate_step_seconds_without_overhead(work: JobContext, step: Step, rates:
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
         noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
-        return float((stop - start) * (_estimate_map_seconds(specs, rates) + noise + len(specs) * rates.rank))
+        maps = count_forward_passes_per_image(specs) * rates.explain  # also for a submission that was not measured
+        if specs[0].estimator_record.submitted and rates.submission is not None:
+            maps = rates.submission
+        return float((stop - start) * (maps + noise + len(specs) * rates.rank))
     if step.kind == "network":
         return suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":
@@ -77,13 +79,6 @@ def _estimate_step_seconds_without_overhead(work: JobContext, step: Step, rates:
     cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
     filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
     return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
-
-
-def _estimate_map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
-    """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
-    if specs[0].estimator_record.submitted and rates.submission is not None:
-        return rates.submission
-    return count_forward_passes_per_image(specs) * rates.explain
 
 
 class ProgressDisplay:

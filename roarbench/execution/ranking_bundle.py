@@ -88,15 +88,13 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
         copy = _copy_files(folder, Path(temporary), index.files)
         for name, expected in index.files.items():
             if (seen := compute_sha256(copy / name)) != expected:
-                raise StoreError(
-                    f"{folder / name} has the SHA-256 {seen[:12]}…, expected {expected[:12]}… as in {INDEX}"
-                )
+                wanted = f"expected {expected[:12]}… as in {INDEX}"
+                raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {wanted}")
         with _replace_copy_path_in_errors(copy, folder, "nothing was imported"):
             imported = _read_and_check_rankings(work, copy, specs)
+        annotations = {f"{AnnotationKind.IMPORTED} {rankings.checksum}": True for rankings in imported}
         with store.database.begin_write() as connection:
-            insert_annotations(
-                connection, {f"{AnnotationKind.IMPORTED} {rankings.checksum}": True for rankings in imported}
-            )
+            insert_annotations(connection, annotations)
         subfolders = sorted({str(Path(name).parent) for name in index.files})
         for subfolder in [subfolder for subfolder in subfolders if not _has_equal_folder(root, subfolder, index.files)]:
             (root / subfolder).parent.mkdir(parents=True, exist_ok=True)
@@ -179,9 +177,8 @@ def _read_and_check_rankings(work: JobContext, folder: Path, specs: Sequence[Ran
         explained.load_trained()
         weights[explained.reference.key] = explained.store.read_checksum()
         for split in filter(explained.store.has_predictions, explained.ranked_splits):
-            _check_image_count(
-                explained.store.folder, len(explained.store.load_predictions(split).targets), work, split
-            )
+            count = len(explained.store.load_predictions(split).targets)
+            _check_image_count(explained.store.folder, count, work, split)
     checked = []
     for spec in specs:
         other.rankings.verify_files(spec)

@@ -103,8 +103,11 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         DataError: The images differ from those of the row.
         RunError: The repetition fails.
     """
-    stored = _find_result(store, request.key)
-    run = stored.run
+    key = find_run_key(store, request.key)
+    if not (results := store.read_results([key])):
+        hint = Hint("; `{}` shows its state", "run-info", (key,))
+        raise CallerError(f"the run {key} has no result in this store", hint)
+    stored, run = results[key], results[key].run
     if TRUSTED in EstimatorId.parse(run.cell.estimator).marks and not request.trusts_submission:
         seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
@@ -126,14 +129,6 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     reproduction = Reproduction(stored, again, _compute_chance_margin(store, suite, stored, again))
     store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
     return reproduction
-
-
-def _find_result(store: ResultsStore, key: str) -> RunResult:
-    full_key = find_run_key(store, key)
-    if not (stored := store.read_results([full_key])):
-        hint = Hint("; `{}` shows its state", "run-info", (full_key,))
-        raise CallerError(f"the run {full_key} has no result in this store", hint)
-    return stored[full_key]
 
 
 def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> SuiteSpec:

@@ -160,9 +160,8 @@ class _Runner:
         count = max(_LOOKED_AT, self._engine.idle)  # few, because most claims succeed and every key is looked up
         while self._engine.idle and (ready := self._schedule.take_ready(count)):
             count = min(2 * count, _AT_ONCE)
-            made = [
-                step for step in ready[:_LOOKED_AT] if not self._schedule.find_blocking_failure(step) and step.is_made()
-            ]
+            first, find_blocking_failure = ready[:_LOOKED_AT], self._schedule.find_blocking_failure
+            made = [step for step in first if not find_blocking_failure(step) and step.is_made()]
             for step in made:
                 self._record_done_elsewhere(step)
             wanted = [step for step in ready if step not in made and not self._leave_to_other_processes(step)]
@@ -250,13 +249,11 @@ class _Runner:
         try:
             if not self._retry_if_interrupted(step, outcome):
                 for event in self._record_outcome(step, outcome):
-                    yield event._replace(seconds=outcome.seconds, running=self._list_running())
+                    now, started = time.monotonic(), self._started_at.items()
+                    running = tuple((self._schedule.steps[name], now - start) for name, start in started)
+                    yield event._replace(seconds=outcome.seconds, running=running)
         except LostLease:
             self._leave_to_lease_holder(step)
-
-    def _list_running(self) -> tuple[tuple[Step, float], ...]:
-        now = time.monotonic()
-        return tuple((self._schedule.steps[name], now - start) for name, start in self._started_at.items())
 
     def _leave_to_lease_holder(self, step: Step) -> None:
         self._stopped.discard(step.job.name)

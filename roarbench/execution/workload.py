@@ -100,7 +100,9 @@ def count_work(
     retrained, recipe = own + len(missing.common), suite.recipe_record
     rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
     parts = [(counts[split], *_split_estimators_by_network(suite, rows)) for split, rows in rankings.items()]
-    sizes = {row: counts[row.split] * _count_plane_bytes(suite, row.unit) for row in needed.rankings}
+    layouts = {unit: Layout(record.shape, unit, list_stored_levels(suite)) for unit in Unit}
+    plane_bytes = {unit: layout.planes * layout.bytes_per_plane for unit, layout in layouts.items()}
+    sizes = {row: counts[row.split] * plane_bytes[row.unit] for row in needed.rankings}
     made = [sizes[row] for row in missing.rankings]
     reference = len(missing.references)
     images = train + test if points else 0
@@ -159,11 +161,6 @@ def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:
     if cell.fill in PLAIN_FILLS:
         return 0
     return train + test if cell.retrain.trains else test
-
-
-def _count_plane_bytes(suite: SuiteSpec, unit: Unit) -> int:
-    layout = Layout(suite.dataset_record.shape, unit, list_stored_levels(suite))
-    return layout.planes * layout.bytes_per_plane
 
 
 def count_noisy_copies(estimators: Iterable[Estimator]) -> int:

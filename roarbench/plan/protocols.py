@@ -131,8 +131,6 @@ DIFFROAR = Protocol(
     limits="As `roar` and `kar`: masks may reveal the class",
     use="If there are no controls; to compare with Shah et al. 2021",
 )
-
-
 MASK_ONLY = Protocol(
     name="mask-only",
     order=Order.MORF,
@@ -148,8 +146,6 @@ MASK_ONLY = Protocol(
     limits="There is no gain; a network that also sees the image may ignore the mask",
     use="To check a verdict of `roar` or `kar`",
 )
-
-
 MORF = Protocol(
     name="morf",
     order=Order.MORF,
@@ -176,8 +172,6 @@ LERF = replace(
     limits="As `morf`",
     use="With `morf`",
 )
-
-
 OWN_NETWORK = Protocol(
     name="own-network",
     order=Order.MORF,
@@ -215,8 +209,6 @@ OWN_NETWORK_LERF = replace(
     limits="As `own-network`",
     use="With `own-network`",
 )
-
-
 AUGMENTED = Protocol(
     name="augmented",
     order=Order.MORF,
@@ -233,8 +225,6 @@ AUGMENTED = Protocol(
     limits="Smooth masks lower accuracy more than scattered masks, whatever they remove",
     use="For many estimators, or gains at single levels; with `matched`",
 )
-
-
 MATCHED = Protocol(
     name="matched",
     order=Order.MORF,
@@ -258,8 +248,6 @@ MATCHED = Protocol(
     "function of |x - fill|; smooth maps that ignore the image have about one point",
     use="To test whether a map beats every control that sees at most the network's predicted class",
 )
-
-
 ROAR_EXCHANGED = Protocol(
     name="roar-exchanged",
     order=Order.MORF,
@@ -283,16 +271,7 @@ def _compute_position(protocol: Protocol) -> tuple[bool, int, int, str]:
 
 
 _DECLARED = (
-    ROAR,
-    KAR,
-    DIFFROAR,
-    MASK_ONLY,
-    MORF,
-    LERF,
-    OWN_NETWORK,
-    OWN_NETWORK_LERF,
-    AUGMENTED,
-    MATCHED,
+    *(ROAR, KAR, DIFFROAR, MASK_ONLY, MORF, LERF, OWN_NETWORK, OWN_NETWORK_LERF, AUGMENTED, MATCHED),
     ROAR_EXCHANGED,
 )
 SHOWN = {protocol.name: protocol for protocol in sorted(_DECLARED, key=_compute_position)}  # protocols with tables

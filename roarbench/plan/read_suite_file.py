@@ -13,7 +13,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import set_content_version
 from roarbench.plan.suite_sections import read_suite_sections
 from roarbench.plan.suites import SUITES
-from roarbench.plan.toml_table import TomlTable, parse_toml
+from roarbench.plan.toml_table import parse_toml
 
 _LONGEST = 40  # maximum characters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
@@ -36,23 +36,17 @@ def parse_suite(text: str, path: Path) -> SuiteSpec:
     """Parse the text of the suite's file at this path; raise CallerError if it is invalid."""
     top = parse_toml(text, path)
     name = top.read_text("name")
-    _refuse_invalid_name(top, name)
+    if not NAME.fullmatch(name):
+        seen = f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens"
+        raise top.make_error(f'{seen}; write name = "{make_suite_name(name)}"')
+    if name in SUITES:
+        raise top.make_error(f"name is '{name}', which is a suite of roarbench; write another name")
     if "version" in top:
         raise top.make_error("has a version, which only roarbench's own suites have; leave it out")
     dataset = read_data_section(top.read_section("data"), path.parent, name)
     suite = read_suite_sections(top, dataset, path.parent)
     with top.add_location_to_errors():
         return set_content_version(suite)
-
-
-def _refuse_invalid_name(top: TomlTable, name: str) -> None:
-    if not NAME.fullmatch(name):
-        raise top.make_error(
-            f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens; "
-            f'write name = "{make_suite_name(name)}"'
-        )
-    if name in SUITES:
-        raise top.make_error(f"name is '{name}', which is a suite of roarbench; write another name")
 
 
 def make_suite_name(text: str) -> str:

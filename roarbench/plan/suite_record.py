@@ -69,9 +69,8 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     own_dataset = _read_dataset(dataset) if isinstance(dataset, dict) else None
     if own_dataset is None:
         find_dataset(dataset)
-    _check_values(
-        values, [(values["model"], source), *((network.model, network.source) for network in networks)], blocks
-    )
+    model_sources = [(values["model"], source), *((network.model, network.source) for network in networks)]
+    _check_values(values, model_sources, blocks)
     unversioned = SuiteSpec(
         name=values["name"],
         version="",

@@ -126,9 +126,8 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
         with top.add_location_to_errors():
             network = _read_given_network(text, base)
             if network.given in networks:
-                raise CallerError(
-                    f"networks has '{text}' with the same weights as another network; list each network once"
-                )
+                seen = f"networks has '{text}' with the same weights as another network"
+                raise CallerError(f"{seen}; list each network once")
             networks[network.given] = network
     return tuple(networks.values())
 
@@ -222,8 +221,10 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
         maps = read_choice(MapNumerics, "maps", top.read_text("maps", MapNumerics.FLOAT32))
         tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
     top.refuse_unread_keys()
-    if dataset.tabular:
-        _refuse_image_recipes_for_table(top, recipe, reference_recipe)
+    for used in (recipe, reference_recipe) if dataset.tabular else ():
+        if used.augmentation is not Augmentation.NONE or used.sides != (1.0,):
+            seen = f"{used.title} moves or shrinks images, but a table has no images"
+            raise top.make_error(f'{seen}; write like = "tabular@1" under [recipe]')
     _refuse_unsuitable_network_count(top, blocks, references)
     _refuse_training_protocols(top, blocks, dataset)
     own = CustomSuite(
@@ -255,13 +256,6 @@ def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Reci
         return change_recipe(table, values | section.read_unread_values() | ({"start": start} if start else {}))
 
 
-def _refuse_image_recipes_for_table(top: TomlTable, *recipes: Recipe) -> None:
-    for recipe in recipes:
-        if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
-            seen = f"{recipe.title} moves or shrinks images, but a table has no images"
-            raise top.make_error(f'{seen}; write like = "tabular@1" under [recipe]')
-
-
 def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
     sibling_protocols = [block.protocol.name for block in blocks if block.protocol.compares_networks]
     if sibling_protocols and not FEWEST_NETWORKS <= references <= SIBLINGS:
@@ -276,13 +270,10 @@ def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], 
 
 def _refuse_training_protocols(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
     trains = next((block.protocol.name for block in blocks if block.protocol.trains), "")
+    other = "or protocols that train no network, such as"
     if trains and "networks" in top:
         seen = f"networks lists given weights, but {trains} trains networks"
-        raise top.make_error(
-            f'{seen}; write name = "…" under [network], or protocols that train no network, such as "own-network"'
-        )
+        raise top.make_error(f'{seen}; write name = "…" under [network], {other} "own-network"')
     if trains and dataset.test_only:
         seen = f"{trains} trains networks, but [data] has only test images"
-        raise top.make_error(
-            f'{seen}; write train = "…" under [data], or protocols that train no network, such as "morf"'
-        )
+        raise top.make_error(f'{seen}; write train = "…" under [data], {other} "morf"')

@@ -94,10 +94,8 @@ def make_suite_option(suite: SuiteSpec) -> str:
 
 def find_headline_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
     """Return the protocols whose tables are shown after a run: the suite's first one, ROAR and own-network gain."""
-    protocols = [block.protocol for block in suite.blocks]
-    return tuple(
-        dict.fromkeys((protocols[0], *(protocol for protocol in protocols if protocol in (ROAR, OWN_NETWORK))))
-    )
+    first, *others = (block.protocol for block in suite.blocks)
+    return tuple(dict.fromkeys((first, *(other for other in others if other in (ROAR, OWN_NETWORK)))))
 
 
 def find_default_explained_weights(suite: SuiteSpec) -> str:
