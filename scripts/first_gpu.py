@@ -246,7 +246,7 @@ STEPS = (
         "tests",
         320,
         (),
-        "no failure (H100: 45 passed, 43 s in five processes)",
+        "no failure",
         "report the failing test with `roarbench doctor`",
     ),
     Step(
@@ -276,7 +276,7 @@ STEPS = (
     ),
     Step(
         *("modes", 180, compare_training_modes),
-        "uncompiled 18,286 and 4,300 images/s (plans)",
+        "uncompiled 106,667 and 4,300 images/s (plans)",
         "roarbench doctor --suite NAME --store DIR for your suite; report what it found",
     ),
 )

@@ -38,8 +38,9 @@ from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, 
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise_and_random_draws import call_with_each_row, draw_other_targets
-from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.workload import choose_explanation_batch_size, count_cost_per_image
+from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.file import parse_submission
 from roarbench.submissions.limits import compute_limits
@@ -205,7 +206,8 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
         for explained, _, _ in parts
     ]
     precision = choose_precision(numerics.precision, device)
-    n, size = len(parts[0].batch.ids), choose_map_batch_size(first.work, sum(len(part.estimators) for part in parts))
+    n, estimator_count = len(parts[0].batch.ids), sum(len(part.estimators) for part in parts)
+    size = choose_map_batch_size(first.work.suite, estimator_count)
     used_numerics = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
     notes_of_batches: list[list[PassNotes]] = []
     maps_of_batches: list[list[Maps]] = []
@@ -264,12 +266,11 @@ def _load_network_to_explain(
     return model.to(choose_device())
 
 
-def choose_map_batch_size(work: JobContext, estimator_count: int) -> int:
+def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
     """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
-        return choose_explanation_batch_size(work.suite)
-    activations = count_cost_per_image(work.suite).activations
-    shape = work.images.record.shape
+        return choose_explanation_batch_size(suite)
+    activations, shape = count_cost_per_image(suite).activations, suite.dataset_record.shape
     return max(IMAGES_PER_PASS, count_fitting_images(count_available_gpu_bytes(), activations, shape, estimator_count))
 
 

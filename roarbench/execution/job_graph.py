@@ -21,7 +21,7 @@ from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.shared_scoring_networks import train_common_network, tune_common_network
-from roarbench.execution.workload import make_job_grouping_key
+from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetwork, Point, hash_tuned_network, list_shared_inputs
@@ -29,7 +29,6 @@ from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
 
-SHARD = 512  # maximum images of a ranking job
 _JOB = 260e6  # features explained per job: seconds for a small network on one core, minutes for a ResNet-18
 _SCORED = 400e6  # features of degraded images scored per job: as long as `_JOB`
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}

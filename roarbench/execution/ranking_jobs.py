@@ -80,7 +80,7 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
 def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:
     """Return the number of images per batch; more for a submission, whose sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
-        return choose_map_batch_size(work, len(specs))
+        return choose_map_batch_size(work.suite, len(specs))
     return count_images_per_sandbox(specs[0].shape)
 
 

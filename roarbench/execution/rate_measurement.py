@@ -37,17 +37,18 @@ from roarbench.device_settings import (
 from roarbench.enums import PLAIN_FILLS, Unit
 from roarbench.errors import NoRoom
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
+from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
 from roarbench.execution.device_inputs import refuse_fill_above_memory
+from roarbench.execution.importance import choose_map_batch_size
 from roarbench.execution.rates import PHOTO, Rates, estimate_busy_share
 from roarbench.execution.workload import (
     EXPLAIN,
+    SHARD,
     TRAIN,
     Work,
     build_suite_network,
-    choose_explanation_batch_size,
     compute_micro_batch_size,
     count_cost_per_image,
 )
@@ -58,7 +59,8 @@ from roarbench.store.training_speeds import COMPILED, GRAPHS, UNCOMPILED, Speeds
 from roarbench.text import fit_on_one_line
 
 _STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
-_LEAST = {"cpu": 1, "cuda": 3}  # minimum timed steps per image size: a GPU chooses kernels in the first ones
+# minimum timed steps per image size, and of those before them, in which a GPU chooses kernels and captures a graph
+_LEAST = {"cpu": 1, "cuda": 5}
 _BUDGET = {"cpu": 1e10, "cuda": 4e13}  # maximum operations per measurement: a fraction of a second
 _FEW = 2  # minimum measured images
 _MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # modes of torch.compile
@@ -77,8 +79,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     too_large = _find_too_large_recipes(suite, work) if device.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
-    most = choose_explanation_batch_size(suite) if device.type == "cpu" else IMAGES_PER_PASS
-    explained = _count_affordable_images(EXPLAIN * flops, most, device)
+    explained = _count_affordable_images(EXPLAIN * flops, min(SHARD, choose_map_batch_size(suite, 1)), device)
     n = max(batch, explained)
     inputs = draw_random_degraded_images(record.shape, n, device)
     generator, norm = torch.Generator().manual_seed(0), _make_fixed_normalisation(record)
@@ -102,7 +103,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
         return compute_importance_maps(grad, model.eval(), explained_batch, black, precision)
 
     wall_start, processor_start = time.perf_counter(), time.process_time()
-    trained = _time_training(replace(recipe, batch=batch), model, record, flops) if trains else _TrainingTime()
+    trained = _time_training(_shorten_steps(recipe, batch), model, record, flops) if trains else _TrainingTime()
     rates = Rates(
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
@@ -128,7 +129,13 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
-    return _time_training(replace(recipe, batch=batch), model, record, flops).seconds
+    return _time_training(_shorten_steps(recipe, batch), model, record, flops).seconds
+
+
+def _shorten_steps(recipe: Recipe, images: int) -> Recipe:
+    """Return the recipe with one pass of so many images per step; two if its steps have several, which no graph has."""
+    several = 0 < recipe.micro_batch < recipe.batch
+    return replace(recipe, batch=(1 + several) * images, micro_batch=several * images)
 
 
 def _make_fixed_normalisation(record: DatasetRecord) -> Normalisation:

@@ -3,10 +3,12 @@
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from roarbench.compute.builtin_networks import MODELS
+from roarbench.compute.external_networks import TORCHVISION
 from roarbench.compute.prediction import choose_scoring_batch_size
-from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.execution.workload import (
     EXPLAIN,
+    SHARD,
     TRAIN,
     Work,
     compute_micro_batch_size,
@@ -86,7 +88,9 @@ class AssumedSpeeds(NamedTuple):
     predict: float
     explain: float
     rank: float  # seconds per feature of a ranking
-    step: float = 0.0  # minimum seconds of a forward and backward pass, for any network
+    step: float = 0.0  # minimum seconds of a training step, for any network
+    replayed_step: float = 0.0  # the same if CUDA graphs replay the steps
+    explanation: float = 0.0  # minimum seconds of a forward and backward pass that explains images
 
 
 CORE = AssumedSpeeds(
@@ -103,9 +107,14 @@ GPU = AssumedSpeeds(
     predict=4e13,
     explain=4e13,
     rank=1e-9,  # sorted on the GPU; not measured
-    step=0.007,  # of `resnet-quick` in training; the process launches kernels more slowly than the GPU computes them
+    # of `resnet-quick`; the process launches kernels, or prepares batches, more slowly than the GPU computes them
+    step=0.007,
+    replayed_step=0.0012,
+    explanation=0.006,  # a step without the optimiser and the next batch; 15 workers took 5.9 ms per pass
 )
-_LEAST_BUSY = 142 / 1842  # 15 workers on one H100 did 13 times the steps of one (docs/gpu.md); more were not tried
+# 15 workers on one H100 did 6,500 steps/s, eight times as many as one with 1.23 ms a step (docs/gpu.md); more were not
+# tried
+_LEAST_BUSY = 0.125
 _DECODE = 4e-8  # core-seconds per pixel of a photograph
 _DRAW = 1.2e-8  # core-seconds per number of a noisy copy
 _FILL = 1e-6  # core-seconds per feature of an image, for fill values that depend on the kept features
@@ -117,20 +126,27 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
     recipe = suite.recipe_record
     together = compute_micro_batch_size(recipe, record.train_images)
     computing = _count_busy_seconds(suite, machine)
-    train = max(computing, machine.step / together)
+    step = machine.replayed_step if _has_replayed_steps(suite) else machine.step
+    train = max(computing, step / together)
     return Rates(
         device=machine.device,
         gpus=machine.gpus,
         basis=machine.basis,
         decode=_DECODE * (PHOTO * record.size) ** 2,
         train=train,
-        predict=max(flops / machine.predict, machine.step / 2 / choose_scoring_batch_size(record.size)),
-        explain=max(EXPLAIN * flops / machine.explain, machine.step / IMAGES_PER_PASS),
+        predict=max(flops / machine.predict, machine.explanation / 2 / choose_scoring_batch_size(record.size)),
+        explain=max(EXPLAIN * flops / machine.explain, machine.explanation / min(SHARD, record.train_images)),
         draw=_DRAW * record.channels * record.size**2,
         rank=machine.rank * record.channels * record.size**2,
         fill=None if machine.gpus else _FILL * record.channels * record.size**2,
         busy=max(computing / train, _LEAST_BUSY),
     )
+
+
+def _has_replayed_steps(suite: SuiteSpec) -> bool:
+    """Return whether a GPU replays the suite's training steps; False for networks of which this is not known."""
+    recipe, known = suite.recipe_record, suite.model in MODELS or suite.model.startswith(TORCHVISION)
+    return known and not recipe.compile and not 0 < recipe.micro_batch < recipe.batch
 
 
 def estimate_busy_share(suite: SuiteSpec, train: float, launching: float) -> float:

@@ -44,6 +44,7 @@ _JOINED = 2  # `RankingsStore.seal` makes two copies of a split besides the part
 _COPIES = 3  # weights, gradients, momentum
 # bytes per number of an image in memory: bfloat16, with mirrored edges around the image
 _KEPT = 2 * (1 + 2 / SHIFT) ** 2
+SHARD = 512  # maximum images of a ranking job; on a GPU, small images pass through a network together
 _HELD = 8e9  # bytes of removed bits that a worker keeps in memory; more bits go to a file
 _NOTHING = SharedInputs()
 TRAIN, EXPLAIN = 3, 2  # cost in forward passes: a training step, and a forward and backward pass to the image
