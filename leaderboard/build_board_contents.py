@@ -19,10 +19,7 @@ from roarbench.text import capitalize, format_count
 
 
 def make_board_contents(
-    draws: SuiteDraws,
-    table: SuiteTable,
-    roar: SuiteTable | None = None,
-    seconds: Mapping[str, float] | None = None,
+    draws: SuiteDraws, table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
 ) -> BoardContents:
     """Build a board of a suite, with ROAR's ranks and the seconds per 1,000 maps by estimator, if given."""
     board, protocol, results = table.board, table.board.protocol, draws.suite_results

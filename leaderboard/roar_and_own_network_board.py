@@ -157,14 +157,7 @@ def _make_questions(both: CombinedTable) -> list[Question]:
             retrained,
             roar.levels_text,
         ),
-        Question(
-            protocol,
-            protocol.gain,
-            "Does the map explain this network?",
-            NETWORK_KINDS,
-            scored,
-            own.levels_text,
-        ),
+        Question(protocol, protocol.gain, "Does the map explain this network?", NETWORK_KINDS, scored, own.levels_text),
     ]
 
 

@@ -145,8 +145,7 @@ def _make_protocol_tabs(site: Site, view: SuiteView, current: Protocol | None) -
     view_of = elsewhere | dict.fromkeys(view.protocols, view)
     order = dict.fromkeys((*view.protocols, *elsewhere))
     for protocol in sorted(
-        order,
-        key=lambda tab: (tab != view.headline_protocol, tab != ROAR, view_of[tab] is not view),
+        order, key=lambda tab: (tab != view.headline_protocol, tab != ROAR, view_of[tab] is not view)
     ):
         whose = view_of[protocol]
         label = whose.get_tab_label(protocol) + ("" if whose is view else f" · {shorten_line(whose.title, 40)}")

@@ -31,11 +31,7 @@ from roarbench.api.inputs import (
 from roarbench.api.network_file_writer import add_two_class_function, write_network_source
 from roarbench.api.removal import find_sigmoid_warnings
 from roarbench.compute.external_networks import add_second_logit, extract_logits
-from roarbench.compute.network_checks import (
-    check_network_outputs,
-    check_rebuilt_logits,
-    compute_checked_logits,
-)
+from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
 from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError

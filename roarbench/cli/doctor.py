@@ -45,13 +45,7 @@ class Diagnosis(NamedTuple):
 def examine_machine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
     machine = [*_check_processor_and_gpu(), _check_compiler(), _check_memory(), _check_disk(store)]
-    return [
-        *machine,
-        _check_libraries(),
-        _check_data_hub(),
-        _check_sandbox(),
-        *map(_check_optional_package, _EXTRAS),
-    ]
+    return [*machine, _check_libraries(), _check_data_hub(), _check_sandbox(), *map(_check_optional_package, _EXTRAS)]
 
 
 def make_findings_table(findings: list[Diagnosis]) -> Table:

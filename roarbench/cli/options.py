@@ -49,8 +49,7 @@ TableFormat = Literal["text", "json", "csv", "markdown"]
 ReportFormat = Literal["text", "json"]
 Report = Annotated[ReportFormat, typer.Option()]
 SuiteName = Annotated[
-    str,
-    declare_option("A suite (`roarbench suites` lists them), or your own TOML file.", "NAME|FILE"),
+    str, declare_option("A suite (`roarbench suites` lists them), or your own TOML file.", "NAME|FILE")
 ]
 StoreDir = Annotated[
     Path,
@@ -64,17 +63,9 @@ Limit = Annotated[
     declare_option("Use only this many images of each split.", "N", flags="--max-images", min=1, max=_MOST_IMAGES),
 ]
 Data = Annotated[Path | None, declare_option("Read images from this folder (Hugging Face hub layout).", "DIR")]
-Rows = Annotated[
-    list[str] | None,
-    declare_option("Use only these estimators, separated by commas.", "A,B", "all"),
-]
+Rows = Annotated[list[str] | None, declare_option("Use only these estimators, separated by commas.", "A,B", "all")]
 Fill = Annotated[
-    str,
-    declare_option(
-        "Fill of removed features, such as linear (ROAD's) or black.",
-        "NAME",
-        "the suite's own",
-    ),
+    str, declare_option("Fill of removed features, such as linear (ROAD's) or black.", "NAME", "the suite's own")
 ]
 UnitName = Annotated[
     Unit | None,
@@ -136,9 +127,7 @@ class SuiteOptions:
     estimators: Annotated[
         list[str] | None,
         declare_option(
-            "Use only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.",
-            "A,B",
-            "all",
+            "Use only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.", "A,B", "all"
         ),
     ] = None
     protocol: Annotated[str, declare_option("Run only this protocol.", "NAME", "all of the suite")] = ""
@@ -261,6 +250,5 @@ class BoardOptions:
 
     estimators: Rows = None
     protocol: Annotated[
-        str,
-        declare_option(f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results"),
+        str, declare_option(f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results")
     ] = ""

@@ -97,10 +97,7 @@ def compare(
     second: Annotated[str, declare_argument("The row to compare A with.", "B")],
     *,
     suite: SuiteName,
-    protocol: Annotated[
-        str,
-        declare_option("Compare under this protocol.", "NAME", "the table's protocols"),
-    ] = "",
+    protocol: Annotated[str, declare_option("Compare under this protocol.", "NAME", "the table's protocols")] = "",
     source: ResultsOptions,
     format: Report = "text",
 ) -> None:
@@ -158,8 +155,7 @@ def diagnose(
     suite: SuiteName,
     source: ResultsOptions,
     against: Annotated[
-        list[str] | None,
-        declare_option("Compare the order of estimators with this suite's. Repeatable.", "NAME"),
+        list[str] | None, declare_option("Compare the order of estimators with this suite's. Repeatable.", "NAME")
     ] = None,
     format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
 ) -> None:

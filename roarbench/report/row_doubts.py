@@ -71,9 +71,7 @@ def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Do
     over = f"the row’s {protocol.gain} minus the control’s is {format_interval(comparison.margin_over_nearest)} points"
     short = f"{'<' if comparison.loses_to_a_control else SAME} {rival.name}"
     return Doubt(
-        short,
-        f"{side} {rival.full_name}, which {describe_control_inputs(comparison.nearest)}: {over}.",
-        grave=True,
+        short, f"{side} {rival.full_name}, which {describe_control_inputs(comparison.nearest)}: {over}.", grave=True
     )
 
 

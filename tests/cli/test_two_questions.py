@@ -103,10 +103,7 @@ ZERO, EXPLAINS, FIXED = Estimate(0.0), OwnNetworkVerdict.EXPLAINS, OwnNetworkVer
 
 @pytest.mark.parametrize(
     ("beside_zero", "last"),
-    [
-        ((EXPLAINS, FIXED), "no verdict: own-network gains are tested only against 0"),
-        ((None, None), "no verdict"),
-    ],
+    [((EXPLAINS, FIXED), "no verdict: own-network gains are tested only against 0"), ((None, None), "no verdict")],
 )
 def test_compare_has_no_verdict_on_two_own_network_gains(beside_zero, last):
     found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero)

@@ -82,11 +82,7 @@ def test_many_keys_at_once(store):
         first in store.list_result_keys(first[:4]),
         store.list_result_keys("%"),
         store.list_result_keys("_" * 32),
-    ) == (
-        True,
-        [],
-        [],
-    )  # no patterns
+    ) == (True, [], [])  # no patterns
 
 
 def test_a_damaged_row_is_told_in_one_line(tmp_path):

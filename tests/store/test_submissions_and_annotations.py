@@ -121,10 +121,7 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     store_submission(store.database, ENTRY)
     store_validation_findings(store.database, ENTRY.id, ["ignores the class"])
     store_validation_findings(store.database, OTHER.id, ["ignores the class"])
-    annotations = {
-        f"{AnnotationKind.MASKS} {noted.run.key}": mask,
-        f"{AnnotationKind.MASKS} {other.run.key}": unneeded,
-    }
+    annotations = {f"{AnnotationKind.MASKS} {noted.run.key}": mask, f"{AnnotationKind.MASKS} {other.run.key}": unneeded}
     store.add_results(
         [noted, other],
         annotations=annotations | {f"{AnnotationKind.STABILITY} 1": 0.25, f"{AnnotationKind.STABILITY} 2": 0.5},
