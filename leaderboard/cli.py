@@ -26,12 +26,7 @@ _FOLDER = Path(__file__).parent  # working folder of Streamlit, which reads .str
 
 
 def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
-    """Run the app on 127.0.0.1 until it is stopped.
-
-    Raises:
-        CallerError: Streamlit is not installed, the port is in use, or there are no such results.
-        StoreError: The store cannot be opened.
-    """
+    """Run the app on 127.0.0.1 until it is stopped; errors are those of `export_site`, and CallerError for the port."""
     _require_package("streamlit")
     _check_port(port)
     shown = make_shown_store(url, store, *selection)
@@ -43,11 +38,7 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
 
 
 def start_streamlit(shown: ShownStore, port: int) -> None:
-    """Run the app in this process, with a thread that computes pages in advance; relative paths are resolved first.
-
-    Raises:
-        StoreError: The store cannot be opened.
-    """
+    """Run the app in this process and compute pages in advance in a thread; StoreError if the store does not open."""
     cached = find_cache_file(shown).exists()
     if cached:
         Thread(target=read_code_version, daemon=True).start()  # asks git, while Streamlit is imported

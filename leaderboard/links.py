@@ -72,11 +72,7 @@ class Site:
         return "" if self.live else name
 
     def find_view(self, address: Address) -> SuiteView:
-        """Return the suite of an address; the first one by default.
-
-        Raises:
-            PageNotFound: There is no such suite, or none at all.
-        """
+        """Return the suite of an address, by default the first one; PageNotFound if there is none."""
         name = address.suite or next(iter(self.views), "")
         if name not in self.views:
             raise PageNotFound(f"There is no suite {name!r} here." if name else "No results yet.")

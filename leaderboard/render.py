@@ -44,11 +44,7 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
 
 
 def render_page(site: Site, address: Address) -> Page:
-    """Render a page.
-
-    Raises:
-        PageNotFound: The store has no results for this page.
-    """
+    """Render a page; PageNotFound if the store has no results for it."""
     if address.page not in PAGES:
         raise PageNotFound(f"There is no page {shorten_line(address.page, 40)!r} here.")
     there = {address.page for address in site.known}

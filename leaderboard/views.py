@@ -346,10 +346,6 @@ def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) ->
 
 @cache
 def find_live_store(shown: ShownStore) -> LiveStore:
-    """Return this process's live store.
-
-    Raises:
-        StoreError: The store cannot be opened.
-    """
+    """Return this process's live store; StoreError if it cannot be opened."""
     store = ResultsStore.open(shown.url, read_only=True)
     return LiveStore(store, Path(shown.folder), (shown.data, shown.reference))

@@ -131,9 +131,7 @@ def _list_download_files(site: Site, view: SuiteView, name: str, tables: list[Su
 
 
 def _make_protocol_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
-    """Yield a tab for both questions, for each protocol of the suite, and for headline protocols of suites on the same
-    images.
-    """
+    """Yield tabs: both questions, the suite's protocols, and headline protocols of suites on the same images."""
     if view.leads_with_roar_and_own_network:
         yield BOTH, site.get_page_link("board", view.slug), current is None
     elsewhere = {

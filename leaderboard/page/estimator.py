@@ -238,10 +238,7 @@ def choose_evenly_spaced_images(images: int) -> list[int]:
 
 
 def collect_doubts(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
-    """Return the doubts about a row: each sentence once, whether it is grave on any board, and the boards.
-
-    Sentences that differ only in their suffix are merged.
-    """
+    """Return the doubts about a row (suffixes aside, each sentence once), if grave on any board, and the boards."""
     places, grave = defaultdict[str, list[str]](list), set[str]()
     for view, board, row in boards:
         for doubt in row.doubts:

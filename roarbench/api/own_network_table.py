@@ -67,9 +67,9 @@ class GainTable(ABC):
     def plot(self, file: str | Path | None = None) -> "Figure":
         """Draw the gains with their intervals; `file` (PNG, SVG or PDF) also saves the figure."""
         from roarbench.report.curve_panels import save_figure
-        from roarbench.report.suite_charts import draw_gains
+        from roarbench.report.suite_charts import plot_gains
 
-        figure = draw_gains(self.bars())
+        figure = plot_gains(self.bars())
         if file is not None:
             save_figure(figure, Path(file))
         return figure

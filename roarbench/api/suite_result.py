@@ -226,11 +226,11 @@ class SuiteResult:
             CallerError: No row has a finished point yet, or the file cannot be written.
         """
         from roarbench.report.curve_panels import make_figure, save_figure
-        from roarbench.report.suite_charts import draw_gains, make_chart
+        from roarbench.report.suite_charts import make_chart, plot_gains
 
         drawn = replace(self, rows=self.rows or self.stored.suite.estimators_with_rank)
         if not (protocol or unit or published) and self._has_combined_table:
-            figure = draw_gains(make_combined_table(self.stored, drawn.rows).gains_by_axis_label)
+            figure = plot_gains(make_combined_table(self.stored, drawn.rows).gains_by_axis_label)
         else:
             figure = make_figure(make_chart(drawn.single_table(protocol, unit), published))
         if file is not None:

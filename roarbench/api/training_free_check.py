@@ -105,10 +105,7 @@ def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
 def _make_check_table(
     scores_by_name: Mapping[str, MapScores], clean_correct: NDArray[np.bool_], request: ScoringRequest
 ) -> CheckTable:
-    """Compute gains over Random, paired over images, and own-network gains.
-
-    `clean_correct` has the correctness of the network's predictions on untouched images.
-    """
+    """Compute gains over Random, paired over images, and own-network gains; `clean_correct` is without removal."""
     gains: dict[str, dict[str, Sample]] = {}
     levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}

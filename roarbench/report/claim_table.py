@@ -62,7 +62,7 @@ def collect_roar_accuracies(draws: SuiteDraws) -> ClaimNumbers:
     """Return a suite's accuracies under ROAR and without retraining."""
     roar = draws.roar
 
-    def draw_gains(name: str, t: float) -> Sample | None:
+    def get_draws(name: str, t: float) -> Sample | None:
         if not roar.has_intervals:
             return None
         if name == RANDOM_UNRETRAINED.estimator:
@@ -72,7 +72,7 @@ def collect_roar_accuracies(draws: SuiteDraws) -> ClaimNumbers:
             return clean and Sample(clean.value / 2, clean.draws / 2)
         return roar.draws.get_accuracy((name, t)) if t else roar.areas.get(name)
 
-    return ClaimNumbers(compute_accuracy_tables(draws.suite_results, draws.unit), draw_gains)
+    return ClaimNumbers(compute_accuracy_tables(draws.suite_results, draws.unit), get_draws)
 
 
 def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:

@@ -57,7 +57,7 @@ def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Do
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         doubts.append(Doubt("not 0", words, grave=True))
     doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(draws, protocol, row.estimator)]
-    doubts += [*_find_tie_doubts(draws, row.estimator), *_find_stability_doubts(draws, row.estimator)]
+    doubts += _find_tie_and_stability_doubts(draws, row.estimator)
     doubts += _find_mark_doubts(draws, protocol, row.estimator)
     return tuple(
         Doubt(use_typographic_signs(doubt.short), use_typographic_signs(doubt.sentence), doubt.grave)
@@ -102,12 +102,9 @@ def _find_provenance_doubts(draws: SuiteDraws, protocol: Protocol, name: str) ->
         yield Doubt(CHANGED_CODE, words)
 
 
-def _find_tie_doubts(draws: SuiteDraws, name: str) -> Iterator[Doubt]:
+def _find_tie_and_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Doubt]:
     if words := describe_ties(draws.suite_results, name):
         yield Doubt(f"{draws.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
-
-
-def _find_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Doubt]:
     share = draws.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
         sentence = f"{describe_prediction_under_noise(share)} So the row’s maps often explain another class."

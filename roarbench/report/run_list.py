@@ -16,7 +16,7 @@ from roarbench.report.status import find_run_states
 from roarbench.store.archived_rows import ArchivedRow, list_keys_of_estimator, list_submission_ids, read_archived_rows
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import Failure, RunResult
+from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import read_origins, read_reproductions
 from roarbench.store.user_suites import list_all_suites
 from roarbench.store.workspace import Workspace
@@ -118,11 +118,9 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
         "provenance": _make_provenance_record(result) if result else None,
         "rankings": _make_rankings_record(result, folder) if result else None,
         "failures": [
-            _make_dated_record(failure, reason=failure.reason, code=failure.code_version) for failure in failed
+            {"created": one.created.isoformat(), "reason": one.reason, "code": one.code_version} for one in failed
         ],
-        "forgotten": [
-            _make_dated_record(row, what=_describe_archived_row(row), reason=row.reason, who=row.who) for row in gone
-        ],
+        "forgotten": list(map(_make_archived_record, gone)),
     }
 
 
@@ -136,15 +134,9 @@ def _describe_unfinished_state(store: ResultsStore, key: str, failed: bool) -> s
 
 
 def _make_outcome_record(result: RunResult) -> dict[str, Any]:
-    return {
-        "correct": result.correct,
-        "total": result.total,
-        "accuracy": result.correct / result.total,
-        "loss": result.loss,
-        "smoothness": result.smoothness,
-        "seconds": result.seconds,
-        "created": result.created.isoformat(),
-    }
+    counts = {"correct": result.correct, "total": result.total, "accuracy": result.correct / result.total}
+    values = {name: getattr(result, name) for name in ("loss", "smoothness", "seconds")}
+    return counts | values | {"created": result.created.isoformat()}
 
 
 def _make_provenance_record(result: RunResult) -> dict[str, Any]:
@@ -161,14 +153,10 @@ def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     }
 
 
-def _make_dated_record(row: Failure | ArchivedRow, **texts: str) -> dict[str, str]:
-    return {"created": row.created.isoformat(), **texts}
-
-
-def _describe_archived_row(row: ArchivedRow) -> str:
-    if row.kind == "result":
-        return f"result, {row.row['correct']} of {row.row['total']} correct"
-    return f"failure, {row.row['reason']}"
+def _make_archived_record(row: ArchivedRow) -> dict[str, str]:
+    correct = f"result, {row.row['correct']} of {row.row['total']} correct" if row.kind == "result" else ""
+    what = correct or f"failure, {row.row['reason']}"
+    return {"created": row.created.isoformat(), "what": what, "reason": row.reason, "who": row.who}
 
 
 def format_run(record: dict[str, Any]) -> str:

@@ -77,7 +77,7 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
     return PanelCurve(name, estimator.base, estimator.control, tuple(points), value, low, high)
 
 
-def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
+def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
     """Draw one panel per label, with one bar per name from top to bottom.
 
     Bars are blue above 0, orange below 0, and grey if the interval includes 0. None means that a row was not run, an
@@ -99,7 +99,7 @@ def draw_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
 
 
 def draw_gain_bars(axes: Axes, gains: Mapping[str, Estimate | None], label: str) -> None:
-    """Draw one bar per name, the first at height 0, as `draw_gains` does."""
+    """Draw one bar per name, the first at height 0, as `plot_gains` does."""
     for height, gain in enumerate(gains.values()):
         value, low, high = gain or Estimate()
         if value is None or (value == 0 and low == high):  # 0 by construction has no interval

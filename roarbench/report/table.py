@@ -290,10 +290,7 @@ class SuiteTable:
 
 
 def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
-    """Return whether a row is a control whose gain should be 0 but differs significantly from Random's.
-
-    Random itself is compared with 0.
-    """
+    """Return whether a row is a control whose gain should be 0 but differs from Random's (Random's own from 0)."""
     beside = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
     return row.estimator in protocol.zeros and beside is not None and beside.verdict is not Verdict.SAME
 

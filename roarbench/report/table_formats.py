@@ -242,13 +242,10 @@ def format_html_table(
 ) -> str:
     """Format a table as HTML with notes below; each heading comes with `left` or `right`, and text is escaped."""
     heads = "".join(f'<th style="text-align:{side}">{escape(heading)}</th>' for heading, side in headings)
-    rows = "".join(
-        f"<tr>{''.join(_format_html_cell(text, side) for text, (_, side) in zip(line, headings, strict=True))}</tr>"
-        for line in lines
+    styles = [f"text-align:{side};white-space:nowrap" for _, side in headings]
+    cells = (
+        "".join(f'<td style="{s}">{escape(text)}</td>' for text, s in zip(line, styles, strict=True)) for line in lines
     )
+    rows = "".join(f"<tr>{row}</tr>" for row in cells)
     body = f"<caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
     return f"<table>{body}</table><p>{'<br>'.join(map(escape, notes))}</p>"
-
-
-def _format_html_cell(text: str, side: str) -> str:
-    return f'<td style="text-align:{side};white-space:nowrap">{escape(text)}</td>'

@@ -18,7 +18,6 @@ from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,
     STRONG,
-    Mark,
     describe_rows_not_above_mask_only,
     find_row_marks,
     find_row_warning,
@@ -140,15 +139,14 @@ def list_sections(panel: ValidityPanel) -> list[Section]:
 
 def _list_mark_columns(panel: ValidityPanel) -> Columns:
     marks = [
-        {mark.kind: _format_share_and_grade(mark) for mark in find_row_marks(panel.suite_draws, name)}
+        {
+            mark.kind: f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
+            for mark in find_row_marks(panel.suite_draws, name)
+        }
         for name in panel.names
     ]
     kinds = [kind for kind in MARKS if any(kind in row_marks for row_marks in marks)]
     return {_HEADINGS.get(kind, kind): [row_marks.get(kind, MISSING) for row_marks in marks] for kind in kinds}
-
-
-def _format_share_and_grade(mark: Mark) -> str:
-    return f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
 
 
 def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:

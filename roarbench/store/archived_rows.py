@@ -90,11 +90,7 @@ def find_run_keys(database: Database, prefix: str) -> list[str]:
 
 
 def archive_rows(database: Database, keys: Collection[str], reason: str) -> ArchivedCounts:
-    """Archive the results and failures of these runs.
-
-    Raises:
-        CallerError: A process is working on one of these runs.
-    """
+    """Archive the results and failures of these runs; CallerError if a process is working on one of them."""
     shared = {
         "reason": fit_on_one_line(reason, REASON_LENGTH),
         "who": _name_user_and_host(),

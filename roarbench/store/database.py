@@ -133,10 +133,7 @@ class Database:
 
     @contextmanager
     def use_one_connection(self) -> Iterator[None]:
-        """Use one connection for all queries of this thread in the block.
-
-        Opening a connection takes longer than most queries.
-        """
+        """Use one connection for all queries of this thread in the block; opening one takes longer than a query."""
         with self._open_transaction(self._reader) as connection:
             self._held.connection = connection
             try:

@@ -93,12 +93,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
 
 
 def read_index_json(path: Path, folder_description: str) -> Any:
-    """Read the JSON of an index.
-
-    Raises:
-        StoreError: The folder has no index.
-        ValueError: The index is a link, too large, or not JSON.
-    """
+    """Read an index; StoreError if the folder has none, ValueError if it is a link, too large, or not JSON."""
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
         raise StoreError(f"{seen}; name {folder_description}")

@@ -123,7 +123,7 @@ class ExportedFile:
                 f"{self._path} is packed with {min(unexpected)}, which exports never use; export the results again"
             )
 
-    def read_features_and_labels(self) -> Iterator[dict[str, Any]]:
+    def read_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows by column name; raise StoreError if the file is damaged or unpacks to more than an export."""
         unpacked = 0
         with _convert_read_errors(self._path):
@@ -315,7 +315,7 @@ def _refuse_different_image_counts(totals: set[tuple[str, int]], stored: set[tup
 
 def _read_checked_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
     """Yield the results of a file; add their submissions to `submissions`, by source."""
-    for number, row in enumerate(file.read_features_and_labels()):
+    for number, row in enumerate(file.read_rows()):
         try:
             yield _read_checked_row(row, submissions)
         except _ODD as error:

@@ -102,7 +102,7 @@ class DataSet:
         """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""
         if protocol is OWN_NETWORK:
             return self.own_samples
-        return draw_gains(self._suite_draws, protocol)
+        return plot_gains(self._suite_draws, protocol)
 
     @cached_property
     def other_roar_samples(self) -> dict[float, dict[str, Sample]]:
@@ -121,7 +121,7 @@ def keep_roar_level(results: SuiteResults, level: float) -> SuiteResults:
 
 def draw_roar_gains(results: SuiteResults, level: float) -> dict[str, Sample]:
     """Return the draws of ROAR gains at one level, of estimators alone."""
-    return draw_gains(SuiteDraws.of(keep_roar_level(results, level)), ROAR)
+    return plot_gains(SuiteDraws.of(keep_roar_level(results, level)), ROAR)
 
 
 def draw_own_network_gains(results: SuiteResults) -> dict[str, Sample]:
@@ -136,7 +136,7 @@ def is_check(name: str) -> bool:
     return row.control or bool(row.twin)
 
 
-def draw_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
+def plot_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
     """Return the draws of an order's gains, of estimators alone; empty if the suite lacks the protocol."""
     found = draws.draw_gains(protocol, Unit.SCALAR).areas if draws.suite_results.list_units(protocol) else {}
     return {name: sample for name, sample in found.items() if not is_check(name)}

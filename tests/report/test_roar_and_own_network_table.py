@@ -19,7 +19,7 @@ from roarbench.report.roar_and_own_network_table import (
     make_combined_table,
     render,
 )
-from roarbench.report.suite_charts import draw_gains
+from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap import Estimate
 from tests.helpers.made_up import SUITE
@@ -84,15 +84,15 @@ def test_what_is_not_run_is_told_from_what_is_missing(both):
         format_text(both, 80, on_command_line=False), 80
     )
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
-    words = [text.get_text().strip() for axes in draw_gains(both.gains_by_axis_label).axes for text in axes.texts]
+    words = [text.get_text().strip() for axes in plot_gains(both.gains_by_axis_label).axes for text in axes.texts]
     with pytest.raises(CallerError, match="nothing to draw"):
-        draw_gains({"gain": {"ig": None, "gb": Estimate()}})
+        plot_gains({"gain": {"ig": None, "gb": Estimate()}})
     assert words == ["not run", "–", "0", "0", "0", "0"]
 
 
 def test_a_measured_gain_of_zero_is_drawn_with_its_interval():
     """`gb-sq` on Imagenette has 0.0 [-1.6, 1.6]; a gain of 0 by construction has no interval."""
-    (axes,) = draw_gains({"gain": {"gb-sq": Estimate(0.0, -1.6, 1.6), "random": Estimate(0.0, 0.0, 0.0)}}).axes
+    (axes,) = plot_gains({"gain": {"gb-sq": Estimate(0.0, -1.6, 1.6), "random": Estimate(0.0, 0.0, 0.0)}}).axes
     assert [text.get_text().strip() for text in axes.texts] == ["0"]
     intervals = [[float(x) for x in line.get_xdata()] for line in axes.lines if len(set(line.get_ydata())) == 1]
     assert intervals == [[-1.6, 1.6]]
