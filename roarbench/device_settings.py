@@ -67,11 +67,7 @@ def find_device(model: nn.Module) -> torch.device:
 
 
 def list_gpu_ids() -> tuple[str, ...]:
-    """Return the ids of this machine's usable GPUs, in the notation of CUDA_VISIBLE_DEVICES.
-
-    Raises:
-        CallerError: The driver lists GPUs that CUDA cannot use.
-    """
+    """Return the ids of the GPUs, as in CUDA_VISIBLE_DEVICES; raise CallerError for GPUs that CUDA cannot use."""
     count = torch.cuda.device_count()
     if why := describe_cuda_failure():
         seen = f"the driver lists {count} GPU{'s' * (count > 1)}, but CUDA fails: {why}"
@@ -132,9 +128,8 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """Compile a network; if the compiler fails once, this process runs all networks eagerly from then on.
 
     The compiler fails on a machine without a C compiler, for example. The backward pass, which is compiled later, has
-    to be run by `run_compiled_backward`. Networks that differ only in weights share one
-    compilation. By default torch silently runs all networks of a class eagerly after eight compiled variants; a worker
-    can need more, so the limit is raised.
+    to be run by `run_compiled_backward`. By default torch silently runs all networks of a class eagerly after eight
+    compiled variants; a worker can need more, so the limit is raised.
     """
     try:
         forward = _compile_with_settings(model)
@@ -175,11 +170,7 @@ class CompilerFailed(Exception):
 
 
 def run_compiled_backward(loss: Tensor) -> None:
-    """Run the backward pass of a network of `compile_network`; the compiler compiles it at the first call.
-
-    Raises:
-        CompilerFailed: The pass failed for the first time in this process, and not because of the machine.
-    """
+    """Run the backward pass of a network of `compile_network`; raise CompilerFailed at the compiler's first failure."""
     eager = bool(_COMPILER_FAILURES)
     try:
         loss.backward()  # type: ignore[no-untyped-call]

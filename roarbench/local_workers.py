@@ -44,9 +44,7 @@ class _Worker(NamedTuple):
 
 
 class LocalEngine(AbstractContextManager["LocalEngine"]):
-    """A fixed number of worker processes.
-
-    A context manager: leaving it ends the workers.
+    """A fixed number of worker processes, which end with the context.
 
     Args:
         workers: Number of processes.
@@ -107,11 +105,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
                 self._kill_worker(worker, _STOPPED)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return finished jobs, waiting at most `timeout` seconds for the first.
-
-        Raises:
-            MachineError: No worker is left, because each failed three jobs in a row.
-        """
+        """Return finished jobs, waiting at most `timeout` seconds; raise MachineError if no worker is left."""
         if not self._list_workers():
             raise make_all_workers_failed_error(self._last)
         ready = wait(list(self._busy), timeout)

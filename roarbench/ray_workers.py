@@ -125,9 +125,7 @@ class _RayWorker(NamedTuple):
 
 
 class RayEngine(AbstractContextManager["RayEngine"]):
-    """Workers on the cluster that this process has joined with `connect_to_ray`.
-
-    A context manager: leaving it ends the workers.
+    """Workers on the cluster that this process has joined with `connect_to_ray`; they end with the context.
 
     Args:
         workers: Number of workers. If there are fewer GPUs, each worker has an equal share of one. Workers for which

@@ -70,10 +70,7 @@ def encode_planes(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
 
 
 def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
-    """Encode keys as `encode_planes` does, given a sorted copy of them.
-
-    Equal keys must not lie on both sides of a boundary; `find_rows_with_ties_at_boundaries` finds rows where they do.
-    """
+    """Encode keys as `encode_planes` does, given a sorted copy; equal keys must be on one side of every boundary."""
     planes = np.zeros((len(keys), layout.planes, layout.bytes_per_plane), np.uint8)
     for flipped, threshold in zip(
         find_planes_changing_at_boundaries(layout), ordered[:, _find_positions_before_boundaries(layout)].T, strict=True

@@ -63,10 +63,7 @@ class ExchangedImages:
         return replace_features(images, removed, self.fill, self.mean, index.cpu())
 
     def _draw_lenders_and_masks(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Draw for each image the index of another image, uniformly, and the index of a set of masks.
-
-        If masks are `from_other_set`, the other image belongs to another set; otherwise it is never the image itself.
-        """
+        """Draw for each image the index of another image, or of one `from_other_set`, and that of a set of masks."""
         if self.from_other_set:
             lenders = torch.randint(len(self.ranking_masks[0].planes), (len(index),), generator=self.generator)
         else:

@@ -20,12 +20,7 @@ TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer; tra
 
 
 def make_external_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Make a network for `build_network`; its weights are drawn from torch's global generator.
-
-    Raises:
-        UnknownName: There is no network of that name.
-        CallerError: The network cannot be made for these images, or timm is not installed.
-    """
+    """Make a network for `build_network`, with weights of torch's global generator; raise CallerError if it cannot."""
     if source:
         return _make_network_from_source(name, source, classes, channels, size)
     if name.startswith(TORCHVISION):

@@ -143,10 +143,7 @@ class InputCache:
 
 
 def pad_for_augmentation(images: Tensor, kind: Augmentation) -> Tensor:
-    """Pad images (n, c, h, w) by reflection to (n, h + 2 m, w + 2 m, c), the input of `augment_padded_images`.
-
-    m is the largest shift of the augmentation, or 0 if it does not shift.
-    """
+    """Pad images (n, c, h, w) by reflection to (n, h + 2 m, w + 2 m, c); m is the augmentation's largest shift."""
     most = find_largest_shift(images.shape[2]) if kind in _SHIFTING else 0
     edged = pad(images, (most,) * 4, mode="reflect") if most else images
     return edged.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)

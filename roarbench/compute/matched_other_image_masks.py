@@ -99,10 +99,7 @@ def _match_mask(
 
 
 def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
-    """Draw the order of equally ranked features for matched masks, uint32 (n, d).
-
-    All images use one random order, rotated by a multiple of the image's number in the split.
-    """
+    """Draw one order of equally ranked features, uint32 (n, d), rotated by a multiple of the image's number."""
     order = np.random.Generator(np.random.Philox(seed)).permutation(d)
     positions = np.empty(d, np.uint32)
     positions[order] = np.arange(d)

@@ -58,10 +58,7 @@ def has_weights_only_on_padding(
 
 
 def _overruns_workspace(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
-    """Return whether oneDNN writes past its workspace, so that the gradient is wrong or the process dies.
-
-    `StridedProjection` describes the case for `nn.Conv2d` modules; this function detects it in any convolution.
-    """
+    """Return whether oneDNN writes past its workspace, as described at `StridedProjection`, in any convolution."""
     alone = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
     return alone and images.shape[1] < BLOCK and (images.shape[1] < 8 or images.shape[-1] > SMALL)
 

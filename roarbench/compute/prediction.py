@@ -64,10 +64,7 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
 def _normalise_batches(
     inputs: Inputs, indices: Sequence[Tensor], scales: Mapping[Normalisation, DeviceNormalisation], device: torch.device
 ) -> Iterator[dict[Normalisation, Tensor]]:
-    """Yield batches of inputs on the device, normalised once for each distinct normalisation.
-
-    On a CPU, batches are prepared in parts that fit in the cache; the numbers are the same (docs/performance.md).
-    """
+    """Yield batches on the device, normalised once per normalisation; on a CPU, in parts that fit in its cache."""
     if device.type == "cpu" and isinstance(inputs, Fixed):
         for index in indices:
             yield {norm: _normalise_in_parts(inputs, index, scale) for norm, scale in scales.items()}

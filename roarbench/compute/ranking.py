@@ -101,11 +101,7 @@ def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np
 
 @cache
 def count_removed(t: float, d: int) -> int:
-    """Return the number of features removed at level t: round(t d), half to even.
-
-    The product is computed in decimal, because in floats 0.575 * 100 is below 57.5. Raises ValueError if t is outside
-    [0, 1].
-    """
+    """Return the number of features removed at level t: round(t d), half to even; ValueError for t outside [0, 1]."""
     if not 0 <= t <= 1:
         raise ValueError(f"level t must be in [0, 1], got {t}; 30% is written 0.3")
-    return round(Decimal(str(t)) * d)
+    return round(Decimal(str(t)) * d)  # in floats 0.575 * 100 is below 57.5

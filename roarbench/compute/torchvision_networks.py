@@ -119,11 +119,7 @@ def resnet50(classes: int, channels: int, size: int) -> nn.Module:
 
 
 def small_vit(classes: int, channels: int, size: int) -> nn.Module:
-    """Build a vision transformer (Dosovitskiy et al. 2021) with 4 layers of width 64 on a grid of 8 x 8 patches.
-
-    If 8 does not divide the size, the grid is smaller, down to 4 x 4. Raises CallerError if no number from 4 to 8
-    divides the size.
-    """
+    """Build a vision transformer (Dosovitskiy et al. 2021) with 4 layers of width 64, on 4 x 4 to 8 x 8 patches."""
     side = max(count for count in range(1, _SIDE + 1) if size % count == 0)
     if side < _SIDE // 2:
         raise CallerError(

@@ -51,11 +51,7 @@ class JobContext:
         return build_suite_network(self.suite, torch.Generator().manual_seed(seed))
 
     def build_starting_network(self, recipe: Recipe, seed: int) -> nn.Module:
-        """Return the network at the start of a training: random weights from a seed, or the recipe's published weights.
-
-        Raises:
-            CallerError: The published weights cannot be fetched or read, or belong to another network.
-        """
+        """Return the network at the start of a training, random or published; CallerError for unusable weights."""
         network = self.build_network(seed)
         if recipe.start:
             load_starting_weights(recipe.start, network, self.images.record.channels, self.suite.model)

@@ -225,10 +225,7 @@ def name_seal_step(work: JobContext, spec: RankingSpec) -> str:
 def _make_run_steps(
     work: JobContext, runs: list[Run], missing: Collection[RankingSpec], references: ReferenceSteps
 ) -> Iterator[Step]:
-    """Yield the steps of these runs; a step without training scores one map at as many levels as take seconds.
-
-    Networks that are scored with each other's maps are scored together.
-    """
+    """Yield the steps of these runs; a step without training scores one map at as many levels as take seconds."""
     features = len(work.images.test.labels) * prod(work.suite.dataset_record.shape)
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
     for run in runs:

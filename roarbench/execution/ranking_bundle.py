@@ -75,11 +75,7 @@ def export_rankings(work: JobContext, folder: Path, about: str, references_only:
 
 
 def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list[Rankings]:
-    """Import all rankings of a suite from a folder of `export_rankings`, and record the import in the results store.
-
-    Raises:
-        StoreError: The folder does not match its index, the suite or its images, or the store has different files.
-    """
+    """Import a suite's rankings from a folder of `export_rankings`; raise StoreError if it does not match."""
     root, index = work.workspace.root, read_bundle_index(folder)
     # a folder without rankings has only explained networks
     specs = _list_ranking_specs(work) if any(name.startswith("rankings/") for name in index.files) else []
