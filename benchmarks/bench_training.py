@@ -2,7 +2,7 @@
 
 On a GPU: ResNet-50 at 224 pixels by the recipe imagenet@1, whose steps of 4,096 images are read in 16 parts. On a
 processor: the network and the recipe of the suite `quick` at 64 pixels, one core. Seconds are wall time on a GPU,
-processor time on a processor.
+processor time on a processor. A GPU also trains the small network, without and with CUDA graphs.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/bench_training.py
 """
@@ -12,20 +12,22 @@ import resource
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from clock import DEVICE, GPU, describe_device, time_seconds
 from torch import Tensor
 
+from roarbench.compute import train
 from roarbench.compute.augment import augment
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Inputs, Normalisation, normalise
 from roarbench.compute.networks import build_network
 from roarbench.compute.streamed_degraded_images import StreamedImages
-from roarbench.compute.train import fit
 from roarbench.enums import PAPER_LEVELS, Order, Unit
+from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe
 
 NETWORK, RECIPE, SIZE, CLASSES, IMAGES, STEPS = (
@@ -70,7 +72,7 @@ def measure_training_rate(inputs: Inputs) -> float:
     """Measure the images per second of whole training steps."""
     model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).to(DEVICE)
     labels, short = torch.arange(IMAGES) % CLASSES, replace(RECIPE, epochs=STEPS * RECIPE.batch / IMAGES)
-    return STEPS * RECIPE.batch / time_seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
+    return STEPS * RECIPE.batch / time_seconds(lambda: train.fit(model, inputs, labels, NORM, short, 0))
 
 
 def measure_preparation_share(inputs: Inputs, rate: float) -> dict[str, float]:
@@ -82,6 +84,27 @@ def measure_preparation_share(inputs: Inputs, rate: float) -> dict[str, float]:
     return {
         "degrade, share of a step": time_seconds(lambda: inputs.batch(index), 20) / step,
         "augment and normalise, share of a step": augmenting / step,
+    }
+
+
+def measure_replay(steps: int = 200) -> dict[str, float]:
+    """Measure the seconds of a step of `resnet-quick` without and with CUDA graphs, alternately; the better of two."""
+    inputs, labels = draw_random_degraded_images((3, 64, 64), 1024, DEVICE), torch.arange(1024) % 10
+    recipe = replace(find_recipe("quick@2"), epochs=100, sides=(1.0,))
+    found: list[float] = []
+    with train.let_cudnn_choose_kernels():
+        for replaying in (False, True, False, True):
+            with patch.object(train, "is_replayable", return_value=replaying):
+                model = build_network("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0)).to(DEVICE)
+                training = train.Training(model, inputs, labels, NORM, recipe, 0)
+            for _ in range(10):  # cuDNN chooses kernels, and a graph is captured
+                training.do_optimiser_step()
+            found.append(time_seconds(training.do_optimiser_step, steps))
+    without, replayed = min(found[::2]), min(found[1::2])
+    return {
+        "resnet-quick launched by Python, s a step": without,
+        "replayed, s a step": replayed,
+        "ratio": without / replayed,
     }
 
 
@@ -104,6 +127,7 @@ def main() -> None:
         mapped, removed = (write_and_map(Path(folder, f"{part.shape[1]}.npy"), part.numpy()) for part in (pixels, bits))
         streamed = StreamedImages(mapped, removed, fill, Unit.SCALAR, DEVICE)
         found["training from files, images/s"] = measure_training_rate(streamed)
+    found |= measure_replay() if GPU else {}
     found["peak memory, GB"] = read_peak_memory() / 1e9
     print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images a step")
     for what, value in found.items():
