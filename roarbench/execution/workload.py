@@ -157,11 +157,11 @@ def make_job_grouping_key(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell
     return replace(cell, t=0.0), suite.find_explained_number(cell, seed) if siblings else seed
 
 
-def count_images_with_computed_fill(cell: Cell, train: int, test: int) -> int:
+def count_images_with_computed_fill(cell: Cell, train_images: int, test_images: int) -> int:
     """Return how many images a run fills with values that are computed from kept features."""
     if cell.fill in PLAIN_FILLS:
         return 0
-    return train + test if cell.retrain.trains else test
+    return train_images + test_images if cell.retrain.trains else test_images
 
 
 def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
@@ -194,40 +194,40 @@ def choose_explanation_batch_size(suite: SuiteSpec) -> int:
     return max(1, min(IMAGES_PER_PASS, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
 
 
-def compute_micro_batch_size(recipe: Recipe, train: int) -> int:
+def compute_micro_batch_size(recipe: Recipe, train_images: int) -> int:
     """Return how many images pass through a network at once in training."""
-    return min(recipe.micro_batch or recipe.batch, train)
+    return min(recipe.micro_batch or recipe.batch, train_images)
 
 
-def _count_memory_bytes(suite: SuiteSpec, train: int, rankings_per_pass: int, trains: bool) -> int:
+def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: int, trains: bool) -> int:
     """Return the bytes that training (with one level's masks) or explaining (with one batch's maps) needs, at most."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
-    step = compute_micro_batch_size(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
-    explained = min(choose_explanation_batch_size(suite), train)
+    step = compute_micro_batch_size(recipe, train_images) * (cost.activations + features) + _COPIES * cost.parameters
+    explained = min(choose_explanation_batch_size(suite), train_images)
     maps = explained * (cost.activations + rankings_per_pass * features) + cost.parameters
-    bits = 0 if _needs_streaming(suite, train) else train * features // 8
-    training = step * _FLOAT + bits + _count_prepared_image_bytes(recipe, train, features) if trains else 0
+    bits = 0 if _needs_mask_file(suite, train_images) else train_images * features // 8
+    training = step * _FLOAT + bits + _count_prepared_image_bytes(recipe, train_images, features) if trains else 0
     return max(training, maps * _FLOAT)
 
 
-def _needs_streaming(suite: SuiteSpec, train: int) -> bool:
+def _needs_mask_file(suite: SuiteSpec, train_images: int) -> bool:
     """Return whether the removed bits of all training images are too large for a worker's memory."""
-    return train * prod(suite.dataset_record.shape) // 8 >= _HELD
+    return train_images * prod(suite.dataset_record.shape) // 8 >= _HELD
 
 
-def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[Point], train: int, test: int) -> int:
+def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[Point], train_images: int, test_images: int) -> int:
     """Return the bytes of removed bits that one of these runs extracts to a file; of training images if it trains."""
     networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
-    if not networks or not _needs_streaming(suite, train):
+    if not networks or not _needs_mask_file(suite, train_images):
         return 0
-    return (train if ScoredNetwork.IMAGES in networks else test) * prod(suite.dataset_record.shape) // 8
+    return (train_images if ScoredNetwork.IMAGES in networks else test_images) * prod(suite.dataset_record.shape) // 8
 
 
-def _count_prepared_image_bytes(recipe: Recipe, train: int, features: int) -> int:
+def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int) -> int:
     """Return the bytes of training images that a CPU prepares once for all epochs."""
-    is_kept = recipe.augmentation in inputs.PIXEL_MOVING and train * features * _FLOAT <= inputs.MAX_CACHE_BYTES
-    return round(train * features * _KEPT) if is_kept else 0
+    is_kept = recipe.augmentation in inputs.PIXEL_MOVING and train_images * features * _FLOAT <= inputs.MAX_CACHE_BYTES
+    return round(train_images * features * _KEPT) if is_kept else 0
 
 
 def _split_estimators_by_network(
