@@ -104,7 +104,7 @@ def show_first_page(estimators: int, folder: Path) -> None:
 
 
 def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
-    from leaderboard.cli import start_streamlit
+    from leaderboard.serve_and_export import start_streamlit
 
     install_made_up_suites(estimators)
     os.environ["XDG_CACHE_HOME"] = cache

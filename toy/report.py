@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from roarbench.report.curve_panels import Axis, Chart, Curve
+from roarbench.report.curve_panels import AxisLabel, Chart, PanelCurve
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
 COLUMN = 15  # characters
@@ -46,11 +46,11 @@ def make_chart(result: ToyResult) -> Chart:
     )
     ordered = sorted(result.curves, key=lambda curve: curve.retrain)
     curves = tuple(_make_plot_curve(curve, result.levels) for curve in ordered)
-    return Chart("Does removing features find the informative ones?", caption, Axis.REMOVED, curves)
+    return Chart("Does removing features find the informative ones?", caption, AxisLabel.REMOVED, curves)
 
 
-def _make_plot_curve(curve: ToyCurve, levels: tuple[float, ...]) -> Curve:
+def _make_plot_curve(curve: ToyCurve, levels: tuple[float, ...]) -> PanelCurve:
     panel = "with retraining (ROAR)" if curve.retrain else "without retraining"
     measured = list(zip(curve.accuracy, curve.error, strict=True))
     low, high = (tuple(mean + sign * error for mean, error in measured) for sign in (-2, 2))
-    return Curve(curve.ranking, panel, False, levels, curve.accuracy, low, high)
+    return PanelCurve(curve.ranking, panel, False, levels, curve.accuracy, low, high)

@@ -18,7 +18,7 @@ from roarbench.plan.runs import Run
 _SHOWN = 8  # visible columns per kind; the page hides others under "more"
 
 
-class Column(NamedTuple):
+class QuestionColumn(NamedTuple):
     """A question of a suite: its address, names, verdict texts, and answers by estimator."""
 
     href: str
@@ -34,7 +34,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
     Columns beyond `_SHOWN` are in a second, hidden table.
     """
-    kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
+    kinds, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
     shown = sort_by_size(_drop_repeated_suites(site.views.values()))
     for view in shown:
         if view.results.has_rows:
@@ -80,12 +80,12 @@ def _count_rows_of_suite(view: SuiteView) -> int:
     return sum(row.id not in view.results.suite.added for row in view.paired_board.rows) if view.paired_board else 0
 
 
-def _make_question_columns(site: Site, view: SuiteView) -> Iterator[Column]:
+def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColumn]:
     """Yield a suite's leading questions: both questions if the suite has them."""
     title = shorten_line(view.title, 44)
     if view.paired_board:
         for number, question in enumerate(view.paired_board.questions):
-            yield Column(
+            yield QuestionColumn(
                 site.get_page_link("board", view.slug),
                 title,
                 question.title,
@@ -97,10 +97,12 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[Column]:
     board = view.board
     words = NETWORK_KINDS if board.protocol.compares_networks else KINDS
     rows = {row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction) for row in board.rows}
-    yield Column(site.get_link(find_board_address(view, board.protocol)), title, board.tab_label, words, rows, True)
+    yield QuestionColumn(
+        site.get_link(find_board_address(view, board.protocol)), title, board.tab_label, words, rows, True
+    )
 
 
-def _has_gains(column: Column) -> bool:
+def _has_gains(column: QuestionColumn) -> bool:
     return any(answer.gain.value is not None for answer in column.answers.values())
 
 
@@ -111,7 +113,7 @@ def _describe_data(view: SuiteView) -> str:
     return "Known truth" if record.generated else "Photographs"
 
 
-def _make_legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]]:
+def _make_legend(columns: Iterator[QuestionColumn]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the colour legend, equal meanings once, grouped by questions."""
     kinds, there = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for column in columns:
@@ -123,7 +125,7 @@ def _make_legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, s
     return [(", ".join(titles), list(key)) for key, titles in titles_by_words.items()]
 
 
-def _make_verdict_rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
+def _make_verdict_rows(columns: list[QuestionColumn]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
     """Return the rows with a value: id, name, detail, whether a control, and answers; successful ones first."""
     there = [
         {name: answer for name, answer in column.answers.items() if answer.gain.value is not None} for column in columns

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.precomputed_maps import (
-    Maps,
+    MapsBySplit,
     check_map_shapes,
     make_checksum_submission,
     rank_precomputed_maps,
@@ -29,7 +29,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions
 from roarbench.plan.planned_runs import ranks_only_test_images, select_part_of_suite
-from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import apply_selection_options
 from roarbench.report.status import list_run_failures
 from roarbench.store.results import ResultsStore
@@ -88,7 +88,7 @@ def evaluate(
         return evaluation.evaluate_all(readable, {name for name, estimator in by_name.items() if callable(estimator)})
 
 
-def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission | Maps:
+def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission | MapsBySplit:
     if isinstance(estimator, Path) or (isinstance(estimator, str) and estimator.endswith(".py")):
         return read_submission(Path(estimator))
     if isinstance(estimator, str):
@@ -100,7 +100,7 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
     return read_maps(name, estimator)
 
 
-def _try_function_on_noise(submission: Submission, plan: Plan) -> None:
+def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
     """Check a function as `validate` does, without sandbox, on the suite's network and noise images."""
     module = ModuleType(submission.name)
     exec(compile(submission.source, f"<{submission.name}>", "exec"), module.__dict__)
@@ -159,7 +159,9 @@ class _Evaluation(NamedTuple):
     protocol: str
     seeds: int | None
 
-    def evaluate_all(self, estimators: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
+    def evaluate_all(
+        self, estimators: Mapping[str, str | Submission | MapsBySplit], trusted: Collection[str]
+    ) -> SuiteResult:
         """Run functions and files, then precomputed maps under the protocols for which they suffice; return all rows.
 
         `trusted` has the names of estimators that run without the sandbox.
@@ -187,7 +189,7 @@ class _Evaluation(NamedTuple):
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
         return check_and_store_submissions([submission], mode, self.results, workspace, self.console).ids[0]
 
-    def _evaluate_precomputed_maps(self, name: str, maps: Maps) -> tuple[str, Plan]:
+    def _evaluate_precomputed_maps(self, name: str, maps: MapsBySplit) -> tuple[str, SuiteSpec]:
         """Rank features by precomputed maps and run the protocols for which they suffice; return row id and part."""
         plan = self._select_possible_protocols(name, maps)
         work = self.suite.make_context_with_networks(plan, self.results, self.console)
@@ -200,7 +202,7 @@ class _Evaluation(NamedTuple):
         self._run_plan(part)
         return row, part
 
-    def _select_possible_protocols(self, name: str, maps: Maps) -> Plan:
+    def _select_possible_protocols(self, name: str, maps: MapsBySplit) -> SuiteSpec:
         plan = apply_selection_options(self.suite.runnable_plan, protocol=self.protocol)
         if Split.TRAIN in maps:
             return plan
@@ -216,13 +218,13 @@ class _Evaluation(NamedTuple):
         self.console.print(f"{name} is run under {run}; {left} also needs maps of training images", soft_wrap=True)
         return replace(plan, blocks=blocks)
 
-    def _select_rows_of_suite(self, plan: Plan, ids: Collection[str]) -> Plan:
+    def _select_rows_of_suite(self, plan: SuiteSpec, ids: Collection[str]) -> SuiteSpec:
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
         entries = [row for row in ids if find_estimator(row).submitted]
         built_in = [row for row in ids if row not in entries] if ids else None
         return apply_selection_options(plan, built_in, entries, self.seeds, self.protocol)
 
-    def _run_plan(self, part: Plan) -> None:
+    def _run_plan(self, part: SuiteSpec) -> None:
         request, workspace = self.suite.make_request(part, self.workers), Workspace(self.suite.store)
         finished = run_suite(request, workspace, self.results, self.console)
         if finished.failed:

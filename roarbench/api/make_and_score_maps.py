@@ -17,7 +17,7 @@ from roarbench.enums import Order
 from roarbench.estimators.engine import Maps
 
 
-class Column(NamedTuple):
+class RemovalMeasure(NamedTuple):
     """Accuracy of the first network after features from one end of a ranking are replaced by a fill."""
 
     order: Order
@@ -40,7 +40,7 @@ class ScoringRequest(NamedTuple):
     own: RemovalSettings  # removal of features for own-network gain
     fill: Tensor  # their fill value
     labels: Tensor | None = None  # true classes, int64 (n,); needed for columns
-    columns: Sequence[Column] = ()
+    columns: Sequence[RemovalMeasure] = ()
     replace: Mapping[str, FillFunction] = MappingProxyType({})  # by the fills of the columns
 
     def split_into_batches(self) -> list[Tensor]:

@@ -23,7 +23,7 @@ from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.submissions.file import Submission, parse_submission
 
-Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
+MapsBySplit = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
 _AT_ONCE = 512  # images per ranking batch
 _STUB = '''\
 """Checksums of maps that were passed in as arrays, one for each reference."""
@@ -38,7 +38,7 @@ def estimate(model, images, targets, generator):
 '''
 
 
-def read_maps(name: str, maps: object) -> Maps:
+def read_maps(name: str, maps: object) -> MapsBySplit:
     """Read maps as arrays, one per explained network: of the test images, or by split.
 
     Accepted are a list of one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w); such lists under
@@ -62,7 +62,7 @@ def _read_map_array(name: str, array: Any) -> NDArray[np.float32]:
     return np.ascontiguousarray(drop_channel_axis(values), np.float32)
 
 
-def make_checksum_submission(name: str, maps: Maps) -> Submission:
+def make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
     """Return a submission that stores the checksums of these maps; it cannot compute maps itself."""
     sums = {
         split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
@@ -71,7 +71,7 @@ def make_checksum_submission(name: str, maps: Maps) -> Submission:
     return parse_submission(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
 
 
-def check_map_shapes(name: str, maps: Maps, work: JobContext) -> None:
+def check_map_shapes(name: str, maps: MapsBySplit, work: JobContext) -> None:
     """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
     shape = work.images.record.shape
     for split, arrays in maps.items():
@@ -83,7 +83,7 @@ def check_map_shapes(name: str, maps: Maps, work: JobContext) -> None:
             check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
 
 
-def rank_precomputed_maps(row: str, maps: Maps, work: JobContext) -> None:
+def rank_precomputed_maps(row: str, maps: MapsBySplit, work: JobContext) -> None:
     """Rank the features of all images by maps, per network and unit, unless the rankings are already stored."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, explained in enumerate(work.explained):

@@ -17,7 +17,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import map_names_to_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
-from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import find_unit
 from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
 from roarbench.report.roar_and_own_network_table import (
@@ -92,7 +92,7 @@ class SuiteResult:
         published: Whether the rows are published results, to which no run adds any.
     """
 
-    plan: Plan
+    plan: SuiteSpec
     query: ResultsQuery
     stored: SuiteResults
     failures: tuple[dict[str, str], ...] = ()
@@ -103,7 +103,7 @@ class SuiteResult:
     @classmethod
     def read(
         cls,
-        plan: Plan,
+        plan: SuiteSpec,
         query: ResultsQuery,
         names: Mapping[str, str] = MappingProxyType({}),
         rows: tuple[str, ...] | None = None,

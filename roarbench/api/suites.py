@@ -12,8 +12,7 @@ from platformdirs import user_data_path
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.runs import find_recorded_fill_name
-from roarbench.plan.suite import SuiteSpec as Plan
-from roarbench.plan.suite import describe_missing_controls
+from roarbench.plan.suite import SuiteSpec, describe_missing_controls
 from roarbench.plan.suite_options import (
     add_submissions_and_estimators,
     find_unit,
@@ -87,7 +86,7 @@ class Suite:
         unit: Unit in place of the suite's own units, if set.
     """
 
-    plan: Plan
+    plan: SuiteSpec
     store: Path = field(default_factory=find_default_store)
     db: str = ""
     data: Path | None = None
@@ -178,7 +177,7 @@ class Suite:
         return ResultsQuery(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
     @property
-    def runnable_plan(self) -> Plan:
+    def runnable_plan(self) -> SuiteSpec:
         """Return the plan with its explained networks set, after checking that your own network is trusted and runs.
 
         Raises:
@@ -193,7 +192,7 @@ class Suite:
         return [*filter(None, [next(filter(None, few), "")]), *self._runnable_plan_and_warnings[1]]
 
     @cached_property
-    def _runnable_plan_and_warnings(self) -> tuple[Plan, list[str]]:
+    def _runnable_plan_and_warnings(self) -> tuple[SuiteSpec, list[str]]:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_trials import drop_inapplicable_estimators
@@ -218,7 +217,7 @@ class Suite:
             self.plan = find_suite_spec(self.name_or_file, self.store, self.db)
             self.__dict__.pop("_runnable_plan_and_warnings", None)
 
-    def make_request(self, plan: Plan, workers: int | None = None) -> "Request":
+    def make_request(self, plan: SuiteSpec, workers: int | None = None) -> "Request":
         """Return the request to run a plan with this many processes; one per core if None."""
         from roarbench.execution.local_worker_count_and_rates import count_workers
         from roarbench.execution.run_suite import Request
@@ -284,7 +283,7 @@ class Suite:
             console.print(f"warning: {warning}", soft_wrap=True)
         return results
 
-    def make_context_with_networks(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
+    def make_context_with_networks(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":
         """Return a plan's `JobContext` with its images and explained networks; missing ones are created."""
         from roarbench.execution.run_suite import train_or_read_references
 
@@ -292,7 +291,7 @@ class Suite:
         train_or_read_references(self.make_request(plan), results, console, work)
         return work
 
-    def make_context_with_images(self, plan: Plan, results: "ResultsStore", console: "Console") -> "JobContext":
+    def make_context_with_images(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":
         """Return a plan's `JobContext` with its images, which are decoded if they are missing."""
         from roarbench.execution.run_suite import decode_images_and_check_weights
         from roarbench.store.workspace import Workspace

@@ -14,7 +14,7 @@ from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.inputs import check_labels, read_images, read_labels
-from roarbench.api.make_and_score_maps import Column, MapScores, ScoringRequest, make_and_score_maps
+from roarbench.api.make_and_score_maps import MapScores, RemovalMeasure, ScoringRequest, make_and_score_maps
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_table import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
@@ -74,7 +74,7 @@ def check(
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
     replace = {fill: make_fill_function(pixels, fill) for fill in fills}
     middle = (steps[len(steps) // 2],)
-    columns = [Column(order, fill, steps if fill == "mean" else middle) for fill in fills for order in Order]
+    columns = [RemovalMeasure(order, fill, steps if fill == "mean" else middle) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
     with borrow_networks(models):
         names = ["the network", *(f"network {number + 1} (sibling {number})" for number in range(1, len(models)))]

@@ -26,7 +26,7 @@ from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, pr
 from roarbench.errors import Hint, RunError
 from roarbench.files import convert_write_errors
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import add_submissions_and_estimators, apply_selection_options
 from roarbench.text import wrap_lines
 
@@ -91,7 +91,7 @@ def run(
         raise typer.Exit(1)
 
 
-def _select_part(suite: "Suite", options: SuiteOptions, submission_ids: Sequence[str] = ()) -> Plan:
+def _select_part(suite: "Suite", options: SuiteOptions, submission_ids: Sequence[str] = ()) -> SuiteSpec:
     return apply_selection_options(
         suite.runnable_plan, options.estimators or None, submission_ids, options.seeds, options.protocol
     )
@@ -113,7 +113,7 @@ def _submit_and_select_part(
     results: "ResultsStore",
     workspace: "Workspace",
     console: Console,
-) -> "tuple[Plan, SubmissionPace | None]":
+) -> "tuple[SuiteSpec, SubmissionPace | None]":
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
     if not submissions:
         return _select_part(suite, options), None
@@ -146,7 +146,7 @@ def _make_submission_mode(submitted: SubmissionOptions, suite: "Suite") -> "Subm
     return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
 
 
-def _print_roar_table(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
+def _print_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
     from roarbench.report.roar_and_own_network_table import has_combined_table
     from roarbench.report.table_formats import format_text
@@ -156,7 +156,7 @@ def _print_roar_table(suite: "Suite", options: SuiteOptions, part: Plan, console
         console.print(format_text(table, console.width), crop=False)
 
 
-def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
+def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format: TableFormat) -> None:
     """Print the tables of a finished run; in formats other than text, one table."""
     from roarbench.plan.suites import find_headline_protocols
     from roarbench.report.roar_and_own_network_table import has_combined_table
@@ -171,11 +171,13 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: Tab
         print_table(result.single_table(protocol), format)
 
 
-def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
+def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> "SuiteResult":
     return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
 
 
-def _enable_compiling_if_faster(engine: EngineOptions, workspace: "Workspace", part: Plan, console: Console) -> None:
+def _enable_compiling_if_faster(
+    engine: EngineOptions, workspace: "Workspace", part: SuiteSpec, console: Console
+) -> None:
     """Let workers compile networks if the user asked for it, or if `doctor --suite` found it faster on this GPU.
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
@@ -253,7 +255,7 @@ def replicate(
 
 def _run_suite_and_replication(
     suite: "Suite", options: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
-) -> Plan:
+) -> SuiteSpec:
     from roarbench.execution.run_suite import run_suite
     from roarbench.store.workspace import Workspace
 

@@ -267,7 +267,7 @@ def leaderboard(
     port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
-    from leaderboard.cli import export_site, serve_app
+    from leaderboard.serve_and_export import export_site, serve_app
     from roarbench.plan.given_weights_titles import make_weights_title
     from roarbench.store.workspace import make_default_url
 

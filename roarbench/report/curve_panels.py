@@ -46,7 +46,7 @@ TITLE_POINTS = FONT_POINTS + 3
 
 
 @dataclass(frozen=True)
-class Curve:
+class PanelCurve:
     """Accuracies of one estimator."""
 
     estimator: str  # id, shown as label at the end of the line
@@ -73,7 +73,7 @@ class Style(NamedTuple):
     linestyle: str
 
 
-def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
+def choose_styles(curves: Sequence[PanelCurve]) -> dict[str, Style]:
     """Choose one style per estimator; a form such as VarGrad has the same style in the panels of all bases."""
     styles = {
         "random": Style("#000000", "x", "-."),
@@ -100,7 +100,7 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
     return styles
 
 
-def draw_measured_curve(axes: Axes, curve: Curve, style: Style) -> None:
+def draw_measured_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     """Draw a line with markers and a band; a missing point is a gap."""
     accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None becomes NaN
     axes.fill_between(curve.levels, low, high, color=style.color, alpha=0.13, linewidth=0)
@@ -108,13 +108,15 @@ def draw_measured_curve(axes: Axes, curve: Curve, style: Style) -> None:
     axes.plot(curve.levels, accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
 
 
-def draw_published_curve(axes: Axes, curve: Curve, style: Style) -> None:
+def draw_published_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     """Draw a published curve in the measured curve's colour, thin, dashed and with open markers."""
     look = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
     axes.plot(curve.levels, np.array(curve.accuracy, float), **look, label=f"{curve.estimator} (published)")
 
 
-def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve], styles: dict[str, Style]) -> None:
+def label_ends(
+    axes: Axes, measured: Sequence[PanelCurve], published: Sequence[PanelCurve], styles: dict[str, Style]
+) -> None:
     """Write each name once at the right of the panel, linked to its curve's end; axis limits must be set before."""
     # a measured curve replaces the published curve of the same name
     curves = {curve.estimator: curve for curve in (*published, *measured)}
@@ -157,7 +159,7 @@ def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) 
     return [float(position) for position in positions]
 
 
-class Axis(StrEnum):
+class AxisLabel(StrEnum):
     """Label of the horizontal axis; with either label, points are drawn at t."""
 
     REMOVED = "removed, t"
@@ -170,16 +172,16 @@ class Chart:
 
     title: str
     caption: str  # description of levels, seeds, images, unit, fill value and bands
-    axis: Axis  # horizontal axis
-    curves: tuple[Curve, ...]
+    axis: AxisLabel  # horizontal axis
+    curves: tuple[PanelCurve, ...]
     # published curves: dashed, with open markers; labels only for names without a measured curve
-    published: tuple[Curve, ...] = ()
+    published: tuple[PanelCurve, ...] = ()
     # accuracy minus accuracy of mask-only networks, in separate panels below
-    above_masks: tuple[Curve, ...] = ()
+    above_masks: tuple[PanelCurve, ...] = ()
     height: str = ACCURACY  # label of the vertical axis
 
     @property
-    def all_curves(self) -> tuple[Curve, ...]:
+    def all_curves(self) -> tuple[PanelCurve, ...]:
         """Return the measured and published curves that have a point."""
         return tuple(curve for curve in (*self.curves, *self.published) if curve.last_point)
 
@@ -229,7 +231,7 @@ def make_figure(chart: Chart) -> Figure:
     return figure
 
 
-def _select_family_and_controls(curves: Sequence[Curve], family: str) -> list[Curve]:
+def _select_family_and_controls(curves: Sequence[PanelCurve], family: str) -> list[PanelCurve]:
     return [curve for curve in curves if curve.last_point and (curve.control or curve.family == family)]
 
 
@@ -281,7 +283,7 @@ def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
         axes.set_ylabel(block.height, fontsize=FONT_POINTS, color=INK)
     levels = sorted({t for curve in chart.all_curves for t in curve.levels})
     ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
-    axes.set_xticks(ticks, [f"{1 - t if chart.axis is Axis.KEPT else t:.3g}" for t in ticks])
+    axes.set_xticks(ticks, [f"{1 - t if chart.axis is AxisLabel.KEPT else t:.3g}" for t in ticks])
     room = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - room, levels[-1] + room)
     axes.set_ylim(*_compute_limits(block.all_curves))
@@ -293,7 +295,7 @@ def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
     axes.tick_params(labelsize=FONT_POINTS - 0.5, colors="#555555", length=2.5)
 
 
-def _compute_limits(curves: Sequence[Curve]) -> tuple[float, float]:
+def _compute_limits(curves: Sequence[PanelCurve]) -> tuple[float, float]:
     values = [value for curve in curves for row in (curve.accuracy, curve.low, curve.high) for value in row]
     shown = [value for value in values if value is not None]
     room = 0.05 * max(max(shown) - min(shown), 0.02)

@@ -10,8 +10,7 @@ from roarbench.enums import Order
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, Axis, Chart
-from roarbench.report.curve_panels import Curve as PanelCurve
+from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, AxisLabel, Chart, PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap import Estimate
@@ -38,7 +37,7 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
         caption=f"{table.caption}. {_describe_bands(board)}",
-        axis=Axis.KEPT if lerf else Axis.REMOVED,
+        axis=AxisLabel.KEPT if lerf else AxisLabel.REMOVED,
         curves=tuple(make_panel_curve(row.estimator, board.make_accuracy_or_gain_curve(row)) for row in started),
         published=_make_published_curves(published, board) if published else (),
         above_masks=_make_curves_above_masks(table),

@@ -14,7 +14,7 @@ from roarbench.enums import Order
 from roarbench.errors import CallerError
 from roarbench.plan.protocols import MORF
 from roarbench.plan.suite import Block
-from roarbench.report.curve_panels import Axis, Chart, Curve, make_figure, save_figure, spread_labels
+from roarbench.report.curve_panels import AxisLabel, Chart, PanelCurve, make_figure, save_figure, spread_labels
 from roarbench.report.suite_charts import make_chart
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import table_of
@@ -67,11 +67,11 @@ def curve(estimator, family="", *, control=False, end=0.4, levels=T, missing=(),
     accuracy = tuple(None if k in missing else 0.8 - (0.8 - end) * t / 0.9 for k, t in enumerate(levels))
     low = tuple(None if a is None or not band else a - 0.01 for a in accuracy)
     high = tuple(None if a is None or not band else a + 0.02 for a in accuracy)
-    return Curve(estimator, family or estimator, control, levels, accuracy, low, high)
+    return PanelCurve(estimator, family or estimator, control, levels, accuracy, low, high)
 
 
 def chart_of(*curves, title="one", caption="Three seeds.", **more):
-    return Chart(title, caption, Axis.REMOVED, curves, **more)
+    return Chart(title, caption, AxisLabel.REMOVED, curves, **more)
 
 
 def full_chart():
