@@ -86,10 +86,10 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
     assert (count_available_gpu_bytes(), inputs.fits_in_memory(work.images, width)) == (8e9, True)
-    assert importance.choose_map_batch_size(work.suite, 18) == 8192
+    assert importance.choose_map_batch_size(work.suite, 18) == 4096
     monkeypatch.setenv(SHARING, "8")
     assert (count_available_gpu_bytes(), inputs.fits_in_memory(work.images, width)) == (1e9, False)
-    assert importance.choose_map_batch_size(work.suite, 18) == 1024
+    assert importance.choose_map_batch_size(work.suite, 18) == 512
     gpu_of_8_gb.free = 0
     assert importance.choose_map_batch_size(work.suite, 18) == IMAGES_PER_PASS
     for free, own, workers, bytes_each, why in (  # what others hold is not counted on
