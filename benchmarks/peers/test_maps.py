@@ -226,7 +226,7 @@ def measure_in_own_process(make: Callable[..., list[Tensor]], n: int, at_once: i
 def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
     """Captum at its best batch of points on the path; both may not hang on what the other left in memory."""
     numbers = count_network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
-    at_once = 2**30 // (4 * numbers)  # same rule as `choose_explanation_batch_size`
+    at_once = 2**30 // (4 * numbers)  # same rule as `choose_cpu_explanation_batch_size`
     found: list[tuple[float, float, Any]] = []
     beside.time_in_turns(
         lambda: found.append(measure_in_own_process(compute_ig_by_roarbench, at_once, at_once)),

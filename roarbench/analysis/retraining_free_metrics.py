@@ -12,7 +12,7 @@ import numpy as np
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import MapNumerics, Unit
-from roarbench.plan.planned_runs import make_reference
+from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
@@ -64,7 +64,7 @@ METRICS = (
 
 def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
     """Return the specifications of the scores to compute, by (estimator, metric), for every estimator that has maps."""
-    reference = make_reference(suite, data).key
+    reference = make_reference_spec(suite, data).key
     mapped = [estimator for estimator in suite.estimator_records if estimator.has_own_map]
     making = {estimator: suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32 for estimator in mapped}
     return {

@@ -307,4 +307,4 @@ def plan(
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)
-    print_report(format, made.make_record(), lambda _: wrap_lines(made.format_text(), out.width))
+    print_report(format, made.make_json_record(), lambda _: wrap_lines(made.format_text(), out.width))

@@ -83,7 +83,7 @@ class Normalisation(NamedTuple):
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:
     """Normalise images (n, c, h, w) per channel; the result is in channels-last memory format."""
-    return normalise_on_device(images, send_normalisation(norm, images.device))
+    return normalise_on_device(images, copy_normalisation_to_device(norm, images.device))
 
 
 class DeviceNormalisation(NamedTuple):
@@ -93,7 +93,7 @@ class DeviceNormalisation(NamedTuple):
     std: Tensor
 
 
-def send_normalisation(norm: Normalisation, device: torch.device) -> DeviceNormalisation:
+def copy_normalisation_to_device(norm: Normalisation, device: torch.device) -> DeviceNormalisation:
     """Copy a normalisation to a device."""
     return DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
 

@@ -11,8 +11,8 @@ from roarbench.compute.inputs import (
     Fixed,
     Inputs,
     Normalisation,
+    copy_normalisation_to_device,
     normalise_on_device,
-    send_normalisation,
 )
 from roarbench.compute.streamed_degraded_images import Streamed
 from roarbench.device_settings import choose_float32_layout, find_device, use_exact_float32
@@ -52,7 +52,7 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
         network.model.to(memory_format=choose_float32_layout(device)).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
-    scales = {norm: send_normalisation(norm, device) for _, norm in networks}
+    scales = {norm: copy_normalisation_to_device(norm, device) for _, norm in networks}
     logits: list[list[Tensor]] = [[] for _ in networks]
     with torch.inference_mode(), use_exact_float32():
         for normalised in _normalise_batches(inputs, indices, scales, device):

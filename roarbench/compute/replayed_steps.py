@@ -59,7 +59,7 @@ class ReplayedSteps:
         """Return whether the next step of the same shape is a replay."""
         return self._graph is not None
 
-    def run(self, step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
+    def run_or_replay(self, step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
         """Run or replay `step(images, labels)`, which updates the weights; return its loss, a scalar on the GPU.
 
         All calls need the same `step`, and what it changes must stay in the same tensors.

@@ -28,10 +28,10 @@ from roarbench.compute.inputs import (
     Inputs,
     Normalisation,
     augment_padded_images,
+    copy_normalisation_to_device,
     is_cacheable,
     normalise_on_device,
     pad_for_augmentation,
-    send_normalisation,
 )
 from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
@@ -136,7 +136,7 @@ class Training:
         self._device = find_device(model)
         self._gpu = self._device.type == "cuda"
         self._bf16 = can_use_bf16(recipe.precision, self._device)
-        self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
+        self._labels, self._scale = labels.to(self._device), copy_normalisation_to_device(norm, self._device)
         self._optimiser = _make_optimiser(model, recipe)
         # a graph reads the learning rate from the GPU; a CPU takes it as a number
         self._learning_rate = torch.zeros((), device=self._device) if self._gpu else None
@@ -168,7 +168,7 @@ class Training:
             NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
         """
         while (error := self._try_step()) is not None:
-            self._halve_images_per_pass(error)
+            self._reduce_step_memory(error)
 
     def _try_step(self) -> RuntimeError | None:
         """Try one step; if GPU memory runs out, restore the random generators and return the error.
@@ -199,7 +199,7 @@ class Training:
             return self._try_step()
         return out_of_memory
 
-    def _halve_images_per_pass(self, error: RuntimeError) -> None:
+    def _reduce_step_memory(self, error: RuntimeError) -> None:
         if self._replayed is not None and self._replayed.has_graph:  # other tensors cannot use its memory
             self._replayed = None
             return
@@ -220,10 +220,10 @@ class Training:
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _SEED_DISTANCE + self.step)
             if self._replayed is not None and self.images_per_pass == self._batch:
-                loss = self._replayed.run(self._update_weights, *self._load_part(parts[0]))
+                loss = self._replayed.run_or_replay(self._update_weights, *self._load_images_and_labels(parts[0]))
             else:
                 self._optimiser.zero_grad()
-                loss = torch.stack([self._add_gradients(*self._load_part(index)) for index in parts]).sum()
+                loss = torch.stack([self._add_gradients(*self._load_images_and_labels(index)) for index in parts]).sum()
                 self._optimiser.step()
         self.losses.append(loss)
         self.step += 1
@@ -298,9 +298,9 @@ class Training:
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
-    def _load_part(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a part's images, by `_load_images`, and labels, int64 (b,), on the device."""
-        return self._load_images(index), self._labels.index_select(0, send_to_device(index, self._device))
+    def _load_images_and_labels(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a part's images, by `_load_augmented_images`, and labels, int64 (b,), on the device."""
+        return self._load_augmented_images(index), self._labels.index_select(0, send_to_device(index, self._device))
 
     def _add_gradients(self, images: Tensor, labels: Tensor) -> Tensor:
         """Run the forward and backward pass of a part; return the part's share of the batch's loss."""
@@ -312,10 +312,10 @@ class Training:
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
         loss = mean * (len(images) / self._batch)
-        self._run_backward(loss, images.shape[1:])
+        self._run_corrected_backward(loss, images.shape[1:])
         return loss.detach()
 
-    def _run_backward(self, loss: Tensor, shape: torch.Size) -> None:
+    def _run_corrected_backward(self, loss: Tensor, shape: torch.Size) -> None:
         """Add to the gradients; on a CPU by `CorrectedGradients`, as long as it corrects those of this image shape."""
         if self._compiles:
             run_compiled_backward(loss)
@@ -327,7 +327,7 @@ class Training:
             loss.backward()  # type: ignore[no-untyped-call]
         self._needs_correction[shape] = mode.changed
 
-    def _load_images(self, index: Tensor) -> Tensor:
+    def _load_augmented_images(self, index: Tensor) -> Tensor:
         """Return augmented and normalised images at this step's side, (b, c, side, side), on the device."""
         kind = self._recipe.augmentation
         if self._cache is not None and kind in PIXEL_MOVING:

@@ -74,7 +74,7 @@ def _write_masks_to_temporary_file(rankings: Rankings, split: Split, cell: Cell)
 
 def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], cell: Cell) -> DegradedImages:
     """Return the images of a split degraded by packed masks, uint8 (n, width), with a cell's fill."""
-    refuse_fill_above_memory(cell.fill, _count_bytes(images))
+    refuse_too_large_filled_images(cell.fill, _count_bytes(images))
     pixels, mean = get_device_pixels(images, split), get_device_mean(images)
     bits = torch.from_numpy(masks).to(choose_device())
     if cell.fill == "mean":
@@ -88,7 +88,7 @@ def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], c
     return DegradedImages(filled, None, mean, cell.unit)
 
 
-def refuse_fill_above_memory(fill: str, image_bytes: int) -> None:
+def refuse_too_large_filled_images(fill: str, image_bytes: int) -> None:
     """Raise CallerError if a fill needs filled images in memory, and `image_bytes` of both splits do not fit."""
     if fill != "mean" and not _is_enough_memory(image_bytes, image_bytes):
         raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use fill 'mean'")

@@ -18,8 +18,8 @@ from roarbench.plan.planned_runs import (
     hash_tuned_network,
     list_ranked_splits,
     list_shared_inputs,
-    make_common_network,
-    make_reference,
+    make_common_network_spec,
+    make_reference_spec,
 )
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, find_suite
@@ -60,7 +60,7 @@ def _align_columns(rows: list[list[str]], indent: str, left_columns: int) -> Ite
         yield f"{indent}{' '.join(left)}{numbers}"
 
 
-def _shorten_stepwise(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
+def _list_suites_from_full_to_fast(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
     """Yield suites from the full suite to its fast version; each has one more setting of the fast version."""
     yield long.title, long
     part = replace(long, recipe=short.recipe)
@@ -97,7 +97,7 @@ def find_existing_shared_inputs(
     needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
 
     def has_predictions(number: int) -> bool:
-        store = StoredReference(workspace.references, make_reference(suite, data, number))
+        store = StoredReference(workspace.references, make_reference_spec(suite, data, number))
         return all(map(store.has_predictions, list_ranked_splits(suite)))
 
     def find_rankings_checksum(row: RankedSplit) -> str:
@@ -105,7 +105,7 @@ def find_existing_shared_inputs(
         return load_rankings_checksum(rankings.get_folder(spec) / MANIFEST)
 
     def has(common: CommonNetworkPoint, *ranked_by: str) -> bool:
-        key = make_common_network(suite, data, *common).key
+        key = make_common_network_spec(suite, data, *common).key
         key = hash_tuned_network(key, *ranked_by) if ranked_by else key
         return StoredNetwork(workspace.networks, key).has_weights()
 
@@ -137,7 +137,7 @@ class Plan:
         if self.suite.name not in FAST:
             return []
         steps, rates = [], self.estimates[-1]
-        for change, part in _shorten_stepwise(find_suite(FAST[self.suite.name].of), self.suite):
+        for change, part in _list_suites_from_full_to_fast(find_suite(FAST[self.suite.name].of), self.suite):
             work = count_work(part, expand_points(part))
             # recipes may have other image sizes
             size = part.recipe_record.mean_pixel_share / self.suite.recipe_record.mean_pixel_share
@@ -161,7 +161,7 @@ class Plan:
         gpu_seconds = sum(parts.values()) + network_seconds * max(rates.busy, gpus / self.workers)
         return overhead + gpu_seconds / gpus + core_seconds / self.workers
 
-    def make_record(self) -> dict[str, Any]:
+    def make_json_record(self) -> dict[str, Any]:
         """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
         first = self.estimates[0]
         return {
@@ -176,14 +176,14 @@ class Plan:
                 "operations": self.operations,
                 "core_seconds": sum(filter(None, first.estimate_seconds(self.work).values())),
             },
-            "rates": first.make_record(),
+            "rates": first.make_json_record(),
             "designs": [
                 {"step": step.change, "trainings": step.trainings, "days": step.seconds / _DAY}
                 for step in self.shortening_steps
             ],
             "estimates": [
                 {
-                    "rates": rates.make_record(),
+                    "rates": rates.make_json_record(),
                     "parts": rates.estimate_seconds(self.work),
                     "seconds": self.estimate_wall_seconds(rates),
                 }
@@ -195,7 +195,7 @@ class Plan:
         """Format the report for a terminal, with a line for each part."""
         if self.done == self.runs:
             return f"{self.title}: all {self.runs:,} runs are done"
-        return "\n".join(self._format_lines())
+        return "\n".join(self._format_report_lines())
 
     def format_brief(self) -> str:
         """Return three lines: trainings, duration and disk."""
@@ -215,7 +215,7 @@ class Plan:
         total = _format_seconds_and_days(self.estimate_wall_seconds(rates))
         return f"{total} of wall time with {self._describe_rates(rates)}{note}"
 
-    def _format_lines(self) -> Iterator[str]:
+    def _format_report_lines(self) -> Iterator[str]:
         work = self.work
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
         seconds = [rates.estimate_seconds(work) for rates in self.estimates]
@@ -224,7 +224,7 @@ class Plan:
         for part in (part for part in PARTS if seldom.get(part, True)):
             known = (parts[part] for parts in seconds)
             words = ("not measured" if time is None else format_duration(time) for time in known)
-            rows.append([part, self._describe_amount(part), *words])
+            rows.append([part, self._describe_amount_of_work(part), *words])
         yield from _align_columns(rows, "  ", left_columns=2)
         for rates in self.estimates:
             yield f"  together {self._format_duration_with_rates(rates)}"
@@ -242,7 +242,7 @@ class Plan:
             device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
             yield from _format_steps_from_full_suite(steps, device)
 
-    def _describe_amount(self, part: str) -> str:
+    def _describe_amount_of_work(self, part: str) -> str:
         work = self.work
         return {
             "decode": f"{work.images_decoded:,} images",

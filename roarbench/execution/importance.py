@@ -39,7 +39,7 @@ from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise_and_random_draws import call_with_each_row, draw_other_targets
 from roarbench.execution.job_context import ReferenceModel
-from roarbench.execution.workload import choose_explanation_batch_size, count_cost_per_image
+from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.file import parse_submission
@@ -269,7 +269,7 @@ def _load_network_to_explain(
 def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
     """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
-        return choose_explanation_batch_size(suite)
+        return choose_cpu_explanation_batch_size(suite)
     activations, shape = count_cost_per_image(suite).activations, suite.dataset_record.shape
     return max(IMAGES_PER_PASS, count_fitting_images(count_available_gpu_bytes(), activations, shape, estimator_count))
 

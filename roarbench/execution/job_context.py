@@ -14,7 +14,12 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.execution.pretrained_weights import load_starting_weights
 from roarbench.execution.workload import build_suite_network
-from roarbench.plan.planned_runs import CommonNetwork, list_ranked_splits, make_common_network, make_reference
+from roarbench.plan.planned_runs import (
+    CommonNetworkSpec,
+    list_ranked_splits,
+    make_common_network_spec,
+    make_reference_spec,
+)
 from roarbench.plan.runs import ReferenceSpec, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import CheckpointFile, StoredNetwork, StoredReference
@@ -90,10 +95,10 @@ class JobContext:
         estimator, number = run.cell.estimator_of_stored_ranking, self.find_explained_network(run).number
         return self.make_ranking_spec(estimator, run.cell.unit, number) if estimator else None
 
-    def make_common_network(self, run: Run) -> CommonNetwork:
+    def make_common_network_spec(self, run: Run) -> CommonNetworkSpec:
         """Return the common network of a run, before it is tuned on the run's row."""
         cell = run.cell
-        return make_common_network(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
+        return make_common_network_spec(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class ReferenceModel:
     @property
     def reference(self) -> ReferenceSpec:
         """Return the identity of the network."""
-        return make_reference(self.work.suite, self.work.images.fingerprint, self.number)
+        return make_reference_spec(self.work.suite, self.work.images.fingerprint, self.number)
 
     @property
     def ranked_splits(self) -> tuple[Split, ...]:

@@ -24,7 +24,7 @@ from roarbench.execution.shared_scoring_networks import train_common_network, tu
 from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
-from roarbench.plan.planned_runs import CommonNetwork, Point, hash_tuned_network, list_shared_inputs
+from roarbench.plan.planned_runs import CommonNetworkSpec, Point, hash_tuned_network, list_shared_inputs
 from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
@@ -116,7 +116,7 @@ def list_common_network_steps(work: JobContext, runs: list[Run], missing: Collec
 
 def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[RankingSpec]) -> Iterator[Step]:
     """Yield the steps for a run's scoring network: its common network and, except for untouched images, the tuning."""
-    common, controls = work.make_common_network(run), work.list_control_ranking_specs(run.cell.unit)
+    common, controls = work.make_common_network_spec(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job = Job(f"network {title}", train_common_network, (work, common))
     needs, is_made = _list_seal_step_names(work, missing, *controls), work.get_stored_network(common.key).has_weights
@@ -130,7 +130,7 @@ def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[R
         yield Step("tune", tuning, needs, (key,), partial(_has_tuned_network, work, common, spec), common.recipe)
 
 
-def _has_tuned_network(work: JobContext, common: CommonNetwork, spec: RankingSpec) -> bool:
+def _has_tuned_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> bool:
     return work.get_stored_network(hash_tuned_network(common.key, work.rankings.open(spec).checksum)).has_weights()
 
 

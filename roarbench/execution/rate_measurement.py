@@ -40,9 +40,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
-from roarbench.execution.device_inputs import refuse_fill_above_memory
+from roarbench.execution.device_inputs import refuse_too_large_filled_images
 from roarbench.execution.importance import choose_map_batch_size
-from roarbench.execution.rates import PHOTO, Rates, estimate_busy_share
+from roarbench.execution.rates import PHOTO, Rates, estimate_gpu_busy_share
 from roarbench.execution.workload import (
     EXPLAIN,
     SHARD,
@@ -74,7 +74,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     """
     record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
     for fill in sorted({block.fill for block in suite.blocks}):
-        refuse_fill_above_memory(fill, work.images)  # before maps are computed for it
+        refuse_too_large_filled_images(fill, work.images)  # before maps are computed for it
     keep_freed_cpu_memory()  # workers do the same
     too_large = _find_too_large_recipes(suite, work) if device.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
@@ -118,7 +118,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
-        lacks, busy = filter(None, [describe_compilation_failure()]), estimate_busy_share(suite, *trained)
+        lacks, busy = filter(None, [describe_compilation_failure()]), estimate_gpu_busy_share(suite, *trained)
         return replace(rates, busy=busy, lacks=tuple(lacks), too_large=too_large)
     wall, processor = time.perf_counter() - wall_start, time.process_time() - processor_start
     return replace(rates, load=max(1.0, wall / processor))

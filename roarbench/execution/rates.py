@@ -52,7 +52,7 @@ class Rates:
         """Return whether the rates were just measured on this machine."""
         return not self.basis
 
-    def make_record(self) -> dict[str, Any]:
+    def make_json_record(self) -> dict[str, Any]:
         """Return the rates as JSON values."""
         return asdict(self) | {"measured": self.measured}
 
@@ -63,16 +63,16 @@ class Rates:
             "reference": work.images_reference * self.train,
             "attribution": work.images_explained * self.explain,
             "noise": work.copies_drawn * self.draw,
-            "submission": _multiply(work.images_submitted, self.submission),
+            "submission": _multiply_if_known(work.images_submitted, self.submission),
             "ranking": work.images_ranked * self.rank,
-            "filling": _multiply(work.images_filled, self.fill),
+            "filling": _multiply_if_known(work.images_filled, self.fill),
             "retraining": work.images_retrained * self.train,
             "scoring": work.images_scored * self.predict,
             "overhead": work.jobs * JOB_OVERHEAD,
         }
 
 
-def _multiply(images: int, seconds: float | None) -> float | None:
+def _multiply_if_known(images: int, seconds: float | None) -> float | None:
     """Multiply; None if there are images and their seconds are unknown."""
     return None if images and seconds is None else images * (seconds or 0.0)
 
@@ -125,7 +125,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record
     together = compute_micro_batch_size(recipe, record.train_images)
-    computing = _count_busy_seconds(suite, machine)
+    computing = _estimate_computing_seconds_per_image(suite, machine)
     step = machine.replayed_step if _has_replayed_steps(suite) else machine.step
     train = max(computing, step / together)
     return Rates(
@@ -149,24 +149,19 @@ def _has_replayed_steps(suite: SuiteSpec) -> bool:
     return known and not recipe.compile and not 0 < recipe.micro_batch < recipe.batch
 
 
-def estimate_busy_share(suite: SuiteSpec, train: float, launching: float) -> float:
-    """Return the share of measured training steps in which a GPU computes.
+def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float, launching_share: float) -> float:
+    """Return the share of measured training steps in which a GPU computes; assume it if `seconds_per_image` is 0.
 
-    A step lasts as long as its launches or its computation. Where the launches are shorter, the GPU is busy meanwhile;
-    otherwise it computes for the time that its operations are assumed to take.
-
-    Args:
-        suite: The suite whose training was measured.
-        train: Seconds per training image; 0 if they were not measured.
-        launching: Share of these seconds that pass until all kernels are launched.
+    A step lasts as long as its launches or its computation. Where the launches, a share of `launching_share`, are
+    shorter, the GPU is busy meanwhile; otherwise it computes for the time that its operations are assumed to take.
     """
-    if not train:
+    if not seconds_per_image:
         return assume_rates(suite, GPU).busy
-    computing = _count_busy_seconds(suite, GPU) / train
-    return min(1.0, max(computing, 1.0 - launching, _LEAST_BUSY))
+    computing = _estimate_computing_seconds_per_image(suite, GPU) / seconds_per_image
+    return min(1.0, max(computing, 1.0 - launching_share, _LEAST_BUSY))
 
 
-def _count_busy_seconds(suite: SuiteSpec, machine: AssumedSpeeds) -> float:
+def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpeeds) -> float:
     """Return the seconds for which a device computes one training image, by its operations."""
     speed = machine.train_small if suite.dataset_record.size <= SMALL else machine.train
     return TRAIN * suite.recipe_record.mean_pixel_share * count_cost_per_image(suite).flops / speed

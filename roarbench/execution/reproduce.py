@@ -20,7 +20,7 @@ from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.run_suite import schedule_runs_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
-from roarbench.plan.planned_runs import Point, find_shared_network_key, list_untouched_points, make_reference
+from roarbench.plan.planned_runs import Point, find_shared_network_key, list_untouched_points, make_reference_spec
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
@@ -138,7 +138,7 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
         repeated = replace(suite, replication=run.seed // REPLICATION)
         repeated = replace(_set_weights_of_run(repeated, run, titles), maps=run.maps) if run.reference else repeated
-        explained = make_reference(repeated, run.data, repeated.find_explained_number(run.cell, run.seed))
+        explained = make_reference_spec(repeated, run.data, repeated.find_explained_number(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         is_same_cell = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         # every suite with explained networks scores them on untouched images
@@ -161,7 +161,7 @@ def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> Su
     explaining = set_explained_weights(suite, run.given)
     if suite.networks:
         return explaining
-    keys = {title: make_reference(replace(suite, given=title), run.data).key for title in titles}
+    keys = {title: make_reference_spec(replace(suite, given=title), run.data).key for title in titles}
     scored_title = next((title for title, key in keys.items() if key == run.network), "")
     if not scored_title:
         return explaining

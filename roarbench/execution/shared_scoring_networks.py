@@ -15,7 +15,7 @@ from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
 from roarbench.execution.device_inputs import get_device_mean, get_device_or_mapped_pixels, stream_unless_on_device
 from roarbench.execution.job_context import JobContext
 from roarbench.identity import make_record
-from roarbench.plan.planned_runs import CommonNetwork, hash_tuned_network, make_tuning_recipe
+from roarbench.plan.planned_runs import CommonNetworkSpec, hash_tuned_network, make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
 from roarbench.store.ranking_files import RankingSpec
@@ -35,7 +35,7 @@ def make_images_with_exchanged_masks(
     return stream_unless_on_device(exchanged, images, Split.TRAIN)
 
 
-def train_common_network(work: JobContext, common: CommonNetwork) -> str:
+def train_common_network(work: JobContext, common: CommonNetworkSpec) -> str:
     """Train a common network on the controls' exchanged masks of all levels, unless it exists; return a message."""
     store, checkpoint, images = work.get_stored_network(common.key), work.get_checkpoint(common.key), work.images
     with store.lock():
@@ -54,7 +54,7 @@ def train_common_network(work: JobContext, common: CommonNetwork) -> str:
     return checkpoint.note
 
 
-def tune_common_network(work: JobContext, common: CommonNetwork, spec: RankingSpec) -> None:
+def tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> None:
     """Tune a common network on the exchanged masks of a ranking at all levels, unless that is done."""
     rankings, images, split = work.rankings.open(spec), work.images, work.suite.tuned_on
     store = work.get_stored_network(hash_tuned_network(common.key, rankings.checksum))

@@ -187,7 +187,7 @@ def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
     return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
-def choose_explanation_batch_size(suite: SuiteSpec) -> int:
+def choose_cpu_explanation_batch_size(suite: SuiteSpec) -> int:
     """Return how many images a CPU explains at once: `IMAGES_PER_PASS`, or fewer for large networks of users."""
     if suite.model in MODELS:  # their maps are published
         return IMAGES_PER_PASS
@@ -204,7 +204,7 @@ def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: 
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = compute_micro_batch_size(recipe, train_images) * (cost.activations + features) + _COPIES * cost.parameters
-    explained = min(choose_explanation_batch_size(suite), train_images)
+    explained = min(choose_cpu_explanation_batch_size(suite), train_images)
     maps = explained * (cost.activations + rankings_per_pass * features) + cost.parameters
     bits = 0 if _needs_mask_file(suite, train_images) else train_images * features // 8
     training = step * _FLOAT + bits + _count_prepared_image_bytes(recipe, train_images, features) if trains else 0

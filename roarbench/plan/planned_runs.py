@@ -89,7 +89,7 @@ def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
 
 
 @dataclass(frozen=True)
-class CommonNetwork(Keyed):
+class CommonNetworkSpec(Keyed):
     """Identity of a common network, which is trained on images with the controls' removal masks of other images."""
 
     dataset: str
@@ -106,12 +106,12 @@ class CommonNetwork(Keyed):
     fill: str = "mean"
 
 
-def make_common_network(
+def make_common_network_spec(
     suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
-) -> CommonNetwork:
+) -> CommonNetworkSpec:
     """Return the common network that scores a suite's rows for one order, unit, seed and fill."""
     shared = (suite.dataset, data, suite.model, suite.recipe, _list_control_families(suite.controls))
-    return CommonNetwork(*shared, order, unit, seed, _hash_tuning_settings(suite.recipe, suite.tuned_on), fill)
+    return CommonNetworkSpec(*shared, order, unit, seed, _hash_tuning_settings(suite.recipe, suite.tuned_on), fill)
 
 
 @cache
@@ -150,7 +150,7 @@ def express_tuning_in_epochs(recipe: Recipe) -> float:
     return tuning.epochs * tuning.mean_pixel_share / recipe.mean_pixel_share
 
 
-def make_reference(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
+def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
     """Return the explained network with this number, trained on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
     model, _ = suite.find_architecture(number)
@@ -167,7 +167,7 @@ def find_epochs_per_reference(suite: SuiteSpec) -> float:
 def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> Run:
     """Build the run of a planned point, on the data with this fingerprint; `limit` as in `Run`."""
     cell, number = point.cell, suite.find_explained_number(point.cell, point.seed)
-    reference = make_reference(suite, data, number)
+    reference = make_reference_spec(suite, data, number)
     explained, estimator = depends_on_reference(cell), cell.estimator_record
     return Run(
         cell=cell,
@@ -199,9 +199,9 @@ def find_shared_network_key(suite: SuiteSpec, point: Point, data: str) -> str:
     """Return the key of a point's common network, or of a scored reference other than the explained one; else empty."""
     cell, number = point.cell, suite.find_scored_number(point.cell, point.seed)
     if cell.retrain is ScoredNetwork.COMMON:
-        return make_common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
+        return make_common_network_spec(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
     other = not cell.retrain.trains and number != suite.find_explained_number(cell, point.seed)
-    return make_reference(suite, data, number).key if other else ""
+    return make_reference_spec(suite, data, number).key if other else ""
 
 
 def depends_on_reference(cell: Cell) -> bool:

@@ -22,7 +22,7 @@ from roarbench.errors import Hint, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_record
-from roarbench.plan.planned_runs import list_control_splits, list_ranked_splits, list_stored_levels, make_reference
+from roarbench.plan.planned_runs import list_control_splits, list_ranked_splits, list_stored_levels, make_reference_spec
 from roarbench.plan.suite import SuiteSpec
 
 _COLUMN = "planes"
@@ -84,7 +84,7 @@ def make_ranking_spec(
     """
     return RankingSpec(
         data=data,
-        reference=make_reference(suite, data, network_number).key if estimator.depends_on_network else "",
+        reference=make_reference_spec(suite, data, network_number).key if estimator.depends_on_network else "",
         estimator=estimator.fingerprint,
         name=estimator.id,
         unit=unit,

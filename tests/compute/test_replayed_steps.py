@@ -72,7 +72,7 @@ def test_each_image_shape_has_three_steps_without_a_graph_before_its_capture(mon
     for side, count in ((8, 5), (16, 4), (8, 1)):
         for number in range(count):
             labels = torch.tensor([side, number])
-            assert steps.run(lambda images, labels: labels, torch.zeros(2, 3, side, side), labels) is labels
+            assert steps.run_or_replay(lambda images, labels: labels, torch.zeros(2, 3, side, side), labels) is labels
     assert log == ["eager"] * 3 + ["capture", "replay", "replay"] + ["eager"] * 3 + ["capture", "replay", "eager"]
 
 
@@ -85,7 +85,7 @@ def test_after_a_failed_capture_steps_run_without_a_graph(error, captures, monke
     stand_in_for_graphs(monkeypatch, graph := Mock(side_effect=RuntimeError(error)))
     for _ in range(2):
         steps = ReplayedSteps()
-        assert all(steps.run(lambda images, labels: labels, *BATCH) is BATCH[1] for _ in range(6))
+        assert all(steps.run_or_replay(lambda images, labels: labels, *BATCH) is BATCH[1] for _ in range(6))
     assert graph.call_count == caplog.text.count("launched kernel by kernel") == captures
 
 
@@ -94,7 +94,7 @@ def test_a_failure_of_the_machine_in_a_capture_is_raised(monkeypatch):
     steps = ReplayedSteps()
     with pytest.raises(RuntimeError, match="launch failure"):
         for _ in range(4):
-            steps.run(lambda images, labels: labels, *BATCH)
+            steps.run_or_replay(lambda images, labels: labels, *BATCH)
 
 
 def begin(recipe=RECIPE, compiled=False):
@@ -130,7 +130,9 @@ def test_images_without_memory_beside_a_graph_are_loaded_again_without_the_graph
     expected, training = train(begin(), 8).state()["model"], train(begin(), 5)
     log.clear()
     outcomes = chain([torch.OutOfMemoryError("CUDA out of memory")], repeat(DEFAULT))
-    monkeypatch.setattr(training, "_load_part", Mock(side_effect=outcomes, wraps=training._load_part))
+    monkeypatch.setattr(
+        training, "_load_images_and_labels", Mock(side_effect=outcomes, wraps=training._load_images_and_labels)
+    )
     torch.testing.assert_close(train(training, 3).state()["model"], expected, rtol=0, atol=0)
     assert training._replayed is None and log == []
 
@@ -224,5 +226,12 @@ def test_a_step_that_cannot_be_captured_runs_without_a_graph(caplog, monkeypatch
         return weights.sum()
 
     steps, images, labels = ReplayedSteps(), torch.ones(4, 2, device=GPU), torch.zeros(4, device=GPU)
-    assert [steps.run(wait_and_add, images, labels).item() for _ in range(6)] == [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
+    assert [steps.run_or_replay(wait_and_add, images, labels).item() for _ in range(6)] == [
+        2.0,
+        4.0,
+        6.0,
+        8.0,
+        10.0,
+        12.0,
+    ]
     assert "launched kernel by kernel" in caplog.text

@@ -173,6 +173,6 @@ def test_images_held_on_a_gpu_are_those_held_on_a_processor(kind, sides):
         training = Training(network(), inputs, labels, NORM, replace(RECIPE, augmentation=kind, sides=sides), seed=3)
         training._gpu = on_gpu
         training._cache = training._make_cache(inputs)
-        made.append([training._load_images(torch.arange(start, start + 8)) for start in (0, 8, 16)])
+        made.append([training._load_augmented_images(torch.arange(start, start + 8)) for start in (0, 8, 16)])
     torch.testing.assert_close(made[1], made[0], rtol=0, atol=0)
     assert all(images.is_contiguous(memory_format=torch.channels_last) for images in made[1])

@@ -66,6 +66,6 @@ def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monk
         measure_worker_rates(FILLED, work)
     monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: copies * work.images / inputs.MEMORY_SHARE)
     for fill in FILLS:
-        inputs.refuse_fill_above_memory(fill, work.images)
+        inputs.refuse_too_large_filled_images(fill, work.images)
     monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: 0.0)
-    inputs.refuse_fill_above_memory("mean", work.images)
+    inputs.refuse_too_large_filled_images("mean", work.images)

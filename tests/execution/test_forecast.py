@@ -15,7 +15,7 @@ from roarbench.execution import forecast, local_worker_count_and_rates, rate_mea
 from roarbench.execution.forecast import Plan, make_plan
 from roarbench.execution.local_worker_count_and_rates import measure_rates
 from roarbench.execution.rate_measurement import measure_worker_rates
-from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_busy_share
+from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.job_interface import JobOutcome
 from roarbench.plan.planned_runs import expand_points
@@ -82,7 +82,7 @@ def test_a_plan_in_words_and_as_a_record():
     ]
     # other programs leave a worker half of a core
     assert PLAN.estimate_wall_seconds(replace(HERE, load=2.0)) == 2 * PLAN.estimate_wall_seconds(HERE)
-    found = json.loads(json.dumps(PLAN.make_record()))
+    found = json.loads(json.dumps(PLAN.make_json_record()))
     assert (found["suite"], found["runs"], found["done"], found["seconds"]) == (
         "hand v1",
         12,
@@ -109,7 +109,7 @@ def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
     assert "  submission  40 maps by submitted code  not measured\n" in submitted.format_text()
     assert submitted.estimate_wall_seconds(HERE) == PLAN.estimate_wall_seconds(HERE)
-    assert submitted.make_record()["estimates"][0]["parts"]["submission"] is None
+    assert submitted.make_json_record()["estimates"][0]["parts"]["submission"] is None
     filled = replace(submitted, work=submitted.work._replace(images_filled=30))
     measured = replace(HERE, submission=2.0, fill=4.0)
     known = replace(filled, estimates=(measured,))
@@ -237,8 +237,8 @@ def test_a_gpu_is_busy_for_its_operations_or_for_all_that_follows_the_launches(l
     """Relative to the time of the suite's operations; more workers than were tried share no more."""
     suite = find_suite("imagenet-100-64")
     computing = assume_rates(suite, GPU).train
-    assert estimate_busy_share(suite, train * computing, launching) == pytest.approx(busy)
-    assert estimate_busy_share(PLANTED, 0.0, launching) == assume_rates(PLANTED, GPU).busy == 0.125, "not measured"
+    assert estimate_gpu_busy_share(suite, train * computing, launching) == pytest.approx(busy)
+    assert estimate_gpu_busy_share(PLANTED, 0.0, launching) == assume_rates(PLANTED, GPU).busy == 0.125, "not measured"
 
 
 def test_launches_are_timed_in_the_first_of_the_timed_steps(monkeypatch):
@@ -287,7 +287,9 @@ def test_plans_of_an_h100_are_within_a_factor_of_two_of_what_it_took(
     work = work._replace(images_reference=work.images_reference / work.references * references)
     plan, batch = make_plan(SuiteResults(suite, "", None, {}), work, workers=15), suite.recipe_record.batch
     assumed = plan.estimates[-1]
-    measured = replace(assumed, train=0.00123 / batch, busy=estimate_busy_share(suite, 0.00123 / batch, launching=1.0))
+    measured = replace(
+        assumed, train=0.00123 / batch, busy=estimate_gpu_busy_share(suite, 0.00123 / batch, launching_share=1.0)
+    )
     for each in (assumed, measured):
         assert seconds / 2 < plan.estimate_wall_seconds(each) < seconds * 2
 

@@ -24,7 +24,7 @@ from roarbench.plan.planned_runs import (
     SharedInputs,
     expand_points,
     list_shared_inputs,
-    make_common_network,
+    make_common_network_spec,
     make_tuning_recipe,
 )
 from roarbench.plan.protocols import AUGMENTED, MATCHED, ROAR, ROAR_EXCHANGED
@@ -96,7 +96,7 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     work, runs, jobs, _ = request.getfixturevalue("lent" if is_lent else "done")
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = trained(work, 1, cuts(work, CONTROLS))
-    key = make_common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
+    key = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
     assert compute_weights_checksum(work.get_stored_network(key).load_weights()) == compute_weights_checksum(
         common.state_dict()
     )

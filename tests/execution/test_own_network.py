@@ -22,7 +22,7 @@ from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.network_jobs import hash_masks
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.planned_runs import expand_points, list_ranked_splits, list_run_keys, make_reference
+from roarbench.plan.planned_runs import expand_points, list_ranked_splits, list_run_keys, make_reference_spec
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
@@ -256,7 +256,7 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
     work, *_, results = done
     again = replace(results, suite=replace(SUITE, replication=1), results={})
     assert {point.seed // 10_000 for point in expand_points(again.suite)} == {1}
-    seeds = {make_reference(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
+    seeds = {make_reference_spec(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
     assert len(seeds) == 2
     held = make_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     found = compare_boards(held, replace(held, images=held.images + 1))

@@ -21,7 +21,7 @@ from roarbench.execution import network_jobs, pretrained_weights
 from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
-from roarbench.plan.planned_runs import make_common_network
+from roarbench.plan.planned_runs import make_common_network_spec
 from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import RECIPES, find_recipe
@@ -221,7 +221,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
     work = make_work(tmp_path, replace(SUITE, name="started", recipe=started.title, blocks=blocks))
     rank_all(work, *CONTROLS)
     for seed in (0, 1):
-        common = make_common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
+        common = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
         networks.train_common_network(work, common)
         found = parameters(work.get_stored_network(common.key).load_weights())
         torch.testing.assert_close(found, parameters(weights), rtol=0, atol=0)

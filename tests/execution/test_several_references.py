@@ -21,7 +21,7 @@ from roarbench.execution.device_inputs import remove_features
 from roarbench.execution.importance import compute_class_templates_and_classifier
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.workload import count_work
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points, make_reference
+from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points, make_reference_spec
 from roarbench.plan.protocols import MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.workspace import Workspace
@@ -48,7 +48,7 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
         return {point.seed: run.reference for point, run in retrained.items() if point.cell.estimator == name}
 
     again = replace(TWO, replication=1)
-    first, second = (make_reference(TWO, "da7a", number).key for number in range(2))
+    first, second = (make_reference_spec(TWO, "da7a", number).key for number in range(2))
     assert explained(TWO) == {0: first, 1: second, 2: first}
     assert set(explained(again)) == {10_000, 10_001, 10_002}
     assert not set(explained(again).values()) & {first, second} and first != second

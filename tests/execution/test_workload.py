@@ -17,7 +17,7 @@ from roarbench.estimators.engine import compute_maps_of_subjects
 from roarbench.estimators.estimator import VARIANTS
 from roarbench.execution import importance, network_jobs, ranking_jobs
 from roarbench.execution.scheduler import run_missing
-from roarbench.execution.workload import Work, choose_explanation_batch_size, count_work
+from roarbench.execution.workload import Work, choose_cpu_explanation_batch_size, count_work
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.runs import CLEAN
@@ -119,7 +119,7 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
         with register_module_forward_pre_hook(passed):
             return compute_maps_of_subjects(*given)
 
-    note("trained", train.Training, "_load_part", lambda self, index: index)
+    note("trained", train.Training, "_load_images_and_labels", lambda self, index: index)
     note("scored", network_jobs, "predict_logits", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
     note("drawn", engine, "draw_normal_noise", lambda images, ids, *_: ids)
@@ -181,7 +181,7 @@ def test_images_explained_at_once_fit_into_a_gigabyte_of_what_layers_put_out():
     own = SimpleNamespace(dataset=None, source=WIDE)
     wide = replace(SUITE, model="net.build@0", own=own)
     numbers = 256 * 64 * 64 + 256 + 10
-    assert [choose_explanation_batch_size(one) for one in (SUITE, replace(SUITE, model="resnet50"))] == [64, 64]
-    assert choose_explanation_batch_size(wide) == min(64, 2**30 // (4 * numbers)) == 64
+    assert [choose_cpu_explanation_batch_size(one) for one in (SUITE, replace(SUITE, model="resnet50"))] == [64, 64]
+    assert choose_cpu_explanation_batch_size(wide) == min(64, 2**30 // (4 * numbers)) == 64
     large = replace(wide, dataset="imagenette")  # of 128 pixels
-    assert choose_explanation_batch_size(large) == 2**30 // (4 * (256 * 128 * 128 + 256 + 10)) == 63
+    assert choose_cpu_explanation_batch_size(large) == 2**30 // (4 * (256 * 128 * 128 + 256 + 10)) == 63

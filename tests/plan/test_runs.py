@@ -16,7 +16,7 @@ from roarbench.plan.planned_runs import (
     depends_on_reference,
     expand_points,
     list_stored_levels,
-    make_reference,
+    make_reference_spec,
     select_part_of_suite,
 )
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
@@ -143,7 +143,7 @@ def runs_of(suite):
 
 
 def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
-    reference = make_reference(QUICK, "da7a")
+    reference = make_reference_spec(QUICK, "da7a")
     assert reference == ReferenceSpec("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
     assert max(run.seed for name in ("quick", "imagenette64") for run in runs_of(find_suite(name))) < REFERENCE_SEED
     for one, needed in (

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.analysis.stored_images_and_weights import collect_results
-from roarbench.plan.planned_runs import build_run, describe_run, expand_points, make_reference
+from roarbench.plan.planned_runs import build_run, describe_run, expand_points, make_reference_spec
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
@@ -58,7 +58,7 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert status() == (False, 0)
     store.claim_leases(
-        [LeaseRequest((make_reference(SUITE, DATA).key,), "reference", DATA)], Owner.of_this_process(), 1
+        [LeaseRequest((make_reference_spec(SUITE, DATA).key,), "reference", DATA)], Owner.of_this_process(), 1
     )
     lease(store, [run_of(expand_points(SUITE)[0]).key], Owner.of_this_process())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
