@@ -32,7 +32,8 @@ def is_replayable(model: nn.Module) -> bool:
     A replay repeats kernels without their Python code. A network whose Python code chooses what to compute would always
     repeat the first choice, so networks with other modules, with hooks or with a replaced `forward` are not replayed.
     """
-    return all(map(_has_known_code, model.modules()))
+    hooked = any(parameter._backward_hooks for parameter in model.parameters())
+    return not hooked and all(map(_has_known_code, model.modules()))
 
 
 def _has_known_code(module: nn.Module) -> bool:

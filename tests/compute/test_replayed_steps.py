@@ -53,6 +53,7 @@ def test_networks_with_modules_of_other_packages_are_not_replayed():
     [
         lambda model: model.conv.register_forward_pre_hook(lambda layer, inputs: None),
         lambda model: model.conv.register_full_backward_hook(lambda layer, received, sent: None),
+        lambda model: model.conv.weight.register_hook(lambda gradient: None),
         lambda model: setattr(model.conv, "forward", model.conv.forward),
     ],
 )
