@@ -237,11 +237,11 @@ def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
     unrepeatable sums move features across level boundaries (docs/decisions/0016). `Precision.BF16` is not affected.
     """
     before = _read_float32_settings()
-    _set_float32(_Float32((True, benchmark, not benchmark, False), "highest", ("ieee",) * len(before.parts)))
+    _set_float32_settings(_Float32((True, benchmark, not benchmark, False), "highest", ("ieee",) * len(before.parts)))
     try:
         yield
     finally:
-        _set_float32(before)
+        _set_float32_settings(before)
 
 
 class _Float32(NamedTuple):
@@ -268,7 +268,7 @@ def _read_float32_settings() -> _Float32:
     return _Float32((flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts)
 
 
-def _set_float32(settings: _Float32) -> None:
+def _set_float32_settings(settings: _Float32) -> None:
     flags = torch.backends.cudnn
     flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = settings.cudnn
     torch.set_float32_matmul_precision(settings.products)

@@ -20,14 +20,14 @@ _NAMES = ("name", "dataset", "model")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def make_record(item: object) -> dict[str, object]:
+def make_json_record(item: object) -> dict[str, object]:
     """Convert a frozen record to JSON values, leaving out fields that have their default value."""
     values = {}
     for name, default in _list_fields_with_defaults(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
         # newer fields at their default stay out of the hash, see `plan.runs.Run`
         if default is MISSING or value != default:
-            values[name] = make_record(value) if hasattr(value, "__dataclass_fields__") else value
+            values[name] = make_json_record(value) if hasattr(value, "__dataclass_fields__") else value
     return values
 
 
@@ -49,7 +49,7 @@ def hash_value(value: object) -> str:
 @lru_cache(4096)
 def hash_record(item: Hashable) -> str:
     """Return the hash of a frozen record; hashes are cached, because many runs share records."""
-    return hash_value(make_record(item))
+    return hash_value(make_json_record(item))
 
 
 class Keyed:

@@ -94,7 +94,7 @@ class _ActorSetup(NamedTuple):
 class _JobActor:
     """A process for jobs, started by Ray on any node."""
 
-    def prepare(self, setup: _ActorSetup) -> str:
+    def set_up_worker(self, setup: _ActorSetup) -> str:
         """Prepare the process as a worker; return the reason if it cannot be one, otherwise an empty string."""
         if not setup.mark.exists():
             node, store = ray.util.get_node_ip_address(), setup.mark.parent
@@ -207,7 +207,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
     def _start_worker(self, starts: int = 0, failed: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()
-        self._starting[actor.prepare.remote(self._setup)] = _RayWorker(actor, starts, failed)
+        self._starting[actor.set_up_worker.remote(self._setup)] = _RayWorker(actor, starts, failed)
 
     def _handle_started_worker(self, reference: Any) -> None:
         """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""

@@ -19,7 +19,7 @@ from torch import nn
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.networks import build_network
 from roarbench.enums import PAPER_LEVELS
-from roarbench.identity import hash_value, make_record
+from roarbench.identity import hash_value, make_json_record
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suites import VERSIONS, find_suite
 
@@ -58,7 +58,7 @@ def network(name):
 
 HASHES = {
     "recipes": {
-        title: hash_value({name: getattr(recipe, name) for name in FIELDS} | make_record(recipe))
+        title: hash_value({name: getattr(recipe, name) for name in FIELDS} | make_json_record(recipe))
         for title, recipe in RECIPES.items()
     },
     "suites": {f"{name}@{version}": suite_hash(suite) for (name, version), suite in VERSIONS.items()},

@@ -16,7 +16,7 @@ from roarbench.analysis.stored_images_and_weights import (
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint, StoreError, UnknownName, make_missing_suite_file_error
-from roarbench.identity import make_record
+from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_run_keys
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
@@ -161,7 +161,8 @@ def _list_folder_fingerprints(suite: SuiteSpec, folder: str, sources: Iterable[I
     from roarbench.datasets.file_locations_and_downloads import make_source_identity
 
     dataset = suite.dataset_record
-    files = hash_record_and_files(make_record(dataset.without_location), make_source_identity(dataset, Path(folder)))
+    identity = make_source_identity(dataset, Path(folder))
+    files = hash_record_and_files(make_json_record(dataset.without_location), identity)
     return [source.data for source in sources if source.files == files]
 
 

@@ -80,7 +80,7 @@ def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None,
     source = make_source_identity(record, data)
     identity_values = {
         "format": FORMAT,
-        "record": identity.make_record(record.without_location),
+        "record": identity.make_json_record(record.without_location),
         "source": source,
         "limit": limit,
     }
@@ -126,7 +126,7 @@ def _decode_and_write_manifest(
         judged["normalised"] = [record.mean, record.std]
     manifest = {
         "format": FORMAT,
-        "record": identity.make_record(record.without_location),
+        "record": identity.make_json_record(record.without_location),
         "source": source,
         "limit": limit,
         "splits": entries,

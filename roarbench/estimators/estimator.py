@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.estimators.ids import EstimatorId, Value
 from roarbench.estimators.lazy_torch import F, Tensor, nn, torch
-from roarbench.identity import hash_value, make_record
+from roarbench.identity import hash_value, make_json_record
 
 _PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
 _FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)
@@ -127,7 +127,7 @@ class Estimator:
         if self.submitted and not self.twin:
             return hash_value({"id": self.id, "version": self.version})
         identity = ("id", "base", "control", "version", "twin")
-        values = {"form": self.form} | {key: value for key, value in make_record(self).items() if key in identity}
+        values = {"form": self.form} | {key: value for key, value in make_json_record(self).items() if key in identity}
         values |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
         if not self.uses_shared_pass:  # published rows of controls are older than the parameter `baseline`
             values |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}

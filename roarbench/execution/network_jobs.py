@@ -178,7 +178,7 @@ def _train_or_load_scored_network(
     if run.cell.retrain is ScoredNetwork.COMMON:
         return load_stored_common_network(work, run, rankings), norm, None
     model = work.build_starting_network(run.recipe_record, run.seed).to(choose_device())
-    inputs, labels = _make_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
+    inputs, labels = _make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
 
@@ -201,7 +201,7 @@ def find_explained_weights_checksum(work: JobContext, run: Run, rankings: Rankin
     return weights if run.cell.retrain.trains else here
 
 
-def _make_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
+def _make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
     cell = run.cell
     if cell.estimator == CLEAN:
         return make_untouched_inputs(images, split)
@@ -228,7 +228,7 @@ def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, mas
     """Return the test inputs of a run; `masks` are those of `extract_packed_test_masks`, used for a matched twin."""
     if masks is not None and _find_twin_kind(run) == MATCHED_IMAGE:
         return remove_features(images, Split.TEST, masks, run.cell)
-    return _make_inputs(images, run, rankings, Split.TEST)
+    return _make_run_inputs(images, run, rankings, Split.TEST)
 
 
 def exchange_rankings_if_twin(images: ImageData, run: Run, rankings: Rankings) -> Rankings:

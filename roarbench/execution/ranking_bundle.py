@@ -21,7 +21,7 @@ from roarbench.errors import CallerError, Hint, StoreError
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import list_rankings_of_runs
 from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk
-from roarbench.identity import check_field_values, make_record
+from roarbench.identity import check_field_values, make_json_record
 from roarbench.plan.planned_runs import has_explained_model, list_runs
 from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
@@ -68,7 +68,7 @@ def export_rankings(work: JobContext, folder: Path, about: str, references_only:
             exported = _read_and_check_rankings(work, copy, specs)
         hashes = {name: compute_sha256(copy / name) for name in existing}
         index = BundleIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
-        (copy / INDEX).write_text(json.dumps(make_record(index), indent=1) + "\n", "utf-8")
+        (copy / INDEX).write_text(json.dumps(make_json_record(index), indent=1) + "\n", "utf-8")
         read_bundle_index(copy)
         copy.rename(folder)
     return exported

@@ -14,7 +14,7 @@ from roarbench.device_settings import choose_device
 from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
 from roarbench.execution.device_inputs import get_device_mean, get_device_or_mapped_pixels, stream_unless_on_device
 from roarbench.execution.job_context import JobContext
-from roarbench.identity import make_record
+from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import CommonNetworkSpec, hash_tuned_network, make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
@@ -49,7 +49,7 @@ def train_common_network(work: JobContext, common: CommonNetworkSpec) -> str:
         inputs = make_images_with_exchanged_masks(images, masks, common.unit, common.seed, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
-        store.save(model, {"network": make_record(common), "seconds": time.perf_counter() - start})
+        store.save(model, {"network": make_json_record(common), "seconds": time.perf_counter() - start})
         checkpoint.remove()
     return checkpoint.note
 
@@ -68,7 +68,7 @@ def tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: Ranki
         recipe = make_tuning_recipe(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
         seconds = time.perf_counter() - start
-        store.save(model, {"network": make_record(common), "rankings": rankings.checksum, "seconds": seconds})
+        store.save(model, {"network": make_json_record(common), "rankings": rankings.checksum, "seconds": seconds})
 
 
 def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:

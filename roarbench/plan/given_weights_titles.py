@@ -25,7 +25,7 @@ PUBLISHED = {
 def make_weights_title(reference: str) -> str:
     """Return `NAME@CHECKSUM` of a file or a name of `PUBLISHED`, also for its copies; CallerError if it is neither."""
     if reference in PUBLISHED:
-        return f"{reference}@{find_checksum_start(reference)}"
+        return f"{reference}@{find_published_checksum_start(reference)}"
     path = Path(reference)
     try:
         checksum = compute_sha256(path) if path.is_file() else ""
@@ -38,11 +38,11 @@ def make_weights_title(reference: str) -> str:
         names = ", ".join(PUBLISHED)
         raise CallerError(f"--reference {reference} is not a file; name a file of weights, or use one of {names}")
     return next(
-        (make_weights_title(name) for name in PUBLISHED if checksum.startswith(find_checksum_start(name))),
+        (make_weights_title(name) for name in PUBLISHED if checksum.startswith(find_published_checksum_start(name))),
         f"file@{checksum[:32]}",
     )
 
 
-def find_checksum_start(name: str) -> str:
+def find_published_checksum_start(name: str) -> str:
     """Return the first digits of the SHA-256 of published weights."""
     return Path(PUBLISHED[name].file).stem.rpartition("-")[2]

@@ -14,7 +14,7 @@ from roarbench.compute.recipe import Decay, Recipe
 from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, hash_value, make_record
+from roarbench.identity import Keyed, hash_value, make_json_record
 from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_network_scored_without_removal
@@ -121,7 +121,7 @@ def _list_control_families(controls: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def _hash_tuning_settings(recipe: str, masks: Split) -> str:
-    tuning = make_record(make_tuning_recipe(find_recipe(recipe)))
+    tuning = make_json_record(make_tuning_recipe(find_recipe(recipe)))
     return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 

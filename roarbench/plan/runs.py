@@ -15,7 +15,7 @@ from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, MapNumerics, Order, 
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, hash_value, make_record
+from roarbench.identity import Keyed, hash_value, make_json_record
 from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol
 from roarbench.plan.recipes import find_recipe
 
@@ -78,7 +78,7 @@ class Run:
     @cached_property
     def key(self) -> str:
         """Return the hash of the whole record, 32 hex digits."""
-        return hash_value(make_record(self))
+        return hash_value(make_json_record(self))
 
     @property
     def recipe_record(self) -> Recipe:

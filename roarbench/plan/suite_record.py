@@ -11,7 +11,7 @@ from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
 from roarbench.enums import MapNumerics, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import check_field_values, hash_value, make_record
+from roarbench.identity import check_field_values, hash_value, make_json_record
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import refuse_unusable_fill
@@ -34,7 +34,7 @@ def set_content_version(suite: SuiteSpec) -> SuiteSpec:
 def append_hash_to_dataset_name(name: str, record: DatasetRecord) -> DatasetRecord:
     """Return a user's data set with the hash of its record at the end of its name."""
     plain = replace(record.without_location, name="", about="", terms="")
-    return replace(record, name=f"{name}-{hash_value(make_record(plain))[:DIGITS]}")
+    return replace(record, name=f"{name}-{hash_value(make_json_record(plain))[:DIGITS]}")
 
 
 def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
@@ -115,16 +115,16 @@ def _check_values(
 def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
-    networks = [make_record(replace(network, weights="")) for network in suite.networks]
+    networks = [make_json_record(replace(network, weights="")) for network in suite.networks]
     optional = {"source": own.source, "explains": own.explains, "tuned_on": suite.tuned_on, "networks": networks}
     return {
-        "dataset": make_record(own.dataset.without_location) if own.dataset else suite.dataset,
+        "dataset": make_json_record(own.dataset.without_location) if own.dataset else suite.dataset,
         "model": suite.model,
         "recipe": suite.recipe,
         "reference_recipe": suite.reference_recipe,
         "maps": suite.maps,
         "references": own.references,
-        "blocks": [make_record(replace(block, protocol=block.protocol.name)) for block in own.blocks],  # type: ignore[arg-type]
+        "blocks": [make_json_record(replace(block, protocol=block.protocol.name)) for block in own.blocks],  # type: ignore[arg-type]
     } | {key: value for key, value in optional.items() if value not in ("", Split.TRAIN, [])}
 
 

@@ -9,7 +9,7 @@ from roarbench.analysis.load_results import LIST_RUNS, find_run_key, has_run
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.identity import make_record
+from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
 from roarbench.plan.runs import Run
 from roarbench.report.status import find_run_states
@@ -108,7 +108,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
         "run": describe_run(Point(run.cell, run.seed)),
         "state": "done" if result else _describe_unfinished_state(store, key, bool(failed)),
         "suites": [suite.title for suite in list_all_suites(store.database) if has_run(suite, run)],
-        "record": make_record(run),
+        "record": make_json_record(run),
         "outcome": _make_outcome_record(result) if result else None,
         "origin": read_origins(store.database, [key])[key] if result else None,
         "reproductions": [

@@ -11,7 +11,7 @@ from rich.table import Table
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.ids import PARAMETERS, format_value
-from roarbench.identity import make_record
+from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import expand_points, find_epochs_per_reference, list_shared_inputs, make_tuning_recipe
 from roarbench.plan.recipes import SETTINGS, find_recipe
 from roarbench.plan.suite import SuiteSpec
@@ -68,12 +68,12 @@ def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
 def make_suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a suite's full content as plain values."""
     return _make_summary_record(suite) | {
-        "data": make_record(suite.dataset_record.without_location),
+        "data": make_json_record(suite.dataset_record.without_location),
         "recipe": _make_recipe_record(suite.recipe_record),
         "reference_recipe": _make_recipe_record(find_recipe(suite.reference_recipe)),
         "references": suite.references,
         "maps": suite.maps,
-        "blocks": [make_record(replace(block, protocol=block.protocol.name)) for block in suite.blocks],  # type: ignore[arg-type]
+        "blocks": [make_json_record(replace(block, protocol=block.protocol.name)) for block in suite.blocks],  # type: ignore[arg-type]
         "left_out": suite.left_out,
     }
 

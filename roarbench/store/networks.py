@@ -25,7 +25,7 @@ from roarbench.compute.inputs import Normalisation
 from roarbench.enums import Split
 from roarbench.errors import StoreError
 from roarbench.files import convert_write_errors, flush_to_disk, lock_file, write_atomically
-from roarbench.identity import make_record
+from roarbench.identity import make_json_record
 from roarbench.plan.runs import ReferenceSpec
 from roarbench.text import fit_on_one_line
 
@@ -117,7 +117,7 @@ class StoredReference(StoredNetwork):
 
     def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
         """Save the weights, the training time in seconds, and a normalisation other than the data set's."""
-        about = {"reference": make_record(self._reference), "seconds": seconds}
+        about = {"reference": make_json_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
     def read_normalisation(self) -> Normalisation | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from roarbench.errors import CallerError, StoreError, UnknownName
 from roarbench.files import compute_sha256, write_atomically
-from roarbench.identity import check_field_values, make_record
+from roarbench.identity import check_field_values, make_json_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
@@ -122,7 +122,7 @@ def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
         *(_read_index_entries(index) if index.exists() else ()),
         PublishedFile(path, compute_sha256(folder / path), rows, about),
     ]
-    listed = [make_record(file) for file in sorted(files, key=lambda file: file.path)]
+    listed = [make_json_record(file) for file in sorted(files, key=lambda file: file.path)]
     text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
     write_atomically(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"))
 

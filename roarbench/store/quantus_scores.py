@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import select
 
 from roarbench.enums import MapNumerics
-from roarbench.identity import Keyed, encode_canonically, make_record
+from roarbench.identity import Keyed, encode_canonically, make_json_record
 from roarbench.store.database import Database, insert_new, select_matching
 from roarbench.store.schema import scores
 
@@ -55,5 +55,9 @@ def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | 
 
 
 def _make_row(score: Score) -> dict[str, Any]:
-    about = {"key": score.spec.key, "record": encode_canonically(make_record(score.spec)), "metric": score.spec.metric}
+    about = {
+        "key": score.spec.key,
+        "record": encode_canonically(make_json_record(score.spec)),
+        "metric": score.spec.metric,
+    }
     return about | {name: value for name, value in vars(score).items() if name != "spec"}

@@ -21,7 +21,7 @@ from roarbench.enums import MapNumerics, Order, Split, Unit
 from roarbench.errors import Hint, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, hash_value, make_record
+from roarbench.identity import Keyed, hash_value, make_json_record
 from roarbench.plan.planned_runs import list_control_splits, list_ranked_splits, list_stored_levels, make_reference_spec
 from roarbench.plan.suite import SuiteSpec
 
@@ -63,7 +63,7 @@ class RankingSpec(Keyed):
 
 def make_spec_record(spec: RankingSpec) -> dict[str, Any]:
     """Return the spec and the rule for ties as JSON values."""
-    identity: dict[str, Any] = json.loads(json.dumps(make_record(spec)))
+    identity: dict[str, Any] = json.loads(json.dumps(make_json_record(spec)))
     return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, insert, inspect,
 
 from roarbench.enums import ScoredNetwork
 from roarbench.errors import LostLease, StoreError
-from roarbench.identity import encode_canonically, make_record
+from roarbench.identity import encode_canonically, make_json_record
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
@@ -64,7 +64,7 @@ class Failures:
         """
         reason = fit_on_one_line(reason, REASON_LENGTH)
         shared = {"reason": reason, "code_version": read_code_version()}
-        rows = [{"key": run.key, "record": encode_canonically(make_record(run)), **shared} for run in runs]
+        rows = [{"key": run.key, "record": encode_canonically(make_json_record(run)), **shared} for run in runs]
 
         def work(connection: Connection) -> None:
             for run in runs:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.identity import encode_canonically, make_record
+from roarbench.identity import encode_canonically, make_json_record
 from roarbench.plan.runs import Run, read_run_record
 from roarbench.store.software_and_hardware import Provenance
 
@@ -111,7 +111,7 @@ def make_result_row(result: RunResult) -> dict[str, Any]:
     run = result.run
     return {
         "key": run.key,
-        "record": encode_canonically(make_record(run)),
+        "record": encode_canonically(make_json_record(run)),
         **{name: str(value) if isinstance(value, StrEnum) else value for name, value in vars(run.cell).items()},
         **{name: getattr(run, name) for name in ("seed", "recipe", "data", "reference")},
         "estimator_fingerprint": run.estimator,

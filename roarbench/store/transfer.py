@@ -25,7 +25,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import compute_sha256, write_new_file
-from roarbench.identity import check_field_values, encode_canonically, make_record
+from roarbench.identity import check_field_values, encode_canonically, make_json_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_suite_to_record, read_suite_record
@@ -186,7 +186,7 @@ def export_results(
     image_sources = [
         source for source in read_image_sources(store.database) if source.data in data and source.kind == LOCAL
     ]
-    plain = [make_record(replace(source, folder=Path(source.folder).name, files="")) for source in image_sources]
+    plain = [make_json_record(replace(source, folder=Path(source.folder).name, files="")) for source in image_sources]
     about |= {_NOTES: encode_canonically(plain).encode()}
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs]
     if own := [convert_suite_to_record(suite) for suite in suites]:

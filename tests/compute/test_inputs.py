@@ -260,7 +260,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
             continue
         masks = inputs.load_packed_masks(images, rankings, Split.TRAIN, cell)
         assert (masks.device.type, masks.shape) == ("cpu", (4, 24))
-        redrawn = network_jobs._make_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
+        redrawn = network_jobs._make_run_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
         swapped = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
         for drawn, read, device in (redrawn, swapped):
             assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"

@@ -207,7 +207,7 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(work):
 def test_a_redrawn_random_ranking_is_drawn_while_training(work):
     """By draws that tests/compute/test_inputs.py looks at, others for either split."""
     run = run_of(work, "random-redrawn", t=0.5)
-    train, test = (network_jobs._make_inputs(work.images, run, None, split) for split in Split)
+    train, test = (network_jobs._make_run_inputs(work.images, run, None, split) for split in Split)
     assert (train.t, test.t) == (0.5, 0.5) and train.generator.initial_seed() != test.generator.initial_seed()
     first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
     assert first.bits == again.bits != other.bits

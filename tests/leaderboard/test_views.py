@@ -15,7 +15,7 @@ from leaderboard.views import LiveStore, SuiteView, find_live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.errors import StoreError
-from roarbench.identity import make_record
+from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.runs import CLEAN
@@ -122,7 +122,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     photos.mkdir()
     (photos / "train.parquet").write_bytes(b"somebody's")
     about, own = find_dataset(QUICK.dataset), PINNED[QUICK.dataset]
-    origin = hash_record_and_files(make_record(about), make_source_identity(about, photos))
+    origin = hash_record_and_files(make_json_record(about), make_source_identity(about, photos))
     other, weights = "07e4" * 8, "file@0a1b2c3d4e5f"
     made = results(QUICK, 40)
     with ResultsStore.open(make_default_url(tmp_path)) as store:

@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
-from roarbench.identity import encode_canonically, hash_value, make_record
+from roarbench.identity import encode_canonically, hash_value, make_json_record
 from roarbench.plan.planned_runs import (
     Point,
     build_run,
@@ -44,7 +44,7 @@ def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
         '"retrain":"masks","t":0.9,"unit":"pixel"},"data":"da7a","estimator":"e571","recipe":"quick@1",'
         '"reference":"4ef","seed":3}'
     )
-    assert encode_canonically(make_record(DEGRADED)) == text
+    assert encode_canonically(make_json_record(DEGRADED)) == text
     assert hashlib.sha256(text.encode()).hexdigest()[:32] == DEGRADED.key
     # written down once: a key that changes makes every stored row a stranger
     reference = ReferenceSpec("planted", "da7a", "resnet8", "planted@1", 1000)
@@ -57,7 +57,7 @@ def test_every_field_is_in_the_key_and_comes_back_from_the_stored_text():
     fields = {name for change in (*CHANGES, *CELL_CHANGES) for name in change} | {"cell"}
     assert fields == {*Run.__dataclass_fields__, *Cell.__dataclass_fields__}
     for run in (UNTOUCHED, *OTHERS):
-        found = read_run_record(json.loads(encode_canonically(make_record(run))))
+        found = read_run_record(json.loads(encode_canonically(make_json_record(run))))
         assert found == run
         for name in ("order", "retrain", "unit"):  # a text would be equal, too, and `is` is asked elsewhere
             assert getattr(found.cell, name) is getattr(run.cell, name)
@@ -109,7 +109,7 @@ def test_expand_gives_each_point_once():
 
 @pytest.mark.parametrize(("name", "value", "kind"), [("unit", "patch:8", "Unit"), ("retrain", "x", "ScoredNetwork")])
 def test_a_stored_run_that_this_version_does_not_know_is_one_line(name, value, kind):
-    values = make_record(DEGRADED)
+    values = make_json_record(DEGRADED)
     with pytest.raises(CallerError, match=f"^this version cannot read a run: '{value}' is not a valid {kind}; use the"):
         read_run_record({**values, "cell": {**values["cell"], name: value}})
 

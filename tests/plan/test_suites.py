@@ -14,7 +14,7 @@ from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
-from roarbench.identity import make_record
+from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import expand_points, list_run_keys, make_tuning_recipe
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite
@@ -195,7 +195,7 @@ def test_a_recipe_that_compiles_is_another_recipe_and_one_that_does_not_has_the_
     assert compiled == change_recipe(plain, {"compile": True}) != plain
     assert compiled.title == "imagenet@1(compile=true)"
     assert change_recipe(plain, {"compile": False}) == plain
-    assert "compile" not in make_record(plain) and make_record(compiled)["compile"] is True
+    assert "compile" not in make_json_record(plain) and make_json_record(compiled)["compile"] is True
     cell = Cell("imagenet", "resnet50", "grad", Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.9)
     run = Run(cell, 0, plain.title, data="da7a", estimator="e571", reference="4ef")
     assert replace(run, recipe=compiled.title).key != run.key

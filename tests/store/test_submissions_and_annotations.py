@@ -16,7 +16,7 @@ from roarbench.enums import Order
 from roarbench.errors import CallerError, StoreError
 from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
-from roarbench.identity import encode_canonically, make_record
+from roarbench.identity import encode_canonically, make_json_record
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
@@ -238,7 +238,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert (nested.run.key, "result") in kept
     whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in make_result_row(mine).items()}
     whole |= {"created": mine.created.isoformat(), "imports": [], "reproductions": []}
-    assert {"record": encode_canonically(make_record(result.run)), **result.row} == whole
+    assert {"record": encode_canonically(make_json_record(result.run)), **result.row} == whole
     assert (failure.run, failure.row["reason"]) == (failed, "died")
     for row in (result, failure):
         assert row.reason == "wrong layer" and " on " in row.who and row.created.tzinfo is not None
