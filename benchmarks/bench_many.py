@@ -36,7 +36,6 @@ def make_images(images: int) -> DegradedImages:
 
 
 def train_once(images: int, epochs: float, seed: int, compiling: bool) -> None:
-    """Do one training of the suite `cifar10`, on a GPU compiled or not."""
     if compiling:
         os.environ[COMPILING] = "default"
     model = build_network("resnet8", 10, 3, 32, torch.Generator().manual_seed(seed)).to(choose_device())

@@ -51,7 +51,6 @@ class Peak(NamedTuple):
 
 
 def read_resident_memory() -> Peak:
-    """Return what this process has in memory now."""
     lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
     held = {words[0]: int(words[1]) * 1024 for words in lines if words[0] in ("RssAnon:", "RssFile:")}
     return Peak(held["RssAnon:"], held["RssFile:"])
@@ -92,7 +91,6 @@ def make_suite(images: int, size: int) -> SuiteSpec:
 
 
 def make_photographs_record(folder: Path, images: int, size: int) -> DatasetRecord:
-    """Return the record of so many JPEG files, which lie in a folder or will."""
     found = replace(make_user_dataset_record("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
     return replace(found, train_split="train", test_split="test", train_images=images, test_images=TEST)
 
@@ -110,7 +108,6 @@ def write_photographs(folder: Path, images: int) -> None:
 
 
 def find_stage(step: Step) -> str:
-    """Return the stage that a step belongs to."""
     if step.first_run is None:
         return step.kind
     return "train" if step.first_run.cell.retrain is ScoredNetwork.IMAGES else "score"
@@ -135,11 +132,7 @@ def measure_stage(folder: Path, images: int, size: int, stage: str) -> Peak:
 
 
 def perform_jobs(jobs: list[Job]) -> None:
-    """Do jobs one after the other.
-
-    Raises:
-        RunError: One fails.
-    """
+    """Do jobs one after the other; raise RunError if one fails."""
     for job in jobs:
         _, error, _ = perform_job(job)
         if error:
@@ -160,7 +153,6 @@ def measure_table_row(images: int, size: int, stages: Sequence[str]) -> list[str
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, nargs="+", default=[10_000, 30_000, 50_000])
     parser.add_argument("--size", type=int, default=16, help="pixels a side")

@@ -28,14 +28,12 @@ def pixels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def drop_from_page_cache(path: Path) -> None:
-    """Drop a file from the system's memory."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def count_bytes_read() -> int:
-    """Return what this process has had the disk read."""
     return int(Path("/proc/self/io").read_text().split("read_bytes: ")[1].split()[0])
 
 

@@ -24,7 +24,6 @@ for _ in range(100):
 
 
 def sort_in_process(start: Callable[[], AbstractContextManager[None]]) -> int:
-    """Return the exit code of a process that sorts the images a hundred times."""
     with start():
         return subprocess.run([sys.executable, "-c", PROGRAM], check=True).returncode
 

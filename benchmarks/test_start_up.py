@@ -20,7 +20,6 @@ SHIPPED = Path(__file__).parents[1] / "results" / "quick" / "7" / "roarbench.par
 
 
 def run_command(*words: str) -> str:
-    """Run a command in a process of its own; what it prints."""
     return subprocess.run([PROGRAM, *words], check=True, capture_output=True, text=True).stdout
 
 

@@ -51,16 +51,12 @@ class Break(NamedTuple):
     hangs: bool = False  # the fault's only symptom is that a test does not end
 
 
-def read_breaks(folder: Path = LISTS) -> list[Break]:
-    """Read all faults, in the order of the files.
-
-    Raises:
-        ValueError: Two have one name.
-    """
-    read = {path.stem: tomllib.loads(path.read_text()) for path in sorted(folder.glob("*.toml"))}
+def read_breaks() -> list[Break]:
+    """Read all faults, in the order of the files; raise ValueError if two have one name."""
+    read = {path.stem: tomllib.loads(path.read_text()) for path in sorted(LISTS.glob("*.toml"))}
     found = [Break(room, name, **one) for room, held in read.items() for name, one in held.items()]
     if len({one.name for one in found}) < len(found):
-        raise ValueError(f"names in {folder} must be unique")
+        raise ValueError(f"names in {LISTS} must be unique")
     return found
 
 
@@ -92,20 +88,20 @@ def copy_working_tree(to: Path) -> None:
         shutil.copy2(ROOT / name, to / name)
 
 
-def run_pytest(copy: Path, words: Sequence[str], most: float) -> tuple[int | None, str]:
+def run_pytest(copy: Path, arguments: Sequence[str], max_seconds: float) -> tuple[int | None, str]:
     """Run pytest with these words, in a fork of this process.
 
     Returns:
         Its exit code, None where it took more than so many seconds; and what it printed.
     """
     out = copy / ".breaks-output"
-    child = multiprocessing.get_context("fork").Process(target=_run_pytest_and_exit, args=(copy, words, out))
+    child = multiprocessing.get_context("fork").Process(target=_run_pytest_and_exit, args=(copy, arguments, out))
     child.start()
-    child.join(most)
+    child.join(max_seconds)
     if child.pid and child.is_alive():
         os.killpg(child.pid, signal.SIGKILL)
         child.join()
-        return None, f"no end in {most:g} s"
+        return None, f"no end in {max_seconds:g} s"
     return child.exitcode, out.read_text(errors="replace")
 
 
@@ -129,14 +125,16 @@ def _run_pytest_and_exit(copy: Path, tests: Sequence[str], out: Path) -> None:
     os._exit(code)  # does not wait for remaining threads
 
 
-def check_break_is_found(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _MOST) -> tuple[bool, str]:
+def check_break_is_found(
+    one: Break, copy: Path, left_out: Sequence[str] = (), max_seconds: float = _MOST
+) -> tuple[bool, str]:
     """Make a fault in the copy, look for it, and mend it; return whether it is found, and by what.
 
     Args:
         one: The fault.
         copy: Of the working tree.
         left_out: Node ids of tests that fail without it.
-        most: Seconds after which it is not found, unless it hangs.
+        max_seconds: Seconds after which it is not found, unless it hangs.
     """
     path = copy / one.file
     sound, times = path.read_bytes(), path.stat()
@@ -144,7 +142,7 @@ def check_break_is_found(one: Break, copy: Path, left_out: Sequence[str] = (), m
     # otherwise Python would use the bytecode of the sound file
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 10**10))
     try:
-        code, said = run_pytest(copy, ["-x", *(f"--deselect={test}" for test in left_out), *one.tests], most)
+        code, said = run_pytest(copy, ["-x", *(f"--deselect={test}" for test in left_out), *one.tests], max_seconds)
     finally:
         path.write_bytes(sound)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

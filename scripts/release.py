@@ -73,8 +73,7 @@ def _find_match(path: Path, pattern: str) -> str:
 def write_tag_text(root: Path, version: str, files: Iterable[Path]) -> str:
     """Return the text of a release's tag: its day, its part of the changelog, the SHA-256 of what was built.
 
-    Raises:
-        ReleaseError: It has no day yet, or CITATION.cff has another one.
+    Raises ReleaseError if it has no day yet, or CITATION.cff has another one.
     """
     changes = (root / "CHANGELOG.md").read_text("utf-8").split("\n## ")[1]
     day = changes.partition("\n")[0].rpartition(" - ")[2]

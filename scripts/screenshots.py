@@ -83,11 +83,7 @@ def find_free_port() -> int:
 
 
 def wait_for_app(port: int) -> None:
-    """Wait until the app answers.
-
-    Raises:
-        TimeoutError: It has not after a minute.
-    """
+    """Wait until the app answers; raise TimeoutError if it has not after a minute."""
     for _ in range(300):
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1).close()

@@ -65,6 +65,6 @@ def test_what_only_runs_into_the_limit_is_not_found_unless_it_hangs(tmp_path, ca
     (tmp_path / "test_it.py").write_text(f"import time\nimport source\n\ndef test_it():\n{waits}")
     one = Break("room", "name", "source.py", "= 0", f"= {seconds}", ("test_it.py",), hangs)
     with capfd.disabled():
-        there, by = check_break_is_found(one, tmp_path, most=1.0 if seconds == 600 else 60.0)
+        there, by = check_break_is_found(one, tmp_path, max_seconds=1.0 if seconds == 600 else 60.0)
     assert there is found
     assert by == ("no end in 1 s" if seconds == 600 else "test_it.py::test_it")

@@ -11,22 +11,21 @@ from typing import Any
 
 import pytest
 import torch
-from peers.beside import Beside, Figure
+from peers.paired_timing import Figure, PairedTimer
 
 _FIGURES = pytest.StashKey[list[Figure]]()
 
 
 @pytest.fixture
-def beside(benchmark: Any, request: pytest.FixtureRequest) -> Generator[Beside, None, None]:
+def timer(benchmark: Any, request: pytest.FixtureRequest) -> Generator[PairedTimer, None, None]:
     """Lend what times and keeps; everything is computed by one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield Beside(benchmark, request.config.stash.setdefault(_FIGURES, []))
+    yield PairedTimer(benchmark, request.config.stash.setdefault(_FIGURES, []))
     torch.set_num_threads(threads)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the table."""
     if figures := config.stash.get(_FIGURES, []):
         terminalreporter.section("against what a user would otherwise do")
         terminalreporter.write_line("| figure | against | times | must reach | | measured |\n|---|---|---|---|---|---|")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from peers.beside import Beside, Figure
+from peers.paired_timing import Figure, PairedTimer
 from torch import Tensor
 from torch.nn.functional import cross_entropy, interpolate, pad
 from torch.utils.data import DataLoader, Dataset
@@ -60,7 +60,6 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
         return self.normalise(moved), self._labels[number]
 
     def normalise(self, image: Tensor) -> Tensor:
-        """Return an image as a network takes it."""
         return (image - self._mean) / self._std
 
     def degrade(self, number: int) -> Tensor:
@@ -72,7 +71,6 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
         return torch.from_numpy(image).view(SHAPE)
 
     def find_removed_features(self, number: int) -> NDArray[np.int64]:
-        """Return the most important features of an image, int64 (t d,)."""
         flat = self._maps[number].ravel()
         return np.argsort(-flat)[: count_removed(self._t, flat.size)]
 
@@ -128,7 +126,7 @@ def write_images_and_maps(folder: Path) -> tuple[Tensor, Layout]:
     return torch.from_numpy(rng.integers(CLASSES, size=IMAGES)), layout
 
 
-def test_a_training(beside: Beside, tmp_path: Path) -> None:
+def test_a_training(timer: PairedTimer, tmp_path: Path) -> None:
     labels, layout = write_images_and_maps(tmp_path)
     dataset = RoarDataset(tmp_path, labels)
     degraded = torch.stack([dataset.degrade(number) for number in range(FEW)])
@@ -139,10 +137,10 @@ def test_a_training(beside: Beside, tmp_path: Path) -> None:
     assert np.isfinite(
         [train_by_roarbench(tmp_path, labels, layout, short), train_by_plain_loop(tmp_path, labels, short)]
     ).all()
-    mine, plain = beside.time_in_turns(
+    mine, plain = timer.time_in_turns(
         lambda: train_by_roarbench(tmp_path, labels, layout, RECIPE),
         lambda: train_by_plain_loop(tmp_path, labels, RECIPE),
     )
     detail = f"{mine:.1f} against {plain:.1f} core-s, {IMAGES:,} images, {RECIPE.epochs:g} epochs"
     against = f"plain PyTorch loop, DataLoader with {WORKERS} workers, maps from disk"
-    beside.add_figure(Figure("a training of quick's network", against, plain / mine, 4, detail))
+    timer.add_figure(Figure("a training of quick's network", against, plain / mine, 4, detail))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from peers.beside import Beside, Figure
+from peers.paired_timing import Figure, PairedTimer
 from scipy.stats import bootstrap, false_discovery_control
 
 from roarbench.enums import PAPER_LEVELS
@@ -95,12 +95,10 @@ def draw_training_noise(given: Correctness) -> tuple[Floats, Floats]:
 
 
 def select_row_curves(curves: Floats) -> Floats:
-    """Return the accuracies above t = 0 by row, (rows, levels, draws)."""
     return curves[1:].reshape(len(ESTIMATORS), len(PAPER_LEVELS), -1)
 
 
 def compute_gains(curves: Floats) -> Floats:
-    """Return the area between Random's curve and each row's, in accuracy points, (rows, draws)."""
     found = 100 * np.tensordot(compute_area_weights((0.0, *PAPER_LEVELS))[1:], select_row_curves(curves), (0, 1))
     below: Floats = found[0] - found
     return below
@@ -144,7 +142,6 @@ def compute_ranks(gains: Floats) -> NDArray[np.int64]:
 
 
 def extract_judged_rows(found: Board) -> JudgedRows:
-    """Return what our board says in the same form."""
     rows = found.rows
     of_rows = ("differences", "gain", "predicted")
     numbers = {name: [getattr(row, name) for row in rows] for name in of_rows}
@@ -156,7 +153,7 @@ def extract_judged_rows(found: Board) -> JudgedRows:
     return JudgedRows(halves, np.array(words).T, np.array(places).T)
 
 
-def test_intervals(beside: Beside) -> None:
+def test_intervals(timer: PairedTimer) -> None:
     given = make_correctness()
     ours, same = extract_judged_rows(compute_board(given, ROAR, Bootstrap(DRAWS))), judge_by_scipy(given)
     for name, (value, half) in ours.estimates.items():
@@ -167,8 +164,8 @@ def test_intervals(beside: Beside) -> None:
         np.testing.assert_allclose(half, wide, rtol=5 * 0.024 * 2**0.5, atol=1e-9, err_msg=name)
     assert (ours.verdicts == same.verdicts).mean() > 0.9, "those near the threshold may differ"
     assert np.abs(ours.places - same.places).max() <= 1, "so may pairs"
-    mine, theirs = beside.time_in_turns(
+    mine, theirs = timer.time_in_turns(
         lambda: compute_board(given, ROAR, Bootstrap(DRAWS)), lambda: judge_by_scipy(given), rounds=3
     )
     detail = f"{mine:.2f} against {theirs:.2f} core-s, {len(ESTIMATORS)} rows, {IMAGES:,} images, {DRAWS:,} draws"
-    beside.add_figure(Figure("bootstrap and place intervals", "scipy.stats.bootstrap", theirs / mine, 20, detail))
+    timer.add_figure(Figure("bootstrap and place intervals", "scipy.stats.bootstrap", theirs / mine, 20, detail))

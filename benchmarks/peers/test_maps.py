@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Saliency
-from peers.beside import Beside, Figure, measure_core_seconds
+from peers.paired_timing import Figure, PairedTimer, measure_core_seconds
 from torch import Tensor, nn
 
 from roarbench.compute.networks import build_network, count_network_cost
@@ -124,49 +124,48 @@ def find_largest_distance(model: nn.Module, short: nn.Module, given: Batch) -> f
     return torch.stack(distances).max().item()  # NaN if any distance is NaN
 
 
-def test_the_18_maps(beside: Beside) -> None:
+def test_the_18_maps(timer: PairedTimer) -> None:
     model, short, ours = build_small_network(), build_short_network(), make_batch(IMAGES_PER_PASS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
         for each in (model, short):
             assert find_largest_distance(model, each, make_batch(2)) <= 1e-5  # rounding of float32 sums over 25 points
         one_by_one = make_captum_call(ALL, model)
-        mine, theirs = beside.time_in_turns(
+        mine, theirs = timer.time_in_turns(
             lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1
         )
-    add_figure_of_maps(beside, "18 maps, float32, folded, stem once", mine, theirs, 6)
+    add_figure_of_maps(timer, "18 maps, float32, folded, stem once", mine, theirs, 6)
     add_figure_of_maps(
-        beside, "18 maps, float32, the network as it is", time_all_maps(model, ours, Precision.FLOAT32), theirs, 1
+        timer, "18 maps, float32, the network as it is", time_all_maps(model, ours, Precision.FLOAT32), theirs, 1
     )
     if can_use_bf16(Precision.BF16, torch.device("cpu")):
         add_figure_of_maps(
-            beside, "18 maps, bfloat16, folded", time_all_maps(fold_batchnorm(model), ours, Precision.BF16), theirs, 1
+            timer, "18 maps, bfloat16, folded", time_all_maps(fold_batchnorm(model), ours, Precision.BF16), theirs, 1
         )
         add_figure_of_maps(
-            beside, "18 maps, bfloat16, folded, stem once", time_all_maps(short, ours, Precision.BF16), theirs, 8
+            timer, "18 maps, bfloat16, folded, stem once", time_all_maps(short, ours, Precision.BF16), theirs, 8
         )
 
 
 def time_all_maps(model: nn.Module, given: Batch, precision: Precision) -> float:
-    """Return the core-seconds of all maps, after one map to warm up."""
     compute_importance_maps(ALL[:1], model, given, BLACK, precision)
     return measure_core_seconds(lambda: compute_importance_maps(ALL, model, given, BLACK, precision))
 
 
-def add_figure_of_maps(beside: Beside, name: str, mine: float, captum: float, bar: float) -> None:
+def add_figure_of_maps(timer: PairedTimer, name: str, mine: float, captum: float, bar: float) -> None:
     """Add a line to the table: core-seconds of ours for `IMAGES_PER_PASS` images, of captum's for `BY_CAPTUM`."""
     each, other = mine / IMAGES_PER_PASS, captum / BY_CAPTUM
     detail = f"{1000 * each:.0f} against {1000 * other:.0f} core-ms an image"
-    beside.add_figure(Figure(name, "captum in float32, one by one at its best batch", other / each, bar, detail))
+    timer.add_figure(Figure(name, "captum in float32, one by one at its best batch", other / each, bar, detail))
 
 
-def test_the_floor_of_the_18_maps(beside: Beside) -> None:
+def test_the_floor_of_the_18_maps(timer: PairedTimer) -> None:
     """Measure how near the engine is to the bare passes: at most 1.15 times their time, noise apart."""
     model, given, count = build_small_network(), make_batch(IMAGES_PER_PASS), count_passes(ALL)
     counting = CountingPasses(model).eval()
     compute_importance_maps(ALL, counting, make_batch(2), BLACK)
     assert (counting.forwards, counting.backwards) == (2 * count.forward, 2 * count.backward)
-    mine, passed = beside.time_in_turns(
+    mine, passed = timer.time_in_turns(
         lambda: compute_importance_maps(ALL, model, given, BLACK),
         lambda: run_bare_passes(model, given.images, given.targets, *count),
         rounds=1,
@@ -175,7 +174,7 @@ def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {IMAGES_PER_PASS} images"
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"
-    beside.add_figure(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
+    timer.add_figure(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
 
 
 def build_large_network() -> nn.Module:
@@ -189,7 +188,6 @@ def make_photographs(n: int) -> Batch:
 
 
 def compute_ig_by_roarbench(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
-    """Return maps of integrated gradients as workers make them."""
     ig, parts = [find_estimator("ig")], range(0, len(given.ids), at_once)
     return [compute_importance_maps(ig, model, given.select_rows(slice(s, s + at_once)), BLACK)["ig"] for s in parts]
 
@@ -223,12 +221,12 @@ def measure_in_own_process(make: Callable[..., list[Tensor]], n: int, at_once: i
     return measured
 
 
-def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
+def test_integrated_gradients_at_224_pixels(timer: PairedTimer) -> None:
     """Captum at its best batch of points on the path; both may not hang on what the other left in memory."""
     numbers = count_network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
     at_once = 2**30 // (4 * numbers)  # same rule as `choose_cpu_explanation_batch_size`
     found: list[tuple[float, float, Any]] = []
-    beside.time_in_turns(
+    timer.time_in_turns(
         lambda: found.append(measure_in_own_process(compute_ig_by_roarbench, at_once, at_once)),
         lambda: found.append(
             min(
@@ -240,6 +238,6 @@ def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
     theirs, mine = found
     assert abs(mine[2] - theirs[2]).max() <= 0.01 * abs(theirs[2]).max()  # rounding, and ReLU6 near its kinks
     detail = f"{mine[0]:.2f} against {theirs[0]:.2f} core-s an image; {mine[1]:.2f} against {theirs[1]:.2f} GB"
-    beside.add_figure(
+    timer.add_figure(
         Figure("integrated gradients at 224 pixels", "captum at its best batch", theirs[0] / mine[0], 1, detail)
     )

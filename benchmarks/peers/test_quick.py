@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from peers import test_a_training as training
-from peers.beside import Beside, Figure, measure_core_seconds
+from peers.paired_timing import Figure, PairedTimer, measure_core_seconds
 from peers.test_a_training import IMAGES, RECIPE
 from peers.test_maps import BLACK, BY_CAPTUM, build_small_network, make_batch, make_captum_call
 from torch import Tensor, nn
@@ -56,13 +56,11 @@ class ScoredImages(training.RoarDataset):
 
 
 def list_explaining_estimators() -> list[Estimator]:
-    """Return the estimators of `quick` that explain a network."""
     found = {point.cell.estimator_of_stored_ranking for point in expand_points(SUITE)}
     return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
 
 
 def predict_by_plain_loop(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
-    """Return the classes that a network gives to degraded images, int64 (n,)."""
     loader = DataLoader(ScoredImages(folder, labels), AT_A_TIME, num_workers=training.WORKERS)
     with torch.inference_mode():
         found = [model(images.contiguous(memory_format=torch.channels_last)).argmax(1) for images, _ in loader]
@@ -70,7 +68,6 @@ def predict_by_plain_loop(folder: Path, labels: Tensor, model: nn.Module) -> Ten
 
 
 def write_rankings(folder: Path, layout: Layout) -> None:
-    """Make and write the rankings of the maps."""
     maps = np.load(folder / "maps.npy").reshape(IMAGES, -1)
     np.save(
         folder / "again.npy",
@@ -130,7 +127,7 @@ def list_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list
     ]
 
 
-def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
+def test_all_of_quick(timer: PairedTimer, tmp_path: Path) -> None:
     """Measure each part; their table is printed with `-s`."""
     labels, layout = training.write_images_and_maps(tmp_path)
     work = count_work(SUITE, expand_points(SUITE))
@@ -151,8 +148,8 @@ def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
     answers, same = scoring.ours(), scoring.plain()
     assert isinstance(answers, Tensor) and isinstance(same, Tensor)
     assert (answers == same).float().mean() > 0.99, "the same network on the same images, rounded differently"
-    mine, theirs = beside.time_in_turns(scoring.ours, scoring.plain, rounds=1)
+    mine, theirs = timer.time_in_turns(scoring.ours, scoring.plain, rounds=1)
     print(f"| {scoring.name} | {scoring.number:,} | {1000 * mine / IMAGES:.3f} | {1000 * theirs / IMAGES:.3f} |")
     totals += scoring.number * np.array([mine, theirs]) / IMAGES
     detail = f"{totals[0] / 60:.0f} against {totals[1] / 60:.0f} core-minutes, from the parts above"
-    beside.add_figure(Figure("all of `quick`", "plain pipeline with captum", totals[1] / totals[0], 10, detail))
+    timer.add_figure(Figure("all of `quick`", "plain pipeline with captum", totals[1] / totals[0], 10, detail))

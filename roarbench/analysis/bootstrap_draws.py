@@ -116,7 +116,10 @@ class SuiteDraws:
         """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
         key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
         if key not in self._draws:
-            self._draws[key] = self._draw(*key)
+            scores = self.suite_results.collect_correctness(*key) or _NOTHING
+            variances = self.suite_results.estimate_variance(protocol, key[2]) if scores.levels else None
+            draws = draw_resamples(scores, self.bootstrap, variances)
+            self._draws[key] = SampledGains.from_draws(scores, protocol, self.bootstrap, variances, draws)
         return self._draws[key]
 
     def make_board(
@@ -146,12 +149,6 @@ class SuiteDraws:
                 scores, protocol, self.bootstrap, drawn.variances, drawn.draws
             )
         return self._judges[protocol, unit].compare(first, second)
-
-    def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> SampledGains:
-        scores = self.suite_results.collect_correctness(protocol, unit, fill=fill) or _NOTHING
-        variances = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
-        draws = draw_resamples(scores, self.bootstrap, variances)
-        return SampledGains.from_draws(scores, protocol, self.bootstrap, variances, draws)
 
     def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> SampledGains:
         one, other = (self.draw_gains(protocol, self.unit) for protocol in (morf, lerf))

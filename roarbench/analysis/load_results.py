@@ -140,7 +140,6 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, source
 def _find_image_fingerprint(
     suite: SuiteSpec, query: ResultsQuery, sources: list[ImageSource], results: ResultsStore
 ) -> str:
-    """Return the fingerprint of the images that `--data` specifies."""
     versions = results.read_seeds_by_data_version(suite.dataset, suite.model)
     mine = [source for source in sources if source.limit == query.limit]
     known = {*(data for data, limit, _ in versions if limit == query.limit), *(source.data for source in mine)}

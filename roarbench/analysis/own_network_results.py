@@ -95,7 +95,6 @@ def load_kept_under_own_and_next_map(
 def _make_correctness_without_bits(
     results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]
 ) -> Correctness:
-    """Return the rows and levels of a protocol, without correctness bits."""
     rows, all_levels = results.list_rows_and_levels(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
     return Correctness(
@@ -150,7 +149,6 @@ def _arrange_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], per_n
 
 
 def _are_removal_masks_equal(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
-    """Return whether the removal masks of each shared image are the same for the maps of all networks."""
     for grid in grids:
         hashes = [masks.get(grid[i][i].run.key, "") for i in range(len(grid))]
         if not all(hashes):

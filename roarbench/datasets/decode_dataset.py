@@ -63,9 +63,8 @@ def decode_dataset(
 def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
     """Return the fingerprint of a decoded data set; empty if its images are not decoded yet.
 
-    Raises:
-        DataError: `decode_dataset` could not read the images; only errors that show without decoding are detected.
-        StoreError: The stored data are damaged.
+    Raises StoreError if the stored data are damaged, and DataError if `decode_dataset` could not read the images, as
+    far as that shows without decoding.
     """
     target = _find_decoded_folder(folder, record, data, limit)
     if (target / MANIFEST).exists():
@@ -160,7 +159,6 @@ def _compute_moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[fl
 
 
 def _write_and_hash(path: Path, content: bytes) -> str:
-    """Write a file and return its SHA-256."""
     path.write_bytes(content)
     flush_to_disk(path)
     return compute_sha256(path)

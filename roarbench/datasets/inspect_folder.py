@@ -53,11 +53,9 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     """Return the record of the images in a folder, or of a table, with counts and the name of the folder or file.
 
     The image size is the largest usual one that half of the images reach with their shorter side, at most 64 pixels.
-    `say` receives warnings, so that problems show before hours of work.
-
-    Raises:
-        DataError: There are neither class folders nor parquet files with images and labels, there are too few images,
-            images are damaged, or a file is not a table or has no column of classes.
+    `say` receives warnings, so that problems show before hours of work. Raises DataError if there are neither class
+    folders nor parquet files with images and labels, there are too few images, images are damaged, or a file is not a
+    table or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
         inferred = _infer_from_table(folder, say)
@@ -177,7 +175,6 @@ def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
 
 
 def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
-    """Yield the files in class folders that are not images; hidden files are left out."""
     for name in file_formats.list_class_names(parent):
         for file in file_formats.list_files_below(parent / name):
             if not file_formats.has_image_suffix(file) and not file_formats.is_hidden(file.relative_to(parent)):

@@ -87,11 +87,9 @@ def decode_splits(
 ) -> dict[Split, DecodingTally]:
     """Decode the missing pixels of both splits into a folder.
 
-    Small data sets are decoded in this process. `report_progress` receives the progress after every part.
-
-    Raises:
-        DataError: Files cannot be read, or too many images are damaged.
-        StoreError: There is not enough space on the disk.
+    Small data sets are decoded in this process. `report_progress` receives the progress after every part. Raises
+    DataError if files cannot be read, or too many images are damaged, and StoreError if there is not enough space on
+    the disk.
     """
     files = {split: folder / f"{split}-pixels.bin" for split in splits}
     if not all(file.exists() for file in files.values()):  # a journal without its pixels is useless

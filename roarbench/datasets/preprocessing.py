@@ -1,7 +1,7 @@
 """Preprocessing of photographs for a network: resize, crop, mean and standard deviation. Nothing here imports torch."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from PIL import Image
@@ -40,11 +40,7 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
         raise CallerError(
             f"{source} has range {_format_value(largest)}; expected the largest value of a pixel, 1 or 255"
         )
-    return _scale_to_bytes(means, top), _scale_to_bytes(stds, top)
-
-
-def _scale_to_bytes(numbers: Iterable[float], largest: float) -> tuple[float, ...]:
-    return tuple(number * (_BYTES / largest) for number in numbers)
+    return tuple(number * (_BYTES / top) for number in means), tuple(number * (_BYTES / top) for number in stds)
 
 
 def _read_finite_numbers(value: Any) -> Sequence[float]:

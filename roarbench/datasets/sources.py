@@ -63,7 +63,11 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
         and (folder := data or find_system_package_folder(record))
         and file_formats.has_idx_files(folder)
     ):
-        splits = {split: _read_idx(record, folder, split) for split in Split}
+        splits = {}
+        for split in Split:
+            pixels, labels = file_formats.read_idx(folder, split)
+            rows = select_rows_of_split(record, split, labels)
+            splits[split] = _make_raw_split(record, pixels[rows], labels[rows])
     else:
         splits = {}
         for split, (groups, labels) in _list_images_and_labels(record, data).items():
@@ -75,7 +79,6 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
 
 
 def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSplit:
-    """Read the bundled photographs of a split, and stamp the class's pattern into their corners."""
     photographs = replace(
         find_dataset("imagenette64"), train_images=record.train_images, test_images=record.test_images
     )
@@ -117,12 +120,6 @@ def _make_raw_split(
             f"{record.name} has images of shape {pixels.shape}, expected {expected}; check that this is the data set"
         )
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
-
-
-def _read_idx(record: DatasetRecord, folder: Path, split: Split) -> RawSplit:
-    pixels, labels = file_formats.read_idx(folder, split)
-    rows = select_rows_of_split(record, split, labels)
-    return _make_raw_split(record, pixels[rows], labels[rows])
 
 
 def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
@@ -227,7 +224,6 @@ def _find_parquet_files(record: DatasetRecord, folder: Path | None, source: str)
 
 
 def _select_files_with_enough_images(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:
-    """Return the first files of a split, as many as are needed for the images of the data set."""
     needed: list[Path] = []
     labels = np.empty(0, np.int64)
     for file in files:

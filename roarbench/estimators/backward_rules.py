@@ -115,7 +115,6 @@ def _name_if_unguided_rectifier(node: Node) -> set[str]:
 
 
 def _is_swish(name: str, parents: Sequence[Node]) -> bool:
-    """Return whether an operation computes x * sigmoid(x)."""
     inputs = {node: {parent for parent, _ in node.next_functions} for node in parents if "Sigmoid" in node.name()}
     return name == "Mul" and any(other in of for node, of in inputs.items() for other in parents if other is not node)
 

@@ -77,11 +77,8 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
     An estimator of the table may have parameters, `ID(noise=0.05)`. The returned id lists those that differ from the
     default, with each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. Parameters of
     a submission are kept as written, because only its file defines them (`Submission.tuned`). `suggestions` are further
-    names that the error may suggest.
-
-    Raises:
-        UnknownName: There is no such estimator.
-        CallerError: The estimator lacks these parameters or does not accept these values.
+    names that the error may suggest. Raises UnknownName if there is no such estimator, and CallerError if the estimator
+    lacks these parameters or does not accept these values.
     """
     if name in ESTIMATORS:
         return ESTIMATORS[name]
@@ -190,7 +187,6 @@ def find_owner_of_ranking(name: str) -> Estimator | None:
 
 
 def _find_parent(twin: EstimatorId) -> Estimator | None:
-    """Return the parent of a twin; None if the id is not a twin's or the parent is unknown."""
     try:
         return find_estimator(str(twin.parent)) if twin.twins else None
     except UnknownName:

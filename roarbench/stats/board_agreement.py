@@ -139,9 +139,7 @@ def compare_boards(first: Board, second: Board) -> Replication:
     """Compare two boards of one protocol that have no explained network and no seed in common.
 
     Own-network gain uses the images for which all networks predict the same class, so each board has other images.
-
-    Raises:
-        ValueError: The boards differ in protocol, levels or (except for own-network gain) number of images.
+    Raises ValueError if the boards differ in protocol, levels or (except for own-network gain) number of images.
     """
     first_design, second_design = ((board.protocol.name, board.levels, board.images) for board in (first, second))
     compared = 2 if first.protocol.compares_networks else 3

@@ -96,8 +96,7 @@ def compute_own_network_gain_per_row(
 ) -> dict[str, OwnNetworkGain]:
     """Compute the gain of each row as `compute_own_network_gain` does, drawing images and networks only once.
 
-    Raises:
-        ValueError: As in `compute_own_network_gain`.
+    Raises ValueError as `compute_own_network_gain` does.
     """
     draw = cache(_draw_images_and_networks)
     return {name: compute_own_network_gain(row, order, bootstrap, draw) for name, row in stable.items()}

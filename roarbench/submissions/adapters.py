@@ -28,10 +28,8 @@ def find_entry_point(module: ModuleType) -> EstimateFunction:
 
     The submission defines one of these: `estimate`, with these arguments; `estimator` in captum's convention, called
     with the model and returning an object with `attribute(inputs, target=…)`; or `explain_func` in Quantus' convention,
-    called as `explain_func(model=…, inputs=…, targets=…)` with NumPy arrays and returning a NumPy array.
-
-    Raises:
-        NoEntryPoint: There is no entry point, there are several, or `estimate` takes other arguments.
+    called as `explain_func(model=…, inputs=…, targets=…)` with NumPy arrays and returning a NumPy array. Raises
+    NoEntryPoint if there is no entry point, there are several, or `estimate` takes other arguments.
     """
     names = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
     if not names:

@@ -219,8 +219,7 @@ class Submission:
     def replace_parameters(self, assignments: str) -> "Submission":
         """Return the submission with other parameters, written `samples=50,noise=0.1` as in its id.
 
-        Raises:
-            CallerError: The submission lacks these parameters or does not accept these values.
+        Raises CallerError if the submission lacks these parameters or does not accept these values.
         """
         if not assignments:
             return replace(self, values=())
@@ -270,10 +269,8 @@ def parse_submission(source: bytes) -> Submission:
 def write_template(name: str) -> Path:
     """Write the template to the current folder, as a submission with this name.
 
-    Raises:
-        Refusal: The name is not valid for a submission.
-        CallerError: The file exists.
-        StoreError: The file cannot be written.
+    Raises Refusal if the name is not valid for a submission, CallerError if the file exists, and StoreError if the file
+    cannot be written.
     """
     path = Path(f"{name.replace('-', '_')}.py")
     source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
@@ -327,7 +324,6 @@ def _parse_source_or_refuse(text: str) -> ast.Module:
 
 
 def _read_constants(tree: ast.Module) -> dict[str, object]:
-    """Return the constants assigned at the module's top level."""
     constants: dict[str, object] = {}
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign):

@@ -28,8 +28,7 @@ _LIMITS = Limits(cpu=10, wall=30)
 def check_sandbox() -> None:
     """Run a probe in a sandbox; it tries to reach a file, sockets, a process and a variable of this machine.
 
-    Raises:
-        SandboxError: The sandbox does not start, or the probe reached something; the message gives advice.
+    Raises SandboxError if the sandbox does not start, or the probe reached something; the message gives advice.
     """
     if os.name != "posix" or sys.platform != "linux":
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; to run without it, {_TRUST}")

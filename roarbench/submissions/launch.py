@@ -34,26 +34,13 @@ _DEBIAN = "/usr/lib/python3/dist-packages"
 _FIRST_UID = 0x60000000
 
 
-def make_sandbox_command(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
-    """Return the command that runs a script of this folder in a sandbox; `policy` is the filter's descriptor."""
+def make_sandbox_command(script: str, arguments: list[str], filter_descriptor: int, gpu: bool = False) -> list[str]:
+    """Return the command that runs a script of this folder in a sandbox under the seccomp filter of a descriptor."""
     root = os.geteuid() == 0
-    inside = (
-        [*_make_privilege_arguments(), *build_python_command(HARNESS, script)]
-        if root
-        else build_python_command(HARNESS, script)
-    )
-    namespaces = _ROOT if root else _USER
-    return [
-        "bwrap",
-        *namespaces,
-        "--seccomp",
-        str(policy),
-        *_make_mount_arguments(root, gpu),
-        "--chdir",
-        "/tmp",
-        *inside,
-        *arguments,
-    ]
+    privileges = _make_privilege_arguments() if root else []
+    options = [*(_ROOT if root else _USER), "--seccomp", str(filter_descriptor), *_make_mount_arguments(root, gpu)]
+    inside = [*privileges, *build_python_command(HARNESS, script), *arguments]
+    return ["bwrap", *options, "--chdir", "/tmp", *inside]
 
 
 _COMMON = ("--die-with-parent", "--new-session", "--hostname", "sandbox")
@@ -92,7 +79,8 @@ def _make_privilege_arguments() -> list[str]:
 
 def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
     """Return the arguments that build the file tree of the sandbox: read-only, except for a small private /tmp."""
-    libraries = _list_standard_library_folders()
+    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    libraries = [sysconfig.get_path(kind, vars=base) for kind in ("stdlib", "platstdlib")]
     same = [_find_executable(), *libraries, *_find_libpython(), *list_package_folders()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
@@ -120,11 +108,6 @@ def _list_parent_folders(paths: list[str]) -> list[str]:
     """Return the parent folders that must be created, outer folders first."""
     parents = {str(parent) for target in paths for parent in Path(target).parents}
     return sorted(parents - {"/", "/tmp", "/proc"})
-
-
-def _list_standard_library_folders() -> list[str]:
-    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
-    return [sysconfig.get_path(kind, vars=base) for kind in ("stdlib", "platstdlib")]
 
 
 def _find_libpython() -> list[str]:

@@ -87,8 +87,7 @@ class SandboxAnswer(NamedTuple):
 def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> SandboxAnswer:
     """Run a submission in a fresh sandbox, or without a sandbox if `trust` is True.
 
-    Raises:
-        SandboxError: The sandbox did not start.
+    Raises SandboxError if the sandbox did not start.
     """
     with ExitStack() as stack:
         request = _write_request(task, limits)

@@ -84,7 +84,9 @@ class AcceptedSubmission:
         batching = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {entry.id}: {entry.description}"]
         lines += draw_text_picture(self.importance).splitlines() if with_picture else []
-        lines += [f"parameters: {_describe_parameters(entry)}"] if entry.parameters else []
+        values = ",".join(f"{k}={format_value(v)}" for k, v in (entry.parameters | dict(entry.values)).items())
+        others = f"other values make a separate row: --submission 'FILE({values})'"
+        lines += [f"parameters: ({values}); {others}"] if values else []
         time = f"about {format_duration(self.cost.seconds)} of one core"
         takes = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
         lines += [f"maps of {self.suite.name_in_commands}: {takes}", f"images: {batching}"]
@@ -98,13 +100,6 @@ _WARNINGS = {
     "(Adebayo et al. 2018)",
     ValidationFinding.CONSTANT: "a map is constant, so its ranking is random",
 }
-
-
-def _describe_parameters(entry: Submission) -> str:
-    values = ",".join(
-        f"{name}={format_value(value)}" for name, value in (entry.parameters | dict(entry.values)).items()
-    )
-    return f"({values}); other values make a separate row: --submission 'FILE({values})'"
 
 
 def validate_submission(

@@ -210,11 +210,7 @@ def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks
     found = judged(replace(SUITE, blocks=(PLAIN,)))
     assert [
         part.levels for part in (found.mask_only, found.lerf_morf_gap_retrained, found.lerf_morf_gap_unretrained)
-    ] == [
-        (),
-        (),
-        (),
-    ]
+    ] == [(), (), ()]
     assert (
         found.lerf_morf_gap_retrained.estimate_area("grad")
         == found.lerf_morf_gap_unretrained.estimate_area("grad")

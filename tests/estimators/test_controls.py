@@ -38,8 +38,7 @@ def test_truth_and_its_inverse(batch):
 
 
 @pytest.mark.parametrize(
-    ("name", "field", "words"),
-    [("truth", "truth", "planted"), ("class-template", "class_images", "images")],
+    ("name", "field", "words"), [("truth", "truth", "planted"), ("class-template", "class_images", "images")]
 )
 def test_what_a_control_needs_is_named(name, field, words, batch):
     with pytest.raises(DataError, match=words):

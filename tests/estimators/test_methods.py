@@ -240,10 +240,7 @@ def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (
-            "gradcam",
-            "no layer is suitable: expected two convolutions, and a layer with several positions",
-        ),
+        ("gradcam", "no layer is suitable: expected two convolutions, and a layer with several positions"),
         ("gradcam(layer=block4)", "layer block4 does not exist: the network has blocks 1 to 3; use layer=last"),
         (
             "deeplift",

@@ -13,7 +13,10 @@ from tests.helpers.sandboxed import serve_submissions
 @pytest.fixture(scope="package")
 def run_in_one_sandbox(require):
     require("bwrap", "apt-get install bubblewrap")
-    with open_filter() as rules, serve_submissions(partial(make_sandbox_command, policy=rules), rules) as run:
+    with (
+        open_filter() as rules,
+        serve_submissions(partial(make_sandbox_command, filter_descriptor=rules), rules) as run,
+    ):
         yield run
 
 

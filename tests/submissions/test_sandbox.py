@@ -254,7 +254,7 @@ def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
     monkeypatch.setattr(
         isolation_check,
         "make_sandbox_command",
-        lambda script, arguments, policy: launch.make_trusted_command(script, arguments),
+        lambda script, arguments, filter_descriptor: launch.make_trusted_command(script, arguments),
     )
     walls = "a file, a TCP socket, a Unix socket, another process"
     with pytest.raises(SandboxError, match=f"^leak: code in the sandbox can reach {walls}"):
@@ -274,8 +274,8 @@ def test_each_missing_wall_is_seen(monkeypatch, flag):
     if os.geteuid() != 0:
         pytest.skip("an ordinary user's namespaces come with one flag")
 
-    def weak(script, arguments, policy):
-        command = launch.make_sandbox_command(script, arguments, policy)
+    def weak(script, arguments, filter_descriptor):
+        command = launch.make_sandbox_command(script, arguments, filter_descriptor)
         at = command.index(flag)
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 

@@ -110,10 +110,7 @@ def compute_logit_gradients(
 
     The logit is the output before any softmax. With rule `gb`, guided backprop (Springenberg et al. 2015), gradients
     pass back through a ReLU only where its output and the incoming gradient are both positive. `note` receives the
-    logits, (n, classes).
-
-    Raises:
-        CallerError: `gb` is requested for a model without ReLUs, or with other rectifiers.
+    logits, (n, classes). Raises CallerError if `gb` is requested for a model without ReLUs, or with other rectifiers.
     """
     guide = backward_rules.Guided()
     with torch.enable_grad():

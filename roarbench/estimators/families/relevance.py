@@ -47,10 +47,8 @@ def lrp(map_input: MapInput) -> Tensor:
     Convolutions after the first use rule z+ without biases, and all other linear layers use rule epsilon. Kohlbrenner
     et al. (2020) describe such mixtures; epsilon in the first convolution is a choice of this package. zennit's
     `EpsilonPlus` uses z+ there, its `EpsilonPlusFlat` uses the flat rule, and their maps differ widely. Epsilon
-    everywhere, captum's default, equals gradient times input in a ReLU network (Ancona et al. 2018).
-
-    Raises:
-        RunError: The network has an operation without a rule.
+    everywhere, captum's default, equals gradient times input in a ReLU network (Ancona et al. 2018). Raises RunError if
+    the network has an operation without a rule.
     """
     model = network_surgery.rewrite_with_single_use_modules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]

@@ -16,7 +16,6 @@ class Figure(NamedTuple):
 
     @property
     def markdown_row(self) -> str:
-        """Return it as a row in Markdown."""
         reached = "reached" if self.ratio >= self.bar else "falls short"
         return f"| {self.name} | {self.against} | {self.ratio:.2f} | {self.bar:g} | {reached} | {self.detail} |"
 
@@ -27,13 +26,12 @@ def read_core_seconds() -> float:
 
 
 def measure_core_seconds(work: Callable[[], object]) -> float:
-    """Return the core-seconds of a call."""
     start = read_core_seconds()
     work()
     return read_core_seconds() - start
 
 
-class Beside:
+class PairedTimer:
     """Times two ways of doing the same and keeps how they compare."""
 
     def __init__(self, benchmark: Any, figures: list[Figure]) -> None:
@@ -49,6 +47,5 @@ class Beside:
         return self._benchmark.stats.stats.min, min(took)
 
     def add_figure(self, figure: Figure) -> None:
-        """Add a line to the table."""
         self._benchmark.extra_info[figure.name] = figure._asdict()
         self._figures.append(figure)
