@@ -69,7 +69,7 @@ class BoardRow:
             return CONTROL
         if not self.beating:
             return UNJUDGED
-        return BEATS if self.beating.verdict else BELOW if self.beating.loses_to_a_control else OPEN
+        return BEATS if self.beating.beats_all else BELOW if self.beating.loses_to_a_control else OPEN
 
     @property
     def verdict_text(self) -> str:

@@ -27,9 +27,9 @@ def read_packages() -> dict[str, str]:
     return dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
 
 
-def read_path_steps(of: str) -> list[tuple[str, str]]:
+def read_path_steps(subject: str) -> list[tuple[str, str]]:
     """Return the steps of one image or one cell, as the page lists them: the module, and what happens there."""
-    section = PAGE.read_text().partition(f"## The path of one {of}\n")[2].partition("\n## ")[0]
+    section = PAGE.read_text().partition(f"## The path of one {subject}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)
 
 
@@ -52,8 +52,8 @@ def draw_svg() -> str:
     ]
     for number, layer in enumerate(read_layers()):
         lines += _draw_layer(layer, _TOP + number * (_LINE + _GAP), width)
-    for number, of in enumerate(_COLOURS):
-        lines += _draw_path(of, _MARGIN + _BOXES + number * _PANEL)
+    for number, subject in enumerate(_COLOURS):
+        lines += _draw_path(subject, _MARGIN + _BOXES + number * _PANEL)
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -82,11 +82,11 @@ def _draw_package(room: str, left: float, top: int, width: float) -> list[str]:
     ]
 
 
-def _draw_path(of: str, left: int) -> list[str]:
+def _draw_path(subject: str, left: int) -> list[str]:
     """Return one way: a numbered dot for each step in the layer of its module, from left to right, joined by a line."""
     levels = {room: number for number, layer in enumerate(read_layers()) for room in layer}
-    colour, points, dots = _COLOURS[of], [], []
-    for number, (module, words) in enumerate(read_path_steps(of)):
+    colour, points, dots = _COLOURS[subject], [], []
+    for number, (module, words) in enumerate(read_path_steps(subject)):
         x, level = left + 22 + number * _STEP, levels[".".join(module.split(".")[:2])]
         y = _TOP + level * (_LINE + _GAP) + _LINE // 2
         points.append(f"{x},{y}")
@@ -96,7 +96,7 @@ def _draw_path(of: str, left: int) -> list[str]:
             _draw_text(x, y + 4, str(number + 1), 11, 'font-weight="bold" fill="#ffffff" text-anchor="middle"'),
         ]
     return [
-        _draw_text(left + 11, 22, f"the path of one {of}", 13, f'font-weight="bold" fill="{colour}"'),
+        _draw_text(left + 11, 22, f"the path of one {subject}", 13, f'font-weight="bold" fill="{colour}"'),
         f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2" stroke-opacity="0.5"/>',
         *dots,
     ]

@@ -43,14 +43,14 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="roarbench-release-") as folder:
             wheel = build_packages(ROOT, files, Path(folder), out)
             print(f"built: {wheel}", flush=True)
-            check_contents(wheel, files)
+            check_wheel_contents(wheel, files)
             for python in find_installed_pythons():
                 programs = install_wheel(python, wheel, Path(folder, Path(python).name))
-                check_installed(programs, version, Path(folder))
+                check_installed_programs(programs, version, Path(folder))
                 print(f"{Path(python).name}: installed; the toy's figure and the published rows are there", flush=True)
         text = out / f"v{version}.txt"
         text.write_text(write_tag_text(ROOT, version, [wheel, out / f"roarbench-{version}.tar.gz"]), "utf-8")
-        check_committed(ROOT)
+        refuse_uncommitted_changes(ROOT)
     except ReleaseError as error:
         sys.exit(f"release: {error}")
     print(f"next: git tag --annotate v{version} --file {text}")
@@ -88,7 +88,7 @@ def write_tag_text(root: Path, version: str, files: Iterable[Path]) -> str:
     return f"roarbench {version}, {day}\n\n{plain.strip()}\n\n{sums}\n"
 
 
-def check_committed(root: Path) -> None:
+def refuse_uncommitted_changes(root: Path) -> None:
     """Raise ReleaseError where a tag would not have what was built."""
     changed = run_program(["git", "status", "--porcelain"], root).splitlines()
     if changed:
@@ -138,7 +138,7 @@ def build_packages(root: Path, files: Iterable[str], folder: Path, out: Path) ->
     return out / f"roarbench-{version}-py3-none-any.whl"
 
 
-def check_contents(wheel: Path, files: Iterable[str]) -> None:
+def check_wheel_contents(wheel: Path, files: Iterable[str]) -> None:
     """Raise ReleaseError unless the wheel has every file of the packages and no other."""
     expected = {name for name in files if name.partition("/")[0] in PACKAGES}
     expected |= {name for name in files if re.fullmatch(r"results/(index\.json|.*\.parquet|.*/suite\.toml)", name)}
@@ -159,7 +159,7 @@ def install_wheel(python: str, wheel: Path, environment: Path) -> Path:
     return environment / "bin"
 
 
-def check_installed(programs: Path, version: str, folder: Path) -> None:
+def check_installed_programs(programs: Path, version: str, folder: Path) -> None:
     """Raise ReleaseError unless what is installed has this version, draws the toy's figure and has published rows."""
     said = run_program([str(programs / "roarbench"), "--version"], folder)
     if said.strip() != f"roarbench {version}":

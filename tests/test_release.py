@@ -20,15 +20,15 @@ APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 def test_the_wheel_has_every_file_of_the_packages(tmp_path):
     files = release.list_git_files(ROOT)
     wheel = release.build_packages(ROOT, files, tmp_path / "work", tmp_path / "dist")
-    release.check_contents(wheel, files)
+    release.check_wheel_contents(wheel, files)
     assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz"}
     with ZipFile(wheel) as file:
         (name,) = (name for name in file.namelist() if name.endswith("licenses/LICENSE"))
         assert hashlib.sha256(file.read(name)).hexdigest() == APACHE
     with pytest.raises(release.ReleaseError, match=r"the wheel lacks roarbench/forgotten\.csv; see package-data"):
-        release.check_contents(wheel, [*files, "roarbench/forgotten.csv", "docs/of-no-package.csv"])
+        release.check_wheel_contents(wheel, [*files, "roarbench/forgotten.csv", "docs/of-no-package.csv"])
     with pytest.raises(release.ReleaseError, match=r"git does not track, toy/linear\.py;"):
-        release.check_contents(wheel, [name for name in files if name != "toy/linear.py"])
+        release.check_wheel_contents(wheel, [name for name in files if name != "toy/linear.py"])
 
 
 def write_versions(folder, citation, heading):
@@ -58,10 +58,10 @@ def test_the_text_of_a_tag_is_its_part_of_the_changelog_and_a_release_has_one_ve
 
 def test_what_is_not_committed_is_told(tmp_path):
     release.run_program(["git", "init", "--quiet"], tmp_path)
-    release.check_committed(tmp_path)
+    release.refuse_uncommitted_changes(tmp_path)
     (tmp_path / "new.py").touch()
     with pytest.raises(release.ReleaseError, match=r"\?\? new\.py is not committed"):
-        release.check_committed(tmp_path)
+        release.refuse_uncommitted_changes(tmp_path)
 
 
 @pytest.mark.slow

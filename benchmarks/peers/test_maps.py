@@ -113,7 +113,7 @@ def run_bare_passes(model: nn.Module, images: Tensor, targets: Tensor, forward: 
             torch.autograd.grad(total, inputs)
 
 
-def find_largest_distance(model: nn.Module, short: nn.Module, given: Batch) -> float:
+def measure_largest_distance_to_captum(model: nn.Module, short: nn.Module, given: Batch) -> float:
     """Return how far captum's maps without chance are from ours by `short` at most, in shares of the largest value."""
     plain = [each for each in ALL if each.form not in TUNNELS]
     distances = []
@@ -129,7 +129,9 @@ def test_the_18_maps(timer: PairedTimer) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
         for each in (model, short):
-            assert find_largest_distance(model, each, make_batch(2)) <= 1e-5  # rounding of float32 sums over 25 points
+            assert (
+                measure_largest_distance_to_captum(model, each, make_batch(2)) <= 1e-5
+            )  # rounding of float32 sums over 25 points
         one_by_one = make_captum_call(ALL, model)
         mine, theirs = timer.time_in_turns(
             lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1

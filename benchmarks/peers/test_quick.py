@@ -80,7 +80,7 @@ def write_maps(folder: Path) -> None:
     np.save(folder / "again.npy", np.load(folder / "maps.npy"))
 
 
-def list_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[PipelinePart]:
+def list_pipeline_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[PipelinePart]:
     """Return the parts of `quick`, the network of each in evaluation mode, in channels-last order."""
     rows, model = list_explaining_estimators(), build_small_network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     data = SUITE.dataset_record
@@ -136,7 +136,7 @@ def test_all_of_quick(timer: PairedTimer, tmp_path: Path) -> None:
     print("\n| part | number | ours, core-ms | plain, core-ms |\n|---|---|---|---|")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
-        found = list_parts(tmp_path, labels, layout, work)
+        found = list_pipeline_parts(tmp_path, labels, layout, work)
         for part in found[:-1]:
             ways = zip((part.ours, part.plain), part.done, strict=True)
             each = np.array(

@@ -116,7 +116,7 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
 def _describe_origin_and_date(view: SuiteView, name: str) -> str:
     """Describe who ran the estimator, and when; empty if nobody did."""
     runs = view.results.by_estimator.get(name, ())
-    trusted = TRUSTED in find_estimator_or_placeholder(name).parts.marks
+    trusted = TRUSTED in find_estimator_or_placeholder(name).parsed_id.marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
     return f"{whose}, {format_day(max(result.created for _, result in runs))}" if runs else ""
 
@@ -152,13 +152,13 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     more = _LADDER[row.better_than]
     if row.colour_class == BEATS:
         return f"It beats every control: {size}.{more}"
-    nearest = row.beating.nearest
+    nearest = row.beating.hardest_control
     rival = f"{find_display_name(nearest).full_name}, a control that {describe_control_inputs(nearest)}"
     if row.colour_class == BELOW:
         return (
-            f"It is {abs(row.beating.margin_over_nearest.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
+            f"It is {abs(row.beating.margin_over_hardest.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
         )
-    over = f"{format_interval(row.beating.margin_over_nearest)} points"
+    over = f"{format_interval(row.beating.margin_over_hardest)} points"
     return f"It is not significantly different from {rival}: {over}. It has {size}.{more}"
 
 
@@ -183,11 +183,11 @@ def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardR
         one, other = won.protocol, lost.protocol
         if view is same and one != other and ROAR in (one, other) and row.beating:
             wins = "explains its network by" if one.compares_networks else "beats every control under"
+            control = find_display_name(row.beating.hardest_control).full_name
             return (
-                f"On {won.title} it {wins} {one.title} and is below "
-                f"{find_display_name(row.beating.nearest).full_name} under {other.title}. Both can be true: the two "
-                f"ask different questions. {one.title}: {one.question} {other.title}: {other.question} A retrained "
-                "network can infer the class from the shape of the masks."
+                f"On {won.title} it {wins} {one.title} and is below {control} under {other.title}. Both can be true: "
+                f"the two ask different questions. {one.title}: {one.question} {other.title}: {other.question} A "
+                "retrained network can infer the class from the shape of the masks."
             )
     return ""
 

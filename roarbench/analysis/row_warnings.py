@@ -46,7 +46,7 @@ class Mark(NamedTuple):
     grade: Grade | None  # from the lower end of the interval; None without an interval
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Describe the mark in words; empty for grade none and without an interval."""
         if self.grade in (None, Grade.NONE):
             return ""
@@ -127,7 +127,7 @@ def describe_rows_not_above_mask_only(levels_by_row: Mapping[str, tuple[float, .
 def find_row_warning(draws: SuiteDraws, name: str) -> RowWarning:
     """Describe all reasons to doubt a row in one sentence: general reasons first, then marks, strong marks first."""
     marks = sorted(find_row_marks(draws, name), key=lambda mark: mark.grade is not Grade.STRONG)
-    reasons = [*list_general_doubts(draws.suite_results, name), *(mark.words for mark in marks)]
+    reasons = [*list_general_doubts(draws.suite_results, name), *(mark.text for mark in marks)]
     worst = max((mark.grade for mark in marks if mark.grade), key=list(Grade).index, default=Grade.NONE)
     return RowWarning(worst, join_reasons(reasons))
 

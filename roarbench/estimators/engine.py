@@ -15,7 +15,7 @@ from roarbench.enums import Precision
 from roarbench.errors import MachineError
 from roarbench.estimators.catalogue import Form, find_shared_pass_settings, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, SharedPassSettings, blur
-from roarbench.estimators.families.gradients import Note, compute_base_maps
+from roarbench.estimators.families.gradients import ReportLogits, compute_base_maps
 from roarbench.estimators.network_surgery import convert_precision
 from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
 from roarbench.settings import restore_after_last_exit
@@ -119,9 +119,11 @@ class _RunningMaps:
         for base, sample in self._compute_bases(copies, self._repeated, self._count_stable_copies).items():
             self._moments[base].add(sample)
 
-    def _compute_bases(self, images: Tensor, bases: Set[str], note: Note = lambda logits: None) -> dict[str, Tensor]:
+    def _compute_bases(
+        self, images: Tensor, bases: Set[str], report_logits: ReportLogits = lambda logits: None
+    ) -> dict[str, Tensor]:
         model, batch, black = self._request.model, self._request.batch, self._request.black
-        return compute_base_maps(model, images, batch.targets, black, bases, note, self._request.settings)
+        return compute_base_maps(model, images, batch.targets, black, bases, report_logits, self._request.settings)
 
     def _count_stable_copies(self, logits: Tensor) -> None:
         self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets)
@@ -182,20 +184,20 @@ class MapSubject(NamedTuple):
 def compute_maps_of_subjects(
     subjects: Sequence[MapSubject],
     precision: Precision = Precision.FLOAT32,
-    note: Callable[[list["PassNotes"]], object] = lambda explained: None,
+    report_passes: Callable[[list["PassNotes"]], object] = lambda explained: None,
 ) -> list[Maps]:
     """Return the maps of `compute_importance_maps` for each subject, bit for bit; noise is drawn once for all subjects.
 
-    All subjects have the same images and image numbers; models, targets and normalisation may differ. `note` receives
-    the `PassNotes` of each subject for each group of images that passed through the models together. Raises the errors
-    of `compute_importance_maps`, and ValueError if the image numbers differ.
+    All subjects have the same images and image numbers; models, targets and normalisation may differ. `report_passes`
+    receives the `PassNotes` of each subject for each group of images that passed through the models together. Raises
+    the errors of `compute_importance_maps`, and ValueError if the image numbers differ.
     """
     _check_eval_mode_and_images(subjects)
 
     def compute(rows: slice) -> list[Maps]:
         parts = [s._replace(batch=s.batch.select_rows(rows), black=s.black.to(s.batch.images)) for s in subjects]
         maps, stable_copies = _compute_maps(parts, precision)
-        note([PassNotes(rows.stop - rows.start, counts) for counts in stable_copies])
+        report_passes([PassNotes(rows.stop - rows.start, counts) for counts in stable_copies])
         return maps
 
     keep_freed_cpu_memory()

@@ -134,19 +134,19 @@ class Estimator:
         return hash_value(values | {"ig_steps" if name == "steps" else name: value for name, value in self.values})
 
     @property
-    def parts(self) -> EstimatorId:
+    def parsed_id(self) -> EstimatorId:
         """Return the parts of the id."""
         return EstimatorId.parse(self.id)
 
     @property
     def parent_id(self) -> str:
         """Return the id from which a twin was made, or the estimator's own."""
-        return str(self.parts.parent)
+        return str(self.parsed_id.parent)
 
     @property
     def untwinned_id(self) -> str:
         """Return the id from which all twins were made, or the estimator's own."""
-        return str(self.parts.untwinned)
+        return str(self.parsed_id.untwinned)
 
     @property
     def explained_variant(self) -> str:

@@ -169,16 +169,16 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     work = explained.work
     (model, network_source), record = work.suite.find_architecture(explained.number), work.images.record
     network = Network(model, record.classes, record.channels, record.size, network_source)
-    file, parameters = estimator.parts.file_id, estimator.parts.listed or ""
+    file, parameters = estimator.parsed_id.file_id, estimator.parsed_id.listed or ""
     code = parse_submission(explained.work.workspace.read_submission(file)).replace_parameters(parameters).code
     n, size = len(batch.ids), count_images_per_call(network)
     sandbox_parts = tuple(
         ExplainedPart(load_explained_variant(subject, estimator.explained_variant), images, targets, ids, size)
         for subject, _, (images, targets, ids, *_) in parts
     )
-    task = SandboxTask(code, network, sandbox_parts, CUDA if CUDA in estimator.parts.marks else "cpu")
+    task = SandboxTask(code, network, sandbox_parts, CUDA if CUDA in estimator.parsed_id.marks else "cpu")
     limits = compute_limits(n * len(parts), count_image_cost(network).flops)
-    answer = run_submission(task, limits, trust=TRUSTED in estimator.parts.marks)
+    answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
     if answer.fault is not None:
         # the submission is at fault, not the worker, however the sandbox ended
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
@@ -189,7 +189,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
 
 def find_map_device(estimator: Estimator) -> str:
     """Return the kind of device on which this process makes an estimator's maps."""
-    return "cpu" if estimator.submitted and CUDA not in estimator.parts.marks else name_device(choose_device())
+    return "cpu" if estimator.submitted and CUDA not in estimator.parsed_id.marks else name_device(choose_device())
 
 
 def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:

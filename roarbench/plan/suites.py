@@ -146,7 +146,7 @@ def _list_added_rows(block: Block, names: Iterable[str], suite: SuiteSpec) -> It
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
-        default_id = str(estimator.parts.without_parameters)
+        default_id = str(estimator.parsed_id.without_parameters)
         if estimator.addable and (estimator.submitted or default_id not in suite.estimators):
             belongs = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]

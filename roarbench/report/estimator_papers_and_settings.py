@@ -55,8 +55,8 @@ def make_repeat_command(suite_results: SuiteResults, name: str) -> str:
     listed = EstimatorId.parse(fit_on_one_line(name, _LONGEST)).listed or "" if row.submitted else ""
     file = shlex.quote(f"FILE({listed})") if listed else "FILE"
     option = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(fit_on_one_line(name, _LONGEST))}"
-    trust = " --trust-submission" if TRUSTED in row.parts.marks else ""
-    device = " --submission-device cuda" if CUDA in row.parts.marks else ""
+    trust = " --trust-submission" if TRUSTED in row.parsed_id.marks else ""
+    device = " --submission-device cuda" if CUDA in row.parsed_id.marks else ""
     limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
     suite = make_suite_option(suite_results.suite)
     return f"roarbench run --suite {suite} {option}{trust}{device}{limit} --store NEW-FOLDER"

@@ -101,9 +101,9 @@ def _make_curve_interval_fields(name: str, curve: Mapping[float, Estimate]) -> d
 def make_control_comparison_fields(comparison: ControlComparison | None) -> dict[str, Any]:
     """Return a row's comparison with the controls; differences are in points."""
     return {
-        "beats_controls": comparison.verdict if comparison else None,
-        "nearest_control": comparison.nearest if comparison else None,
-        **make_interval_fields("delta_nearest_control", comparison.margin_over_nearest if comparison else Estimate()),
+        "beats_controls": comparison.beats_all if comparison else None,
+        "nearest_control": comparison.hardest_control if comparison else None,
+        **make_interval_fields("delta_nearest_control", comparison.margin_over_hardest if comparison else Estimate()),
     }
 
 

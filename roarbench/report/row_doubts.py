@@ -52,7 +52,7 @@ def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Do
     The order of the kinds of doubt is fixed, so a `grave` doubt can follow others: the nearest control, a gain that
     should be 0, twins, `validate` and provenance, ties, prediction stability, marks.
     """
-    doubts = [_make_control_doubt(row.beating, protocol)] if row.beating and not row.beating.verdict else []
+    doubts = [_make_control_doubt(row.beating, protocol)] if row.beating and not row.beating.beats_all else []
     if is_control_off_zero(protocol, row):
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         doubts.append(Doubt("not 0", words, grave=True))
@@ -66,12 +66,14 @@ def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Do
 
 
 def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Doubt:
-    rival = find_display_name(comparison.nearest)
+    rival = find_display_name(comparison.hardest_control)
     side = "Significantly worse than" if comparison.loses_to_a_control else "Not significantly different from"
-    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(comparison.margin_over_nearest)} points"
+    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(comparison.margin_over_hardest)} points"
     short = f"{'<' if comparison.loses_to_a_control else SAME} {rival.name}"
     return Doubt(
-        short, f"{side} {rival.full_name}, which {describe_control_inputs(comparison.nearest)}: {over}.", grave=True
+        short,
+        f"{side} {rival.full_name}, which {describe_control_inputs(comparison.hardest_control)}: {over}.",
+        grave=True,
     )
 
 
@@ -118,10 +120,10 @@ def _find_mark_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Itera
     for mark in find_row_marks(draws, name):
         if mark.kind == MASKS:
             yield from _find_mask_doubts(draws, mark, name, aside)
-        elif mark.words:
+        elif mark.text:
             short = f"{_WEAKER[mark.kind]} {mark.share.value:.0%}"
             grave = here and mark.grade is Grade.STRONG
-            yield Doubt(short if here else f"ROAR: {short}", f"{capitalize(mark.words)}.{aside}", grave)
+            yield Doubt(short if here else f"ROAR: {short}", f"{capitalize(mark.text)}.{aside}", grave)
 
 
 def _find_mask_doubts(draws: SuiteDraws, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:

@@ -199,7 +199,7 @@ def _format_name(table: SuiteTable, row: Row) -> str:
 
 def _format_beats_every_control(row: Row) -> str:
     if row.beating:
-        return row.beating.words
+        return row.beating.text
     return "control" if find_estimator(row.estimator).is_model_free else MISSING
 
 

@@ -171,7 +171,7 @@ def _replicate_row(row: Row, second_row: Row) -> ReplicatedRow:
     pairs += [(OTHER_IMAGE, row.vs_other_image, second_row.vs_other_image)]
     verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
     inside = _is_predicted(second_row.gain, row.predicted), _is_predicted(row.gain, second_row.predicted)
-    beats = (row.beating.verdict, second_row.beating.verdict) if row.beating and second_row.beating else ()
+    beats = (row.beating.beats_all, second_row.beating.beats_all) if row.beating and second_row.beating else ()
     return ReplicatedRow(
         row.estimator, row.gain, second_row.gain, row.predicted, second_row.predicted, *inside, verdicts, beats
     )

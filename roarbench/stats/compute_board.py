@@ -214,7 +214,7 @@ class Judge(SampledGains):
         return rows.pop("", {}), list(rows.values())
 
     @cached_property
-    def places(self) -> dict[str, RankInterval]:
+    def rank_intervals(self) -> dict[str, RankInterval]:
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
         own = self.drop_gains_of_submissions(self.ranked_gains)
         added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
@@ -237,7 +237,7 @@ def _make_row(judge: Judge, name: str) -> Row:
         accuracies=tuple(judge.estimate_accuracy(name, t) for t in scores.levels),
         differences=tuple(judge.estimate_difference(name, t) for t in scores.levels),
         gain=judge.estimate_area(name),
-        place=judge.places.get(name),
+        place=judge.rank_intervals.get(name),
         check=name in scores.checks,
         predicted=judge.estimate(judge.replication_gains.get(name)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
@@ -310,7 +310,7 @@ def _make_own_network_row(
         accuracies=tuple(Estimate(float(share)) for share in own),
         differences=tuple(Estimate(0.0) if predictions.same_masks else judge.estimate(sample) for sample in levels),
         gain=Estimate(0.0) if predictions.same_masks else judge.estimate_area(name),
-        place=judge.places.get(name),
+        place=judge.rank_intervals.get(name),
         predicted=Estimate() if predictions.same_masks else judge.estimate(predict_replicated_gain(own_gain.gain)),
         delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judge_of_tested.comparisons_by_row[name],

@@ -92,18 +92,18 @@ def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) 
 
 
 def compute_own_network_gain_per_row(
-    stable: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
+    unchanged: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
 ) -> dict[str, OwnNetworkGain]:
     """Compute the gain of each row as `compute_own_network_gain` does, drawing images and networks only once.
 
     Raises ValueError as `compute_own_network_gain` does.
     """
     draw = cache(_draw_images_and_networks)
-    return {name: compute_own_network_gain(row, order, bootstrap, draw) for name, row in stable.items()}
+    return {name: compute_own_network_gain(row, order, bootstrap, draw) for name, row in unchanged.items()}
 
 
 def compute_own_network_gain(
-    stable: NDArray[np.bool_],
+    unchanged: NDArray[np.bool_],
     order: Order,
     bootstrap: Bootstrap,
     draw: Callable[[Bootstrap, int, int], SharedDraws] = _draw_images_and_networks,
@@ -114,9 +114,9 @@ def compute_own_network_gain(
     compared.
 
     Args:
-        stable: bool (maps, networks, levels, images), with as many maps as networks. True if the network still predicts
-            the class that all networks predict for the untouched image, after the features that the map ranks first
-            (for LeRF: last) are removed.
+        unchanged: bool (maps, networks, levels, images), with as many maps as networks. True if the network still
+            predicts the class that all networks predict for the untouched image, after the features that the map ranks
+            first (for LeRF: last) are removed.
         order: MoRF or LeRF.
         bootstrap: Number and seed of the draws.
         draw: Function that draws images and networks.
@@ -125,20 +125,25 @@ def compute_own_network_gain(
         ValueError: There are fewer than three networks, the number of maps differs from that of networks, or there are
             no images.
     """
-    if stable.ndim != 4 or stable.shape[0] != stable.shape[1] or stable.shape[0] < FEWEST_NETWORKS or 0 in stable.shape:
-        raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {stable.shape}")
-    by_pair = compute_pair_gains(stable, order)
-    draws = _draw_means(by_pair, draw(bootstrap, stable.shape[3], len(stable)))
+    if (
+        unchanged.ndim != 4
+        or unchanged.shape[0] != unchanged.shape[1]
+        or unchanged.shape[0] < FEWEST_NETWORKS
+        or 0 in unchanged.shape
+    ):
+        raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {unchanged.shape}")
+    by_pair = compute_pair_gains(unchanged, order)
+    draws = _draw_means(by_pair, draw(bootstrap, unchanged.shape[3], len(unchanged)))
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
     whole = Sample(float(values.mean()), draws.mean(0))
-    return OwnNetworkGain(whole, levels, _permute_maps_among_networks(stable.mean((2, 3)), bootstrap.seed))
+    return OwnNetworkGain(whole, levels, _permute_maps_among_networks(unchanged.mean((2, 3)), bootstrap.seed))
 
 
-def compute_pair_gains(stable: NDArray[np.bool_], order: Order) -> Floats:
+def compute_pair_gains(unchanged: NDArray[np.bool_], order: Order) -> Floats:
     """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
-    answers = stable.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
-    one, two = np.triu_indices(len(stable), 1)
+    answers = unchanged.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
+    one, two = np.triu_indices(len(unchanged), 1)
     return np.asarray((answers[one, two] + answers[two, one] - answers[one, one] - answers[two, two]) / 2) + 0.0
 
 

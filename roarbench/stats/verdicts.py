@@ -132,12 +132,12 @@ class ControlComparison(NamedTuple):
     against: Mapping[str, Comparison]  # by control
 
     @property
-    def verdict(self) -> bool:
+    def beats_all(self) -> bool:
         """Return whether the row is better than every control."""
         return all(comparison.verdict is Verdict.BETTER for comparison in self.against.values())
 
     @property
-    def nearest(self) -> str:
+    def hardest_control(self) -> str:
         """Return the control that is hardest to beat; a control that is better than the row comes first."""
 
         def make_sort_key(control: str) -> tuple[bool, float, float]:
@@ -148,16 +148,16 @@ class ControlComparison(NamedTuple):
         return max(self.against, key=make_sort_key)
 
     @property
-    def margin_over_nearest(self) -> Estimate:
+    def margin_over_hardest(self) -> Estimate:
         """Return the row's gain minus that of the control that is hardest to beat, in accuracy points."""
-        return self.against[self.nearest].difference
+        return self.against[self.hardest_control].difference
 
     @property
     def loses_to_a_control(self) -> bool:
         """Return whether a control is better than the row."""
-        return self.against[self.nearest].verdict is Verdict.WORSE
+        return self.against[self.hardest_control].verdict is Verdict.WORSE
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Return the verdict in words: `yes`, or the control that the row was not shown to beat."""
-        return "yes" if self.verdict else f"{'<' if self.loses_to_a_control else SAME} {self.nearest}"
+        return "yes" if self.beats_all else f"{'<' if self.loses_to_a_control else SAME} {self.hardest_control}"

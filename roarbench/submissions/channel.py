@@ -24,7 +24,7 @@ _TYPES = ("float32", "int64", "uint8")
 Arrays = dict[str, NDArray[Any]]
 
 
-def create_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
+def create_request(metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
     """Write a request (plain JSON and arrays) to a new sealed memory file, and return its file descriptor.
 
     The caller must close the descriptor.
@@ -35,7 +35,7 @@ def create_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
             raise ValueError(f"array '{name}' is {array.dtype}, expected one of {', '.join(_TYPES)}")
         places[name] = [array.dtype.name, list(array.shape), offset]
         offset += array.nbytes
-    header = json.dumps({"about": about, "arrays": places}).encode()
+    header = json.dumps({"about": metadata, "arrays": places}).encode()
     descriptor = _create_nameless_file("request")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(len(header).to_bytes(_PREFIX, "little") + header)

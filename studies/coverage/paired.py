@@ -128,7 +128,7 @@ def simulate_board(world: PairedWorld, generator: np.random.Generator, bootstrap
         assert low is not None and high is not None
         inside[name], halves[name] = low <= share * gain <= high, (high - low) / 2
     words = {name: row.vs_random.verdict if row.vs_random else Verdict.SAME for name, row in rows.items()}
-    beats = {name: one.verdict for name in world.explained if (one := rows[name].beating)}
+    beats = {name: one.beats_all for name in world.explained if (one := rows[name].beating)}
     best = max(world.controls.values())
     idle = [words[name] for name, gain in true.items() if gain == 0 and name != "random"]
     return PairedOutcome(

@@ -38,9 +38,7 @@ def describe_equal_verdicts(pairs: Sequence[tuple[Board, Board]]) -> str:
 
 
 def make_verdict_table(made: Sequence[Board], names: Sequence[str]) -> str:
-    said = {
-        name: [row.beating.words for row in rows if row.beating] for name, rows in collect_common_rows(made).items()
-    }
+    said = {name: [row.beating.text for row in rows if row.beating] for name, rows in collect_common_rows(made).items()}
     lines = ([f"`{name}`", *words] for name, words in said.items() if words)
     return format_markdown_table(("beats every control", *names), lines)
 

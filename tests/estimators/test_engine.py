@@ -150,10 +150,14 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
 def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
     small, told, whole = Small(tiny, 1, error).eval(), list[list[PassNotes]](), list[list[PassNotes]]()
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
-    (found,) = compute_maps_of_subjects([MapSubject(estimators(*names), small, batch, black)], note=told.append)
+    (found,) = compute_maps_of_subjects(
+        [MapSubject(estimators(*names), small, batch, black)], report_passes=told.append
+    )
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
     assert [each.images for (each,) in told] == [1, 1, 1]  # what did not fit was not explained
-    (expected,) = compute_maps_of_subjects([MapSubject(estimators(*names), tiny, batch, black)], note=whole.append)
+    (expected,) = compute_maps_of_subjects(
+        [MapSubject(estimators(*names), tiny, batch, black)], report_passes=whole.append
+    )
     stable_copies = torch.cat([each.stable_copies[names[-1]] for (each,) in told])
     assert torch.equal(stable_copies, whole[0][0].stable_copies[names[-1]])
     for name in names:  # other batch sizes sum in another order
@@ -231,14 +235,16 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
         MapSubject(estimators("random"), None, batch, black),
     ]
     told: list[list[PassNotes]] = []
-    together = compute_maps_of_subjects(subjects, note=told.append)
+    together = compute_maps_of_subjects(subjects, report_passes=told.append)
     assert drawn == list(range(SAMPLES))
     (noted,) = told
     assert [set(each.stable_copies) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for subject, found, counted in zip(subjects, together, noted, strict=True):
         alone: list[list[PassNotes]] = []
         torch.testing.assert_close(found, compute_importance_maps(*subject), rtol=0, atol=0)
-        torch.testing.assert_close([found], compute_maps_of_subjects([subject], note=alone.append), rtol=0, atol=0)
+        torch.testing.assert_close(
+            [found], compute_maps_of_subjects([subject], report_passes=alone.append), rtol=0, atol=0
+        )
         torch.testing.assert_close(counted.stable_copies, alone[0][0].stable_copies, rtol=0, atol=0)
 
 
@@ -268,7 +274,7 @@ def test_copies_that_keep_their_class_are_counted(tiny, batch, black):
     told: list[list[PassNotes]] = []
     asked = batch._replace(targets=tiny(batch.images).argmax(1))
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
-    compute_maps_of_subjects([MapSubject(estimators(*names), tiny, asked, black)], note=told.append)
+    compute_maps_of_subjects([MapSubject(estimators(*names), tiny, asked, black)], report_passes=told.append)
     ((noted,),) = told
     assert set(noted.stable_copies) == {name for name in names if name != "grad"}
     for name, kept in noted.stable_copies.items():

@@ -53,10 +53,10 @@ def test_controls_twins_and_checks():
 @pytest.mark.parametrize("entry", ["var-grad", "mine@0123abcd", "mine@0123abcd~trusted~cuda"])
 def test_twins_are_their_parents_with_a_twin(entry):
     parent, found = find_estimator(entry), {twin: find_estimator(f"{entry}~{twin}") for twin in TWINS}
-    assert parent.parts.marks == ("trusted", "cuda")[: entry.count("~")]
+    assert parent.parsed_id.marks == ("trusted", "cuda")[: entry.count("~")]
     for twin, row in found.items():
         assert (row.twin, row.parent_id, row.submitted) == (twin, entry, "@" in entry)
-        assert row.parts.marks == parent.parts.marks
+        assert row.parsed_id.marks == parent.parsed_id.marks
         assert (row.base, row.form, row.control) == (parent.base, parent.form, parent.control)
         assert EstimatorId.parse(row.id).explains_next_network == (twin == "other-reference")
         assert row.explained_variant == ("trained" if twin in ("blurred", *UNRANKED_TWINS) else twin)

@@ -94,7 +94,7 @@ def test_rows_are_estimators_and_controls_without_twins_judged_against_every_con
     assert {row.id for row in roar.rows if row.control} == controls
     assert roar.best and roar.best.id == "sobel" and roar.rows_by_id["sobel"].beating is None
     assert all(
-        each.against.keys() == controls and each.against[each.nearest].difference == each.margin_over_nearest
+        each.against.keys() == controls and each.against[each.hardest_control].difference == each.margin_over_hardest
         for each in beating.values()
     )
     gb, sobel = roar.rows_by_id["gb"].value.value, roar.rows_by_id["sobel"].value.value

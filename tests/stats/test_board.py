@@ -211,7 +211,7 @@ def test_controls_and_rows_beside_unfinished_ones_have_no_verdict_over_all_contr
     scores = replace(synthetic(3, (*MAIN, "weak")), model_free_controls=frozenset({"random", "bad", "weak"}))
     found = {one.estimator: one.beating for one in compute_board(scores, ROAR, BOOTSTRAP).rows}
     assert {name for name, beating in found.items() if beating is None} == scores.model_free_controls
-    assert found["sobel"].verdict and found["sobel"].nearest == "weak"  # no row has to beat the best one
+    assert found["sobel"].beats_all and found["sobel"].hardest_control == "weak"  # no row has to beat the best one
     del scores.correct["weak", 0.9]
     assert {one.beating for one in compute_board(scores, ROAR, BOOTSTRAP).rows} == {None}
 

@@ -92,7 +92,7 @@ def test_a_row_beats_all_controls_if_it_is_better_than_each(words):
     verdict, nearest, held = BESIDE[words]
     made = {name: Comparison(word, p, p, Estimate(d, d - 0.1, d + 0.1)) for name, (word, p, d) in held.items()}
     found = ControlComparison(made)
-    assert (found.words, found.verdict, found.nearest, found.margin_over_nearest) == (
+    assert (found.text, found.beats_all, found.hardest_control, found.margin_over_hardest) == (
         words,
         verdict,
         nearest,

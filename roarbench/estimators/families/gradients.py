@@ -54,7 +54,7 @@ ADEBAYO = Paper("""@misc{adebayo2018local,
     title = {Local Explanation Methods for Deep Neural Networks Lack Sensitivity to Parameter Values},
     author = {Julius Adebayo and Justin Gilmer and Ian Goodfellow and Been Kim},
     howpublished = {arXiv}, year = {2018}, eprint = {1810.03307}}""")
-Note = Callable[[Tensor], object]
+ReportLogits = Callable[[Tensor], object]
 SHRIKUMAR = Paper("""@misc{shrikumar2016not,
     title = {Not Just a Black Box: Learning Important Features Through Propagating Activation Differences},
     author = {Avanti Shrikumar and Peyton Greenside and Anna Shcherbina and Anshul Kundaje},
@@ -67,7 +67,7 @@ def compute_base_maps(
     targets: Tensor,
     black: Tensor,
     bases: Set[str],
-    note: Note = lambda logits: None,
+    report_logits: ReportLogits = lambda logits: None,
     settings: SharedPassSettings = PAPERS,
 ) -> dict[str, Tensor]:
     """Return the requested base maps of one batch, float (n, c, h, w), signed; they share all possible passes.
@@ -75,13 +75,13 @@ def compute_base_maps(
     Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points x0 + i/25
     (x - x0), i = 1..25, where x0 is the black image, unless the settings have another number of steps or another
     baseline. The last point is the image itself, so its gradient is also used for GRAD. A batch passes through the stem
-    of a `SplitStem` once. `note` receives the logits of the images themselves, (n, classes).
+    of a `SplitStem` once. `report_logits` receives the logits of the images themselves, (n, classes).
     """
     if not bases:
         return {}
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
-        return compute_logit_gradients(model, images, targets, rules, note)
+        return compute_logit_gradients(model, images, targets, rules, report_logits)
     parts = model if isinstance(model, network_surgery.SplitStem) else network_surgery.SplitStem(nn.Identity(), model)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
@@ -89,7 +89,7 @@ def compute_base_maps(
     end, start = outputs.detach(), make_baseline_images(settings.baseline, images, black)
     with torch.no_grad():
         begin = parts.stem(start)
-    maps = compute_logit_gradients(parts.rest, end, targets, rules, note)
+    maps = compute_logit_gradients(parts.rest, end, targets, rules, report_logits)
     total = maps["grad"].clone()
     for i in range(1, settings.steps):
         point = torch.lerp(begin, end, i / settings.steps)
@@ -104,13 +104,18 @@ def compute_base_maps(
 
 
 def compute_logit_gradients(
-    model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = lambda logits: None
+    model: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    rules: Set[str],
+    report_logits: ReportLogits = lambda logits: None,
 ) -> dict[str, Tensor]:
     """Compute gradients of the target logit, float (n, c, h, w), signed, after one forward pass.
 
     The logit is the output before any softmax. With rule `gb`, guided backprop (Springenberg et al. 2015), gradients
-    pass back through a ReLU only where its output and the incoming gradient are both positive. `note` receives the
-    logits, (n, classes). Raises CallerError if `gb` is requested for a model without ReLUs, or with other rectifiers.
+    pass back through a ReLU only where its output and the incoming gradient are both positive. `report_logits` receives
+    the logits, (n, classes). Raises CallerError if `gb` is requested for a model without ReLUs, or with other
+    rectifiers.
     """
     guide = backward_rules.Guided()
     with torch.enable_grad():
@@ -119,7 +124,7 @@ def compute_logit_gradients(
             logits = model(inputs)
         # the gradient of the sum gives each image its own logit's gradient
         total = logits.gather(1, targets[:, None]).sum()
-    note(logits.detach())
+    report_logits(logits.detach())
     maps = {}
     if "grad" in rules:
         (maps["grad"],) = torch.autograd.grad(total, inputs, retain_graph="gb" in rules)
