@@ -171,10 +171,7 @@ class Training:
             self._reduce_step_memory(error)
 
     def _try_step(self) -> RuntimeError | None:
-        """Try one step; if GPU memory runs out, restore the random generators and return the error.
-
-        If the compiler fails in a backward pass, the step is repeated uncompiled.
-        """
+        """Try one step, uncompiled if the compiler fails; if GPU memory runs out, rewind and return the error."""
         waiting = self._batches.waiting
         generator_states = [generator.get_state() for generator in self._list_generators()]
         # the compiler runs at the first step of each side, and a failure leaves the statistics of batch norm changed

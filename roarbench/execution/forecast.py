@@ -43,13 +43,6 @@ class ShorteningStep(NamedTuple):
     seconds: float  # device seconds
 
 
-def _format_steps_from_full_suite(steps: list[ShorteningStep], device: str) -> Iterator[str]:
-    rows = [["step, cumulative", "trainings", f"days of {device}"]]
-    rows += [[step.change, f"{step.trainings:,}", f"{step.seconds / _DAY:,.1f}"] for step in steps]
-    yield "  steps from the full suite to this shorter version:"
-    yield from _align_columns(rows, "    ", left_columns=1)
-
-
 def _align_columns(rows: list[list[str]], indent: str, left_columns: int) -> Iterator[str]:
     """Yield a line for each row of a table; columns after the first `left_columns` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -212,7 +205,10 @@ class Plan:
     def _format_duration_with_rates(self, rates: Rates) -> str:
         is_partial = None in rates.estimate_seconds(self.work).values()
         note = "; parts without a measurement are not included" if is_partial else ""
-        total = _format_seconds_and_days(self.estimate_wall_seconds(rates))
+        seconds = self.estimate_wall_seconds(rates)
+        days = seconds / _DAY
+        long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
+        total = f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"
         return f"{total} of wall time with {self._describe_rates(rates)}{note}"
 
     def _format_report_lines(self) -> Iterator[str]:
@@ -240,7 +236,10 @@ class Plan:
         if steps := self.shortening_steps:
             gpus = self.estimates[-1].gpus
             device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
-            yield from _format_steps_from_full_suite(steps, device)
+            rows = [["step, cumulative", "trainings", f"days of {device}"]]
+            rows += [[step.change, f"{step.trainings:,}", f"{step.seconds / _DAY:,.1f}"] for step in steps]
+            yield "  steps from the full suite to this shorter version:"
+            yield from _align_columns(rows, "    ", left_columns=1)
 
     def _describe_amount_of_work(self, part: str) -> str:
         work = self.work
@@ -264,17 +263,8 @@ class Plan:
         return f"{workers}, measured just now" if rates.measured else f"{workers}, assuming {rates.basis}"
 
 
-def _format_seconds_and_days(seconds: float) -> str:
-    days = seconds / _DAY
-    long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
-    return f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"
-
-
 def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> Work:
-    """Count the missing work of a suite, given its results and the store's folder.
-
-    With `decode_again`, the images are decoded even if the store has results on them.
-    """
+    """Count the missing work of a suite; with `decode_again`, also the decoding of images that results have."""
     suite, data = suite_results.suite, suite_results.data
     todo = [point for point in expand_points(suite) if point not in suite_results.results]
     existing = find_existing_shared_inputs(workspace, suite, data, todo)
@@ -300,11 +290,7 @@ def make_plan(
     measure: Callable[[SuiteSpec, Work], Rates] | None = None,
     seconds_per_submitted_map: float | None = None,
 ) -> Plan:
-    """Return the plan of a suite's missing work.
-
-    `measure` returns measured rates; without it rates are assumed. `seconds_per_submitted_map` are measured
-    core-seconds.
-    """
+    """Return the plan of a suite's missing work, with the rates that `measure` returns, or assumed ones."""
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     estimates = tuple(replace(estimate, submission=seconds_per_submitted_map) for estimate in rates)

@@ -68,10 +68,7 @@ _LETTERS = 80  # characters shown of an error
 
 
 def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
-    """Time each kind of work in this process, on a few random images with the shape of the suite's images.
-
-    Training, scoring, explaining and slow fills are timed only if they are in `work`.
-    """
+    """Time decoding, noise, ranking and the kinds of work in `work` in this process, on a few random images."""
     record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
     for fill in sorted({block.fill for block in suite.blocks}):
         refuse_too_large_filled_images(fill, work.images)  # before maps are computed for it
@@ -250,10 +247,7 @@ def _make_photograph(record: DatasetRecord) -> bytes:
 
 
 def measure_training_speeds(suite: SuiteSpec) -> Speeds:
-    """Return images per second in training the suite's network at full size on this device, by mode of compilation.
-
-    For ResNet-50 this takes minutes, mostly because it is compiled twice.
-    """
+    """Return images per second in training at full size on this device, by mode of compilation; takes minutes."""
     return {name: _measure_training_speed(suite, mode) for name, mode in _MODES.items()}
 
 

@@ -6,14 +6,7 @@ from typing import Any, NamedTuple
 from roarbench.compute.builtin_networks import MODELS
 from roarbench.compute.external_networks import TORCHVISION
 from roarbench.compute.prediction import choose_scoring_batch_size
-from roarbench.execution.workload import (
-    EXPLAIN,
-    SHARD,
-    TRAIN,
-    Work,
-    compute_micro_batch_size,
-    count_cost_per_image,
-)
+from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
 
 # side of a made-up photograph / decoded side; ImageNet's photographs are about 400 x 350 and are decoded to 224
