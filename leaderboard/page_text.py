@@ -8,7 +8,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.text import fit_on_one_line
 
 
-def _find_repository() -> str:
+def _read_repository_url() -> str:
     """Return the public address of the source, from the installed package; empty without one."""
     with suppress(PackageNotFoundError):
         for url in metadata("roarbench").get_all("Project-URL") or []:
@@ -18,7 +18,7 @@ def _find_repository() -> str:
     return ""
 
 
-REPOSITORY = _find_repository()
+REPOSITORY = _read_repository_url()
 
 
 def shorten_line(text: str, longest: int = 300) -> str:

@@ -63,7 +63,7 @@ def _add_pictures_of_pair(site: Site, view: SuiteView, rows: tuple[BoardRow, Boa
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]
     lines = [
-        (kind, 1, find_display_name(row.id).full_name, of.own, images.format_of_total(of))
+        (kind, 1, find_display_name(row.id).full_name, of.own, images.format_total(of))
         for kind, row, of in zip("ab", rows, answers, strict=True)
     ]
     return sheets, places, lines

@@ -86,7 +86,7 @@ def add_pictures(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCo
     )
 
 
-def format_of_total(counts: CorrectCountsPerImage) -> str:
+def format_total(counts: CorrectCountsPerImage) -> str:
     """Format the text after a count: `of 9 right`."""
     return f"of {counts.of} {counts.word}"
 
@@ -97,6 +97,5 @@ def list_sheet_lines(
     """Return the lines of a row's sheet for a template: sheet, line, label, counts, and total."""
     right = {"own": counts.own, pictures.kinds[2] if pictures.kinds[2:] else "": counts.against}
     return [
-        ("a", line, _LINES[kind], right.get(kind, ()), format_of_total(counts))
-        for line, kind in enumerate(pictures.kinds)
+        ("a", line, _LINES[kind], right.get(kind, ()), format_total(counts)) for line, kind in enumerate(pictures.kinds)
     ]

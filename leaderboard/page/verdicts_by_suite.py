@@ -38,7 +38,9 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     shown = sort_by_size(_drop_repeated_suites(site.views.values()))
     for view in shown:
         if view.results.has_rows:
-            kinds[_describe_data(view)] += filter(_has_gains, _make_question_columns(site, view))
+            for column in _make_question_columns(site, view):
+                if any(answer.gain.value is not None for answer in column.answers.values()):
+                    kinds[_describe_data(view)].append(column)
             counts[_describe_data(view)] += 1
     parts = []
     boards = [view.paired_board for view in shown if view.paired_board]
@@ -100,10 +102,6 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColu
     yield QuestionColumn(
         site.get_link(find_board_address(view, board.protocol)), title, board.tab_label, words, rows, True
     )
-
-
-def _has_gains(column: QuestionColumn) -> bool:
-    return any(answer.gain.value is not None for answer in column.answers.values())
 
 
 def _describe_data(view: SuiteView) -> str:

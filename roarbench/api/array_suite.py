@@ -65,12 +65,6 @@ class NetworkWithSource(NamedTuple):
     function: str  # function or class of that file
     classes: int
 
-    @property
-    def float32_weights(self) -> dict[str, Tensor]:
-        """Return the weights on the CPU, floats as float32."""
-        state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
-        return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
-
     def rebuild(self, images: Tensor) -> nn.Module:
         """Rebuild the network from its file, in eval mode, for images like the given ones."""
         generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
@@ -101,7 +95,9 @@ def write_array_suite(
     value_range = find_value_range(next(iter(splits.values())).images.numpy())
     pixels = {split: quantize(data.images.numpy(), value_range) for split, data in splits.items()}
     _check_quantization(splits, pixels, value_range, network, say)
-    text, weights = _write_suite_text(settings, splits, network), network.float32_weights
+    text = _write_suite_text(settings, splits, network)
+    state = {name: value.detach().cpu() for name, value in network.model.state_dict().items()}
+    weights = {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
     hashed = hashlib.sha256(text.encode() + network.source.encode())
     labels = [data.labels for data in splits.values()]
     for part in (*pixels.values(), *labels, *value_range, *(value.numpy() for value in weights.values())):

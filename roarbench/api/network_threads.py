@@ -40,7 +40,8 @@ class NetworkThreads(NamedTuple):
             alone = cls([networks])
             return alone, alone.compute_logits(pixels)
         logits = cls._copy([*networks, *folded]).compute_logits(pixels)
-        equal = map(_are_equal_but_for_rounding, logits[: len(networks)], logits[len(networks) :])
+        pairs = zip(logits[: len(networks)], logits[len(networks) :], strict=True)
+        equal = (are_logits_equal(own, fold) and torch.equal(own.argmax(1), fold.argmax(1)) for own, fold in pairs)
         best = [fold if same else network for network, fold, same in zip(networks, folded, equal, strict=True)]
         return cls._copy(best), logits[: len(networks)]
 
@@ -92,7 +93,3 @@ class NetworkThreads(NamedTuple):
                     yield from list(threads.map(work_on_free_copies, some))
         finally:
             torch.set_num_threads(whole)  # threads of other pools begin with the number that was set last
-
-
-def _are_equal_but_for_rounding(logits: Tensor, other_logits: Tensor) -> bool:
-    return are_logits_equal(logits, other_logits) and torch.equal(logits.argmax(1), other_logits.argmax(1))

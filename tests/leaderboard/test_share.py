@@ -90,7 +90,7 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, add
     if address:
         package["Project-URL"] = f"Repository, {address}/"
     monkeypatch.setattr(page_text, "metadata", lambda name: package)
-    monkeypatch.setattr(submit_and_cite, "REPOSITORY", page_text._find_repository())
+    monkeypatch.setattr(submit_and_cite, "REPOSITORY", page_text._read_repository_url())
     fields, readme = (
         submit_and_cite.build_submit_context(Site({}), Address("submit")),
         (ROOT / "README.md").read_text("utf-8"),
