@@ -229,57 +229,28 @@ CIFAR10 = ("--max-images", "10000", "--seeds", "1", "--protocol", "roar", "--est
 NETWORKS = ("--protocol", "own-network", "--estimators", "grad,sgsq-grad,input-x-grad,gradcam")
 STEPS = (
     Step("doctor", 50, describe_machine_faults, "no line that begins with !", "do what the brackets say"),
-    Step(
-        *("convolution", 40, time_convolution, "81 TFLOP/s, as plans assume (H100: 115)"),
-        "nvidia-smi: another process, a low clock?",
-    ),
-    Step(
-        *("pinned copy", 40, time_pinned_copy, "20 to 55 GB/s by PCIe 4 or 5 (H100: 54.8)"),
-        "nvidia-smi topo: the slot, the NUMA node",
-    ),
-    Step(
-        *("random reads", 90, time_random_reads),
+    Step("convolution", 40, time_convolution, "81 TFLOP/s, as plans assume (H100: 115)",
+        "nvidia-smi: another process, a low clock?"),
+    Step("pinned copy", 40, time_pinned_copy, "20 to 55 GB/s by PCIe 4 or 5 (H100: 54.8)",
+        "nvidia-smi topo: the slot, the NUMA node"),
+    Step("random reads", 90, time_random_reads,
         "3,700 images/s keep an H100 busy with ResNet-50; its virtual disk gave 3,356",
-        "a local NVMe disk for --store; enough memory for the images, see docs/gpu.md",
-    ),
-    Step(
-        "tests",
-        320,
-        (),
-        "no failure",
-        "report the failing test with `roarbench doctor`",
-    ),
-    Step(
-        *("quick", 240, ("run", "--suite", "quick", "--seeds", "1", "--protocol", "roar")),
-        "within a factor of two of the printed plan",
-        "--workers 1, then 8; nvidia-smi dmon while it runs",
-    ),
-    Step(
-        *("cifar10", 420, ("run", "--suite", "cifar10", *CIFAR10)),
-        "within a factor of two of the printed plan",
-        "the data set comes from the hub, or from --data; else as for quick",
-    ),
-    Step(
-        *("networks", 300, ("run", "--suite", "imagenet-networks", "--max-images", "1000", *NETWORKS)),
-        "within 2 minutes (plan)",
-        "ImageNet is gated: hf auth login, or --data; pip install timm",
-    ),
-    Step(
-        *(WHOLE, WHOLE_SECONDS + 40, time_whole_training),
+        "a local NVMe disk for --store; enough memory for the images, see docs/gpu.md"),
+    Step("tests", 320, (), "no failure", "report the failing test with `roarbench doctor`"),
+    Step("quick", 240, ("run", "--suite", "quick", "--seeds", "1", "--protocol", "roar"),
+        "within a factor of two of the printed plan", "--workers 1, then 8; nvidia-smi dmon while it runs"),
+    Step("cifar10", 420, ("run", "--suite", "cifar10", *CIFAR10), "within a factor of two of the printed plan",
+        "the data set comes from the hub, or from --data; else as for quick"),
+    Step("networks", 300, ("run", "--suite", "imagenet-networks", "--max-images", "1000", *NETWORKS),
+        "within 2 minutes (plan)", "ImageNet is gated: hf auth login, or --data; pip install timm"),
+    Step(WHOLE, WHOLE_SECONDS + 40, time_whole_training,
         "32 % of a training (plan: 1180 s) in 380 s (H100: 4,348 images/s)",
-        "nvidia-smi dmon while it runs: is the GPU busy? --compile, if `modes` below says that it pays",
-    ),
-    Step(
-        *("training", 300, time_training_from_files),
-        "3,655 images/s in memory, 3,607 not in memory (H100, 16 steps)",
-        "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory",
-    ),
-    Step(
-        *("modes", 180, compare_training_modes),
-        "uncompiled 106,667 and 4,300 images/s (plans)",
-        "roarbench doctor --suite NAME --store DIR for your suite; report what it found",
-    ),
-)
+        "nvidia-smi dmon while it runs: is the GPU busy? --compile, if `modes` below says that it pays"),
+    Step("training", 300, time_training_from_files, "3,655 images/s in memory, 3,607 not in memory (H100, 16 steps)",
+        "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory"),
+    Step("modes", 180, compare_training_modes, "uncompiled 106,667 and 4,300 images/s (plans)",
+        "roarbench doctor --suite NAME --store DIR for your suite; report what it found"),
+)  # fmt: skip
 
 
 def run_step_in_process(step: Step, store: Path) -> tuple[str, float]:

@@ -182,74 +182,42 @@ def _check_that_retraining_matters(tables: AccuracyTables) -> Iterable[ClaimChec
 _WHICH_SOBEL = "the paper uses sobel-released; roarbench also compares with sobel, the gradient magnitude"
 _TITLES = {"grad": "The gradient", "ig": "Integrated gradients", "gb": "Guided backprop"}
 CLAIMS = (
-    Claim(
-        "strong-ensembles-beat-random",
+    Claim("strong-ensembles-beat-random",
         "SmoothGrad-Squared and VarGrad are better than Random at every level on every data set",
         "abstract; section 4.3.3",
-        partial(_compare_with_controls, _combine_prefixes_and_bases(STRONG), lt, ("random",)),
-    ),
+        partial(_compare_with_controls, _combine_prefixes_and_bases(STRONG), lt, ("random",))),
     *(
-        Claim(
-            f"{base}-worse-than-random",
-            f"{title} is worse than Random at every level on every data set",
-            "section 4.3.2",
-            partial(_compare_with_controls, (base,), gt, ("random",)),
-        )
+        Claim(f"{base}-worse-than-random", f"{title} is worse than Random at every level on every data set",
+            "section 4.3.2", partial(_compare_with_controls, (base,), gt, ("random",)))
         for base, title in _TITLES.items()
     ),
     *(
-        Claim(
-            f"{base}-not-better-than-sobel",
-            f"{title} is on par with Sobel or worse at every level on every data set ({_WHICH_SOBEL})",
-            "section 4.3.2",
-            partial(_compare_with_controls, (base,), ge, SOBELS),
-        )
+        Claim(f"{base}-not-better-than-sobel",
+            f"{title} is on par with Sobel or worse at every level on every data set ({_WHICH_SOBEL})", "section 4.3.2",
+            partial(_compare_with_controls, (base,), ge, SOBELS))
         for base, title in _TITLES.items()
     ),
-    Claim(
-        "sobel-worse-than-random",
+    Claim("sobel-worse-than-random",
         "Sobel as the paper's code computes it (sobel-released; sobel is the gradient magnitude) is worse than Random "
-        "at every level on every data set",
-        "supplement, table 2",
-        partial(_compare_with_controls, ("sobel-released",), gt, ("random",)),
-        own_network_testable=False,
-    ),
-    Claim(
-        "smoothgrad-worse-than-random",
-        "Classic SmoothGrad is worse than Random at every level on every data set",
+        "at every level on every data set", "supplement, table 2",
+        partial(_compare_with_controls, ("sobel-released",), gt, ("random",)), own_network_testable=False),
+    Claim("smoothgrad-worse-than-random", "Classic SmoothGrad is worse than Random at every level on every data set",
         "section 4.3.3; figure 4",
-        partial(_compare_with_controls, _combine_prefixes_and_bases(("sg",)), gt, ("random",)),
-    ),
+        partial(_compare_with_controls, _combine_prefixes_and_bases(("sg",)), gt, ("random",))),
     *(
-        Claim(
-            f"smoothgrad-no-gain-over-{base}",
-            f"SmoothGrad of {name} is on par with the single estimate or worse",
-            "section 4.3.3",
-            partial(_compare_with_controls, (f"sg-{base}",), ge, (base,)),
-        )
+        Claim(f"smoothgrad-no-gain-over-{base}", f"SmoothGrad of {name} is on par with the single estimate or worse",
+            "section 4.3.3", partial(_compare_with_controls, (f"sg-{base}",), ge, (base,)))
         for base, name in (("grad", "the gradient"), ("ig", "integrated gradients"))
     ),
-    Claim(
-        "squares-beat-random",
-        "The squared base estimators are slightly better than Random",
-        "section 4.3.3",
-        partial(_compare_with_controls, tuple(f"{base}-sq" for base in BASES), lt, ("random",)),
-    ),
-    Claim(
-        "best-ensemble-base",
+    Claim("squares-beat-random", "The squared base estimators are slightly better than Random", "section 4.3.3",
+        partial(_compare_with_controls, tuple(f"{base}-sq" for base in BASES), lt, ("random",))),
+    Claim("best-ensemble-base",
         "The best ensemble is built on the gradient on ImageNet and Food-101, on guided backprop on Birdsnap",
-        "section 4.3.3",
-        _check_best_base_estimator,
-    ),
-    Claim(
-        "retraining-matters",
+        "section 4.3.3", _check_best_base_estimator),
+    Claim("retraining-matters",
         "With 90% of the features removed at random, a retrained network keeps most of its accuracy; a network that is "
-        "not retrained keeps almost none",
-        "section 4.3.1",
-        _check_that_retraining_matters,
-        own_network_testable=False,
-    ),
-)
+        "not retrained keeps almost none", "section 4.3.1", _check_that_retraining_matters, own_network_testable=False),
+)  # fmt: skip
 
 
 def read_hooker2019(order: Order) -> Curves:

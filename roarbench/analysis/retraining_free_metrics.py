@@ -40,26 +40,15 @@ class Metric:
 
 _COMMON = "abs=False, normalise=False, softmax=True, perturb_baseline=0 (the mean of the training images)"
 METRICS = (
-    Metric(
-        "pixel-flipping",
-        "PF ↓",
-        f"features_in_step=h*w/{STEPS}, {_COMMON}; mean over all steps",
-        "mean probability of the predicted class while scalars are removed, most important first",
-    ),
-    Metric(
-        "region-perturbation",
-        "RP ↑",
+    Metric("pixel-flipping", "PF ↓", f"features_in_step=h*w/{STEPS}, {_COMMON}; mean over all steps",
+        "mean probability of the predicted class while scalars are removed, most important first"),
+    Metric("region-perturbation", "RP ↑",
         f"patch_size=h/{PATCHES}, regions_evaluation={REGIONS}, order=morf, {_COMMON}; mean over the regions",
         f"mean decrease of this probability while the {REGIONS} most important of {PATCHES} x {PATCHES} regions are "
-        "removed",
-    ),
-    Metric(
-        "faithfulness-correlation",
-        "FC ↑",
-        f"nr_runs={RUNS}, subset_size=c*h*w/8, numpy seed={SEED}, {_COMMON}",
-        f"correlation, over {RUNS} random subsets of scalars, of this decrease with the removed importance",
-    ),
-)
+        "removed"),
+    Metric("faithfulness-correlation", "FC ↑", f"nr_runs={RUNS}, subset_size=c*h*w/8, numpy seed={SEED}, {_COMMON}",
+        f"correlation, over {RUNS} random subsets of scalars, of this decrease with the removed importance"),
+)  # fmt: skip
 
 
 def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
