@@ -17,7 +17,7 @@ from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
-from roarbench.estimators.catalogue import PAPER, format_id_for_tables
+from roarbench.estimators.catalogue import PAPER, find_estimator, format_id_for_tables
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import LERF, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
@@ -134,6 +134,22 @@ def _gain(row: Row | None) -> str:
 
 def _judged(row: Row | None) -> str:
     return MISSING if row is None else f"{format_interval(row.gain)} {format_verdict(row.vs_random)}"
+
+
+def matched(sets: list[DataSet]) -> str:
+    """Return matched gain with its verdict against Random, controls included; **all**: better than every control."""
+    shown = {each.name: each.matched for each in sets if each.matched}
+    names = dict.fromkeys(name for rows in shown.values() for name in rows)
+    order = sorted(names, key=lambda name: -max(value_of(rows.get(name)) for rows in shown.values()))
+    table = []
+    for name in order:
+        kind = "control" if find_estimator(name).control else ""
+        table.append([f"`{format_id_for_tables(name)}`", kind, *(_compared(rows.get(name)) for rows in shown.values())])
+    return format_markdown_table(("estimator", "", *shown), table)
+
+
+def _compared(row: Row | None) -> str:
+    return f"{_judged(row)}{' **all**' if row and row.beating and row.beating.beats_all else ''}"
 
 
 def fronts(sets: list[DataSet]) -> str:
@@ -305,6 +321,7 @@ _TABLES = (
     accuracies_at_50,
     others,
     estimators,
+    matched,
     fronts,
     best,
     orders,

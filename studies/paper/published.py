@@ -12,7 +12,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -94,6 +94,11 @@ class DataSet:
         return {row.estimator: row for row in rows_of(self._suite_draws, ROAR) if row.gain.value is not None}
 
     @cached_property
+    def matched(self) -> dict[str, Row]:
+        """Return rows with a matched gain."""
+        return {row.estimator: row for row in rows_of(self._suite_draws, MATCHED) if row.gain.value is not None}
+
+    @cached_property
     def own_samples(self) -> dict[str, Sample]:
         """Return the draws of own-network gains."""
         return draw_own_network_gains(self.high)
@@ -102,7 +107,7 @@ class DataSet:
         """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""
         if protocol is OWN_NETWORK:
             return self.own_samples
-        return plot_gains(self._suite_draws, protocol)
+        return draw_gains(self._suite_draws, protocol)
 
     @cached_property
     def other_roar_samples(self) -> dict[float, dict[str, Sample]]:
@@ -121,7 +126,7 @@ def keep_roar_level(results: SuiteResults, level: float) -> SuiteResults:
 
 def draw_roar_gains(results: SuiteResults, level: float) -> dict[str, Sample]:
     """Return the draws of ROAR gains at one level, of estimators alone."""
-    return plot_gains(SuiteDraws.of(keep_roar_level(results, level)), ROAR)
+    return draw_gains(SuiteDraws.of(keep_roar_level(results, level)), ROAR)
 
 
 def draw_own_network_gains(results: SuiteResults) -> dict[str, Sample]:
@@ -136,7 +141,7 @@ def is_check(name: str) -> bool:
     return row.control or bool(row.twin)
 
 
-def plot_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
+def draw_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
     """Return the draws of an order's gains, of estimators alone; empty if the suite lacks the protocol."""
     found = draws.draw_gains(protocol, Unit.SCALAR).areas if draws.suite_results.list_units(protocol) else {}
     return {name: sample for name, sample in found.items() if not is_check(name)}

@@ -33,7 +33,7 @@ def make_tables(found: Mapping[str, SuiteResults]) -> Tables:
     """Return how many runs there are, the gains by both recipes, and whether their orders agree."""
     counts = [[name, f"{len(each.results)} of {len(expand_points(each.suite))}"] for name, each in found.items()]
     whole = all(len(each.results) == len(expand_points(each.suite)) for each in found.values())
-    short, long = (plot_gains(found[name]) for name in NAMES)
+    short, long = (draw_gains(found[name]) for name in NAMES)
     agreed = compute_agreement(short, long, CONFIDENCE) if whole else None
     return {
         "runs": format_markdown_table(("recipe", "runs"), counts),
@@ -42,7 +42,7 @@ def make_tables(found: Mapping[str, SuiteResults]) -> Tables:
     }
 
 
-def plot_gains(results: SuiteResults) -> dict[str, Sample]:
+def draw_gains(results: SuiteResults) -> dict[str, Sample]:
     """Return the drawn gains of the rows that the suite's file names, without the control that every suite has."""
     areas = SuiteDraws.of(results).draw_gains(ROAR, Unit.SCALAR).areas
     return {name: areas[name] for name in results.suite.estimators if name != "random-blurred"}
