@@ -60,9 +60,8 @@ def connect_to_ray(address: str, requested: int | None) -> int:
         ways = "use HOST:PORT of the cluster's head, or auto on one of its machines, or leave --address out"
         raise CallerError(f"cannot join {where} ({_extract_reason(error)}); {ways}") from error
     if not (requested or _count_gpus_or_cores()):
-        raise CallerError(
-            "the Ray cluster has no GPU and no core yet; start one of its nodes first, or use --workers N"
-        )
+        seen = "the Ray cluster has no GPU and no core yet"
+        raise CallerError(f"{seen}; start one of its nodes first, or use --workers N")
     return requested or _count_gpus_or_cores()
 
 

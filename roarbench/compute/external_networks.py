@@ -38,9 +38,8 @@ def _make_torchvision_network(name: str, classes: int, channels: int, size: int)
     if name not in known:
         raise UnknownName("network of torchvision", name, known)
     if channels != 3:
-        raise CallerError(
-            f"torchvision:{name} is made for colour images, but these have {channels} channel; write channels = 3"
-        )
+        seen = f"torchvision:{name} is made for colour images, but these have {channels} channel"
+        raise CallerError(f"{seen}; write channels = 3")
     settings: dict[str, Any] = {"image_size": size} if name.startswith("vit") else {}
     settings |= {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
     try:

@@ -39,9 +39,8 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
     if not are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
         seen = f"{name} gives different logits for the same images when called again"
-        raise CallerError(
-            f"{seen}; remove random operations in eval mode, such as F.dropout without training=self.training"
-        )
+        remedy = "remove random operations in eval mode, such as F.dropout without training=self.training"
+        raise CallerError(f"{seen}; {remedy}")
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
     if not are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone than in a batch"
@@ -57,9 +56,8 @@ def check_rebuilt_logits(model: nn.Module, rebuilt: nn.Module, images: Tensor, n
     compared. Both are in eval mode.
     """
     rebuilt.load_state_dict(model.state_dict())
-    if are_logits_equal(
-        compute_checked_logits(model, images.clone(), name), compute_checked_logits(rebuilt, images.clone(), name)
-    ):
+    logits, rebuilt_logits = (compute_checked_logits(network, images.clone(), name) for network in (model, rebuilt))
+    if are_logits_equal(logits, rebuilt_logits):
         return
     outside = ", ".join(_list_tensors_outside_state(model)) or "random numbers or a random order"
     seen = f"{name}, built again with the same state dict, gives different logits: its construction draws {outside}"

@@ -122,9 +122,8 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
     """Build a vision transformer (Dosovitskiy et al. 2021) with 4 layers of width 64, on 4 x 4 to 8 x 8 patches."""
     side = max(count for count in range(1, _SIDE + 1) if size % count == 0)
     if side < _SIDE // 2:
-        raise CallerError(
-            f"vit-quick cannot divide {size} x {size} pixels into patches; write a size such as 32, 48 or 64"
-        )
+        seen = f"vit-quick cannot divide {size} x {size} pixels into patches"
+        raise CallerError(f"{seen}; write a size such as 32, 48 or 64")
     patch = size // side
     model: nn.Module = import_torchvision_models().VisionTransformer(
         image_size=size,

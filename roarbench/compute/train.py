@@ -99,9 +99,8 @@ def fit(
         while training.step < training.steps:
             training.do_optimiser_step()
             done = training.step
-            if (done % check_every == 0 or done == training.steps) and not math.isfinite(
-                loss := training.losses[-1].item()
-            ):
+            is_checked = done % check_every == 0 or done == training.steps
+            if is_checked and not math.isfinite(loss := training.losses[-1].item()):
                 divergence = f"the loss is {loss} at step {done - 1} of {training.steps}"
                 raise Diverged(f"{divergence}, expected a finite number; lower the peak learning rate")
             ending = is_stop_requested()

@@ -127,9 +127,8 @@ def get_device_mean(images: ImageData) -> Tensor:
 
 def fits_in_memory(images: ImageData, mask_bytes_per_image: int) -> bool:
     """Return whether both splits fit in memory, with the mask of each image."""
-    return _is_enough_memory(
-        _count_bytes(images), mask_bytes_per_image * sum(len(images[split].pixels) for split in Split)
-    )
+    count = sum(len(images[split].pixels) for split in Split)
+    return _is_enough_memory(_count_bytes(images), mask_bytes_per_image * count)
 
 
 def _count_bytes(images: ImageData) -> int:
@@ -175,10 +174,8 @@ def make_packed_other_image_masks(
 
 @lru_cache(maxsize=1)
 def _compute_pixel_change_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
-    starts = range(0, len(images.test.pixels), _AT_ONCE)
-    return np.concatenate(
-        [_compute_pixel_change_strata_of_rows(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts]
-    )
+    batches = (slice(start, start + _AT_ONCE) for start in range(0, len(images.test.pixels), _AT_ONCE))
+    return np.concatenate([_compute_pixel_change_strata_of_rows(images, unit, fill, rows) for rows in batches])
 
 
 def _compute_pixel_change_strata_of_rows(

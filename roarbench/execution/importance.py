@@ -97,9 +97,7 @@ def make_maps_for_networks(
         groups[find_job_group(estimator)][explained].append(estimator)
     maps: dict[MapKey, MapWithProvenance] = {}
     for group in groups.values():
-        parts = [
-            _load_group_inputs(explained, estimators, split, start, stop) for explained, estimators in group.items()
-        ]
+        parts = [_load_group_inputs(*subject, split, start, stop) for subject in group.items()]
         for part, maps_by_estimator in zip(parts, _make_group_maps(parts), strict=True):
             maps |= {(part.explained, name): made for name, made in maps_by_estimator.items()}
     return maps

@@ -69,9 +69,8 @@ class JobContext:
 
     def find_network_of_ranking(self, spec: RankingSpec) -> "ReferenceModel":
         """Return the explained network of a ranking; for controls, which use none, the first one."""
-        return next(
-            (network for network in self.explained if network.reference.key == spec.reference), self.explained[0]
-        )
+        explained = self.explained
+        return next((network for network in explained if network.reference.key == spec.reference), explained[0])
 
     def find_explained_network(self, run: Run) -> "ReferenceModel":
         """Return the explained network that a run depends on; the first one if it depends on none."""

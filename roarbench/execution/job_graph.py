@@ -212,9 +212,8 @@ def _make_seal_steps(work: JobContext, missing: Collection[RankingSpec], rank_st
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
         job = Job(name_seal_step(work, spec), ranking_jobs.join_ranked_ranges, (work, spec))
-        yield Step(
-            "seal", job, tuple(names), (_hash_strings("seal", spec.key),), partial(work.rankings.has_finished, spec)
-        )
+        keys = (_hash_strings("seal", spec.key),)
+        yield Step("seal", job, tuple(names), keys, partial(work.rankings.has_finished, spec))
 
 
 def name_seal_step(work: JobContext, spec: RankingSpec) -> str:

@@ -207,15 +207,14 @@ def _make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spl
         return make_untouched_inputs(images, split)
     if rankings is None:
         if cell.fill != "mean":
-            raise CallerError(
-                f"fill '{cell.fill}' is computed once per image, but {cell.estimator} changes its masks in every "
-                "epoch; use fill 'mean'"
+            seen = (
+                f"fill '{cell.fill}' is computed once per image, but {cell.estimator} changes its masks in every epoch"
             )
+            raise CallerError(f"{seen}; use fill 'mean'")
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         pixels, mean = get_device_or_mapped_pixels(images, split), get_device_mean(images)
-        return stream_unless_on_device(
-            RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator), images, split
-        )
+        redrawn = RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator)
+        return stream_unless_on_device(redrawn, images, split)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
         mask = RankingMask(rankings.splits[split], rankings.layout, cell.t, cell.order)
         return make_images_with_exchanged_masks(images, [mask], cell.unit, run.seed, cell.fill)

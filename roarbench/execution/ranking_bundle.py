@@ -180,9 +180,8 @@ def _read_and_check_rankings(work: JobContext, folder: Path, specs: Sequence[Ran
         other.rankings.verify_files(spec)
         checked.append(rankings := other.rankings.open(spec))
         if rankings.weights != weights[spec.reference]:
-            raise ValueError(
-                f"{rankings.folder} has rankings of a different network than the one that is stored with them"
-            )
+            wrong = "rankings of a different network than the one that is stored with them"
+            raise ValueError(f"{rankings.folder} has {wrong}")
         for split in spec.splits:
             _check_image_count(rankings.folder, len(rankings.splits[split]), work, split)
     return checked

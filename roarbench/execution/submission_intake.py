@@ -53,9 +53,8 @@ def check_and_store_submissions(
         CallerError: Maps are to be made on a GPU, and this machine has none.
     """
     if mode.cuda and not torch.cuda.is_available():
-        raise CallerError(
-            "PyTorch finds no GPU on this machine; leave --submission-device out, or install PyTorch for CUDA"
-        )
+        seen = "PyTorch finds no GPU on this machine"
+        raise CallerError(f"{seen}; leave --submission-device out, or install PyTorch for CUDA")
     accepted = []
     for submission in () if mode.trust else submissions:
         # stored submissions are checked too: they may be imported or trusted ones without a check

@@ -71,24 +71,21 @@ def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_spli
     split_keys = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
         if split_keys:
-            raise section.make_error(
-                f"has {split_keys[0]} and test_share; write either train and test, or only test_share"
-            )
+            remedy = "write either train and test, or only test_share"
+            raise section.make_error(f"has {split_keys[0]} and test_share; {remedy}")
         share, seed = section.read_number("test_share", 0.01, 0.9), section.read_integer("seed", 0, 2**31, 0)
         return replace(record, train_split=single_split_name, test_split=single_split_name, share=share, seed=seed)
     if "test" not in split_keys:
         says = "names no split" if not split_keys else "has train and no test"
-        raise section.make_error(
-            f'{says}; write train = "…" and test = "…", or test_share = 0.2 to draw the test images'
-        )
+        remedy = 'write train = "…" and test = "…", or test_share = 0.2 to draw the test images'
+        raise section.make_error(f"{says}; {remedy}")
     test = section.read_text("test")
     if split_keys == ["test"]:
         return replace(record, train_split=test, test_split=test)
     train = section.read_text("train")
     if train == test:
-        raise section.make_error(
-            f"train and test are both '{train}'; write two different splits, or only test_share = 0.2"
-        )
+        remedy = "write two different splits, or only test_share = 0.2"
+        raise section.make_error(f"train and test are both '{train}'; {remedy}")
     return replace(record, train_split=train, test_split=test)
 
 
@@ -113,9 +110,8 @@ def _read_table(section: TomlTable, base: Path, record: DatasetRecord) -> Datase
     file = (base / section.read_text("table")).resolve()
     if not file.is_file():
         state = "a folder" if file.is_dir() else "missing"
-        raise section.make_error(
-            f"table is {state}: {file}; write the path of a parquet or CSV file, relative to the suite's file"
-        )
+        remedy = "write the path of a parquet or CSV file, relative to the suite's file"
+        raise section.make_error(f"table is {state}: {file}; {remedy}")
     return replace(
         record,
         own=TABLE,
@@ -154,9 +150,8 @@ def _read_folder(section: TomlTable, key: str, base: Path) -> str:
     folder = (base / section.read_text(key)).resolve()
     if not folder.is_dir():
         state = "a file" if folder.exists() else "missing"
-        raise section.make_error(
-            f"{key} is {state}: {folder}; write the path of a folder, relative to the suite's file"
-        )
+        remedy = "write the path of a folder, relative to the suite's file"
+        raise section.make_error(f"{key} is {state}: {folder}; {remedy}")
     return str(folder)
 
 
@@ -174,17 +169,15 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
         return _read_preprocessing_of_published_weights(section, channels)
-    record = _read_normalisation(
-        section, make_user_dataset_record("", channels, section.read_integer("size", 8, _LARGEST))
-    )
+    size = section.read_integer("size", 8, _LARGEST)
+    record = _read_normalisation(section, make_user_dataset_record("", channels, size))
     if "resize" not in section:
         if "interpolation" in section:
             raise section.make_error("has interpolation without resize; write resize = N (short side in pixels)")
         return replace(record, crop=section.read_number("crop", 0.1, 1.0, 1.0))
     if "crop" in section:
-        raise section.make_error(
-            "has crop and resize; leave crop out, because size is the side of the square that is cut out after resizing"
-        )
+        why = "size is the side of the square that is cut out after resizing"
+        raise section.make_error(f"has crop and resize; leave crop out, because {why}")
     resize, interpolation = section.read_integer("resize", 8, _MOST), section.read_text("interpolation", "bilinear")
     with section.add_location_to_errors():
         check_resizing(resize, record.size, interpolation)

@@ -42,14 +42,12 @@ def write_new_suite_file(
     path = Path(f"{name}.toml")
     location = os.path.relpath(record.folder, Path.cwd())
     if not record.folder.isprintable():
-        raise CallerError(
-            f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed; rename the folder"
-        )
+        seen = f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed"
+        raise CallerError(f"{seen}; rename the folder")
     text = compose_suite_text(name, record, location)
     if network:
-        text = re.sub(
-            r'^name = "(resnet-quick|mlp)"', lambda _: f"name = {format_toml(network)}", text, flags=re.MULTILINE
-        )
+        chosen = f"name = {format_toml(network)}"
+        text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: chosen, text, flags=re.MULTILINE)
     if not path.exists():
         text = tune_recipe(text, path)
     write_new_file(path, lambda target: target.write_text(text, "utf-8"))
@@ -68,9 +66,8 @@ def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str
     asking = _format_ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
     lines = zip(compose_recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
-    depth = (
-        f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1" if record.depth else ""
-    )
+    bits = record.depth
+    depth = f"\ndepth = {bits}  # bits that the values use: white is 2^{bits} - 1" if bits else ""
     return f"""\
 name = {format_toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
@@ -159,9 +156,8 @@ def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str
     estimators = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     classes = "the classes"
     if record.columns:
-        classes += (
-            f"\ncolumns = {format_toml(record.columns)}  # the features; text, gaps and row numbers were left out"
-        )
+        columns = format_toml(record.columns)
+        classes += f"\ncolumns = {columns}  # the features; text, gaps and row numbers were left out"
     else:
         classes += "; every other column is a feature"
     return f"""\

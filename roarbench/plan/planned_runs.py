@@ -83,9 +83,8 @@ def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
     """
     protocols = [block.protocol for block in suite.blocks] if suite else []
     protocols += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
-    return next(
-        protocol.name for protocol in protocols if (protocol.order, protocol.retrain) == (cell.order, cell.retrain)
-    )
+    wanted = cell.order, cell.retrain
+    return next(protocol.name for protocol in protocols if (protocol.order, protocol.retrain) == wanted)
 
 
 @dataclass(frozen=True)
@@ -154,9 +153,8 @@ def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> Referen
     """Return the explained network with this number, trained on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
     model, _ = suite.find_architecture(number)
-    return ReferenceSpec(
-        suite.dataset, data, model, recipe, suite.compute_reference_seed(number), suite.find_given_weights(number)
-    )
+    seed, given = suite.compute_reference_seed(number), suite.find_given_weights(number)
+    return ReferenceSpec(suite.dataset, data, model, recipe, seed, given)
 
 
 def find_epochs_per_reference(suite: SuiteSpec) -> float:

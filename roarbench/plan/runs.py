@@ -104,9 +104,8 @@ def read_run_record(values: Mapping[str, Any]) -> Run:
     try:
         cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
     except ValueError as error:
-        raise CallerError(
-            f"this version cannot read a run: {error}; use the version of roarbench that stored the run"
-        ) from None
+        seen = f"this version cannot read a run: {error}"
+        raise CallerError(f"{seen}; use the version of roarbench that stored the run") from None
     maps = MapNumerics(values.get("maps", MapNumerics.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 

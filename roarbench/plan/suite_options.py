@@ -34,10 +34,8 @@ def apply_selection_options(
     suite = add_submissions_and_estimators(suite, estimators, submissions)
     chosen, rows = parse_estimators_option(suite, estimators) or (), None
     if estimators is not None:
-        records = suite.estimator_records
-        rows = [
-            record.id for record in records if record.is_model_free or record.id in chosen or record.id in suite.added
-        ]
+        kept = {*chosen, *suite.added}
+        rows = [record.id for record in suite.estimator_records if record.is_model_free or record.id in kept]
     return select_part_of_suite(suite, rows, seeds, parse_protocol_option(suite, protocol) if protocol else None)
 
 
@@ -79,9 +77,8 @@ def add_submissions_and_estimators(
     suite: SuiteSpec, estimators: list[str] | None, submissions: Iterable[str] = ()
 ) -> SuiteSpec:
     """Add submissions and the estimators of `--estimators` to a suite."""
-    return add_estimators(
-        suite, [*submissions, *(find_estimator(part).id for part in _split_names(estimators) if _adds_estimator(part))]
-    )
+    added = filter(_adds_estimator, _split_names(estimators))
+    return add_estimators(suite, [*submissions, *(find_estimator(name).id for name in added)])
 
 
 def _adds_estimator(name: str) -> bool:

@@ -185,9 +185,8 @@ def _read_network_file(path: Path, function: str) -> tuple[str, str]:
         problem = getattr(error, "strerror", None) or "it is not UTF-8"
         raise CallerError(f"cannot read the network's file {path}: {problem}; write FILE.py:FUNCTION") from None
     if len(content) > _LARGEST:
-        raise CallerError(
-            f"{path} has {len(content):,} bytes; a file that defines a network may have at most {_LARGEST:,}"
-        )
+        limit = f"a file that defines a network may have at most {_LARGEST:,}"
+        raise CallerError(f"{path} has {len(content):,} bytes; {limit}")
     stem = re.sub(r"\W+", "-", path.stem)
     return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:DIGITS]}", source
 
@@ -227,9 +226,8 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
             raise top.make_error(f'{seen}; write like = "tabular@1" under [recipe]')
     _refuse_unsuitable_network_count(top, blocks, references)
     _refuse_training_protocols(top, blocks, dataset)
-    own = CustomSuite(
-        blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source, ",".join(given)
-    )
+    own_dataset = dataset if dataset.own or dataset.name not in DATASETS else None
+    own = CustomSuite(blocks, references, own_dataset, source, ",".join(given))
     return SuiteSpec(
         name=name,
         version="",

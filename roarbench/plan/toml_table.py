@@ -42,13 +42,11 @@ class TomlTable:
 
     def read_text(self, key: str, default: str | None = None) -> str:
         """Return a string that is not empty; without a default, the key is required."""
-        text: str = self._read_value(
-            key,
-            default,
-            'a string; write {key} = "…"',
-            lambda value: isinstance(value, str) and (value.strip() or value == default),
-        )
-        return text
+
+        def fits(value: object) -> bool:
+            return isinstance(value, str) and bool(value.strip() or value == default)
+
+        return str(self._read_value(key, default, 'a string; write {key} = "…"', fits))
 
     def read_flag(self, key: str, default: bool) -> bool:
         """Return true or false."""
@@ -63,19 +61,13 @@ class TomlTable:
     def read_integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
         """Return an integer from `low` to `high`."""
         expected = f"a whole number from {low} to {high}; write {{key}} = {default or low}"
-        number: int = self._read_value(
-            key, default, expected, lambda value: type(value) is int and low <= value <= high
-        )
-        return number
+        return int(self._read_value(key, default, expected, lambda value: type(value) is int and low <= value <= high))
 
     def read_texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return a list of strings without duplicates."""
         expected = 'a list of names; write {key} = ["…"]'
-        return tuple(
-            dict.fromkeys(
-                self._read_value(key, default, expected, _make_list_check(lambda value: isinstance(value, str)))
-            )
-        )
+        fits = _make_list_check(lambda value: isinstance(value, str))
+        return tuple(dict.fromkeys(self._read_value(key, default, expected, fits)))
 
     def read_sorted_numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
@@ -134,9 +126,8 @@ class TomlTable:
         return CallerError(f"{self._where}: {seen}", hint)
 
     def _refuse_misspelled_key(self, key: str, kind: type) -> None:
-        unread = [
-            name for name, value in self._values.items() if name not in self._read_keys and isinstance(value, kind)
-        ]
+        fitting = (name for name, value in self._values.items() if isinstance(value, kind))
+        unread = [name for name in fitting if name not in self._read_keys]
         for name in get_close_matches(key, unread, n=1, cutoff=_SIMILAR):
             raise self.make_error(f"no key '{name}'; did you mean '{key}'?")
 

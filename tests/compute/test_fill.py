@@ -84,13 +84,8 @@ def test_interpolation_and_neighbours_by_hand():
     line = torch.tensor([[[[10, 0, 0, 0, 40]]]], dtype=torch.uint8)
     gone = torch.tensor([[[[False, True, True, True, False]]]])
     # the outer two are 10 and 40 first, then the middle is their mean
-    assert apply_non_mean_fill(line, gone, "neighbours", torch.zeros(1), IDS[:1]).flatten().tolist() == [
-        10,
-        10,
-        25,
-        40,
-        40,
-    ]
+    filled = apply_non_mean_fill(line, gone, "neighbours", torch.zeros(1), IDS[:1])
+    assert filled.flatten().tolist() == [10, 10, 25, 40, 40]
 
 
 def test_a_large_hole_in_one_image_leaves_the_others_as_they_are():

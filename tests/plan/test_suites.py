@@ -43,9 +43,8 @@ def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
     for title in (suite.recipe, suite.reference_recipe):
         assert find_recipe(title).title == title
     assert {block.fill for block in suite.blocks} == {"mean"}
-    assert ("truth" in suite.estimators) == bool(
-        suite.dataset_record.generated and suite.dataset != "planted-corners"
-    )  # where it is known
+    is_truth_known = suite.dataset_record.generated and suite.dataset != "planted-corners"
+    assert ("truth" in suite.estimators) == bool(is_truth_known)
     for estimator in suite.estimators:
         find_estimator(estimator)
     judged = [block for block in suite.blocks if block.protocol is not MASK_ONLY]  # masks of Random say nothing
@@ -93,9 +92,7 @@ def test_imagenet_asks_the_papers_question_by_fourteen_rows_whose_runs_are_part_
 
 def test_every_run_of_imagenet_counts_in_a_file_that_asks_for_the_full_design(tmp_path):
     text = copy_suite_file_text("imagenet").replace('protocols = ["roar"]', 'protocols = ["roar", "kar"]')
-    text = text.replace("levels = [0.1, 0.5, 0.9]", "levels = [0.1, 0.3, 0.5, 0.7, 0.9]").replace(
-        "seeds = 2", "seeds = 5"
-    )
+    text = text.replace("[0.1, 0.5, 0.9]", "[0.1, 0.3, 0.5, 0.7, 0.9]").replace("seeds = 2", "seeds = 5")
     text = re.sub(r"estimators = \[.*?\n\]", 'estimators = ["random", "sobel", "paper"]', text, flags=re.DOTALL)
     (tmp_path / "full.toml").write_text(text)
     full, short = load_suite(tmp_path / "full.toml").plan, find_suite("imagenet")
@@ -119,14 +116,10 @@ def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_proto
     assert apply_selection_options(MATCHED, ["deviation"]).estimators == CONTROLS
     assert apply_selection_options(MATCHED) == MATCHED
     assert apply_selection_options(MATCHED, [], [MINE]).estimators == (*CONTROLS, MINE, f"{MINE}~untrained")
-    assert {*apply_selection_options(MATCHED, None, [MINE]).estimators} == {
-        *MATCHED.estimators,
-        MINE,
-        f"{MINE}~untrained",
-    }
-    added = set(apply_selection_options(PAPER, [], [MINE]).estimators) - set(
-        apply_selection_options(PAPER, []).estimators
-    )
+    mine = {MINE, f"{MINE}~untrained"}
+    assert {*apply_selection_options(MATCHED, None, [MINE]).estimators} == {*MATCHED.estimators} | mine
+    chosen, part = (apply_selection_options(PAPER, [], submitted).estimators for submitted in ([MINE], []))
+    added = set(chosen) - set(part)
     assert added == {MINE, *(f"{MINE}~{twin}" for twin in ("blurred", "untrained", "other-target"))}
     assert set(apply_selection_options(PAPER, ["grad"]).estimators) >= {"random", "random-blurred", "sobel", "grad"}
     part = apply_selection_options(PAPER, None, (), 2, "roar")
@@ -164,14 +157,8 @@ def test_linear_schedule_and_sides_by_hand_and_every_recipe_has_a_rate_for_each_
         assert min(rates) >= 0 and 0 < max(rates) <= recipe.peak
         assert rates[-1] < 0.2 * recipe.peak
     recipe = find_recipe("imagenet-fast@1")
-    assert [compute_image_side(recipe, step, 40, 224) for step in (0, 9, 10, 19, 20, 30)] == [
-        128,
-        128,
-        160,
-        160,
-        192,
-        224,
-    ]
+    sides = [compute_image_side(recipe, step, 40, 224) for step in (0, 9, 10, 19, 20, 30)]
+    assert sides == [128, 128, 160, 160, 192, 224]
 
 
 def test_other_numbers_stand_in_the_title_in_one_order():
