@@ -65,7 +65,7 @@ def test_twins_are_their_parents_with_a_twin(entry):
 
 def test_another_value_is_another_estimator_of_the_same_form():
     found, default = find_estimator("var-grad(noise=0.05)"), ESTIMATORS["var-grad"]
-    assert (found.base, found.form, str(found.parts.without_parameters), found.parent_id) == (
+    assert (found.base, found.form, str(found.parsed_id.without_parameters), found.parent_id) == (
         "grad",
         "variance",
         "var-grad",
@@ -75,7 +75,7 @@ def test_another_value_is_another_estimator_of_the_same_form():
     assert len(fingerprints) == 4
     assert default.fingerprint in fingerprints
     twin = find_estimator("var-grad(noise=0.05)~blurred")
-    assert (twin.parent_id, str(twin.parts.without_parameters), twin.values) == (
+    assert (twin.parent_id, str(twin.parsed_id.without_parameters), twin.values) == (
         found.id,
         "var-grad~blurred",
         (("noise", 0.05),),

@@ -159,7 +159,12 @@ def test_parameters_follow_the_name_of_a_file_and_stand_before_marks_and_twins_i
         read_submission(Path(f"{odd}()"))
     name = "mine@0123abcd(samples=50,noise=1e-05,blur=a.b)~trusted~cuda~blurred"
     found, asked = find_estimator(name), EstimatorId.parse(name)
-    assert (found.id, found.twin, found.parts.marks, found.submitted) == (name, "blurred", ("trusted", "cuda"), True)
+    assert (found.id, found.twin, found.parsed_id.marks, found.submitted) == (
+        name,
+        "blurred",
+        ("trusted", "cuda"),
+        True,
+    )
     assert (asked.file_id, asked.listed) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
     assert find_estimator(found.parent_id).fingerprint != find_estimator("mine@0123abcd~trusted~cuda").fingerprint
     for wrong in ("mine@0123abcd()", "mine@0123abcd(a)", "mine@0123abcd(a=)", "mine@0123abcd~trusted(a=1)", "m@0(a=1)"):
