@@ -89,11 +89,7 @@ def copy_working_tree(to: Path) -> None:
 
 
 def run_pytest(copy: Path, arguments: Sequence[str], max_seconds: float) -> tuple[int | None, str]:
-    """Run pytest with these words, in a fork of this process.
-
-    Returns:
-        Its exit code, None where it took more than so many seconds; and what it printed.
-    """
+    """Run pytest in a fork of this process; return its exit code, None after `max_seconds`, and what it printed."""
     out = copy / ".breaks-output"
     child = multiprocessing.get_context("fork").Process(target=_run_pytest_and_exit, args=(copy, arguments, out))
     child.start()
@@ -128,15 +124,8 @@ def _run_pytest_and_exit(copy: Path, tests: Sequence[str], out: Path) -> None:
 def check_break_is_found(
     one: Break, copy: Path, left_out: Sequence[str] = (), max_seconds: float = _MOST
 ) -> tuple[bool, str]:
-    """Make a fault in the copy, look for it, and mend it; return whether it is found, and by what.
-
-    Args:
-        one: The fault.
-        copy: Of the working tree.
-        left_out: Node ids of tests that fail without it.
-        max_seconds: Seconds after which it is not found, unless it hangs.
-    """
-    path = copy / one.file
+    """Introduce a break in the copy, run its tests, undo it; return whether they find it, and the failing test."""
+    path = copy / one.file  # `left_out`: node ids of tests that fail without the break
     sound, times = path.read_bytes(), path.stat()
     path.write_text(sound.decode().replace(one.text, one.into))
     # otherwise Python would use the bytecode of the sound file

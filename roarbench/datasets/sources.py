@@ -130,10 +130,7 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
 
 
 def add_image_counts(record: DatasetRecord) -> DatasetRecord:
-    """Count the classes and images of a user's data set, and return the record with the counts.
-
-    Raises DataError if the labels are unsuitable or a split has too few images.
-    """
+    """Return a user's record with classes and images counted; raise DataError for unsuitable labels or few images."""
     if record.own == TABLE:
         values, labels = read_features_and_labels(find_table_file(record, None), record)
         record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)

@@ -43,10 +43,7 @@ class LabelledRows(NamedTuple):
 
 
 def read_features_and_labels(path: Path, record: DatasetRecord) -> LabelledRows:
-    """Read features and classes from a parquet or CSV file with a header.
-
-    Raises DataError if the file cannot be read, a column is missing or not numeric, or a class has too few rows.
-    """
+    """Read features and classes from a parquet or CSV file with a header; raise DataError for an unsuitable table."""
     table = read_table(path)
     names = list_feature_names(table, record.label_column, record.columns, path)
     labels = read_class_numbers(table, record.label_column, path)

@@ -140,10 +140,7 @@ def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str])
 
 
 def format_id_for_tables(name: str) -> str:
-    """Format an id for tables; the number of samples is added if it is far too small for convergence.
-
-    For example, `rise` becomes `rise(samples=256)`, which has the same meaning.
-    """
+    """Format an id for tables; too few samples for convergence are added: `rise` becomes `rise(samples=256)`."""
     estimator_id = EstimatorId.parse(name)
     row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
     if not (row and row.few_samples) or "samples=" in name:
@@ -153,10 +150,7 @@ def format_id_for_tables(name: str) -> str:
 
 
 def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
-    """Choose the names of a table's rows, by id.
-
-    A submission has the name given by its author, or its id if two rows share that name.
-    """
+    """Choose a table's row names, by id: a submission's is its author's name for it, or its id if two share that."""
     ids = {row: EstimatorId.parse(row) for row in rows}
     plain = {row: replace(id_of_row, digits=None, marks=()) for row, id_of_row in ids.items()}
     alike: dict[EstimatorId, set[EstimatorId]] = {}

@@ -94,10 +94,7 @@ def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) 
 def compute_own_network_gain_per_row(
     unchanged: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
 ) -> dict[str, OwnNetworkGain]:
-    """Compute the gain of each row as `compute_own_network_gain` does, drawing images and networks only once.
-
-    Raises ValueError as `compute_own_network_gain` does.
-    """
+    """Compute each row's gain by `compute_own_network_gain`, with its errors, drawing images and networks only once."""
     draw = cache(_draw_images_and_networks)
     return {name: compute_own_network_gain(row, order, bootstrap, draw) for name, row in unchanged.items()}
 

@@ -78,7 +78,7 @@ class RankInterval(NamedTuple):
 
 def rank_by_gain(gains: Floats, added: Collection[int] = ()) -> list[RankInterval]:
     """Return places from the gains alone, shape (estimators,); `added` is as in `compute_rank_intervals`."""
-    own = _mark_compared_pairs(len(gains), added)
+    own = _mark_rows_not_added(len(gains), added)
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [RankInterval(1 + count, added=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
@@ -94,7 +94,7 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
     """
     gains, apart = pairs.values, _find_different_pairs(pairs, added)
     groups = find_tie_groups(gains, apart)
-    own = _mark_compared_pairs(len(gains), added)
+    own = _mark_rows_not_added(len(gains), added)
     above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
     rivals = own.sum() + ~own  # number of rows to rank among: the suite's own, and the row itself
     return [
@@ -109,7 +109,7 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
 
 def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bool_]:
     """Return which pairs differ significantly: among the suite's own estimators, and with each added one alone."""
-    own = _mark_compared_pairs(len(pairs.values), added)
+    own = _mark_rows_not_added(len(pairs.values), added)
     apart = find_significant_pairs(pairs, own)
     if added:
         apart |= find_significant_pairs(pairs, ~own)
@@ -119,7 +119,7 @@ def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bo
     return apart
 
 
-def _mark_compared_pairs(size: int, added: Collection[int]) -> NDArray[np.bool_]:
+def _mark_rows_not_added(size: int, added: Collection[int]) -> NDArray[np.bool_]:
     return ~np.isin(np.arange(size), list(added))
 
 
@@ -145,10 +145,7 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
 
 
 def find_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
-    """Return the maximal sets without a significant difference, best first; every estimator is in at least one.
-
-    These are the sets of Piepho's compact letter display (2004), built estimator by estimator.
-    """
+    """Return the maximal sets without a significant difference (Piepho 2004), best first; every estimator is in one."""
     groups: set[frozenset[int]] = set()
     for new in range(len(gains)):
         tied = frozenset(np.flatnonzero(~apart[new]).tolist())

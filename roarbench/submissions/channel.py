@@ -25,10 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def create_request(metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
-    """Write a request (plain JSON and arrays) to a new sealed memory file, and return its file descriptor.
-
-    The caller must close the descriptor.
-    """
+    """Write plain JSON and arrays to a new sealed memory file; return its descriptor, which the caller must close."""
     places, offset = {}, 0
     for name, array in arrays.items():
         if array.dtype.name not in _TYPES:

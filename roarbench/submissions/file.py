@@ -157,11 +157,7 @@ class ValidationFinding(StrEnum):
 
 
 class Refusal(CallerError):
-    """Raised for a rejected submission.
-
-    Attributes:
-        fault: The fault, with a traceback if there is one.
-    """
+    """Raised for a rejected submission; `fault` has a traceback if there is one."""
 
     def __init__(self, kind: SubmissionFault, words: str, trace: str = "") -> None:
         self.fault = make_printable_fault(kind, words, trace)
@@ -217,10 +213,7 @@ class Submission:
         )
 
     def replace_parameters(self, assignments: str) -> "Submission":
-        """Return the submission with other parameters, written `samples=50,noise=0.1` as in its id.
-
-        Raises CallerError if the submission lacks these parameters or does not accept these values.
-        """
+        """Return the submission with parameters `samples=50,noise=0.1`; raise CallerError for unsuitable ones."""
         if not assignments:
             return replace(self, values=())
         defaults, written = self.parameters, f"{self.name}({assignments})"

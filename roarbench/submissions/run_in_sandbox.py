@@ -85,10 +85,7 @@ class SandboxAnswer(NamedTuple):
 
 
 def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> SandboxAnswer:
-    """Run a submission in a fresh sandbox, or without a sandbox if `trust` is True.
-
-    Raises SandboxError if the sandbox did not start.
-    """
+    """Run a submission in a fresh sandbox, or without one if `trust`; raise SandboxError if none could be started."""
     with ExitStack() as stack:
         request = _write_request(task, limits)
         stack.callback(os.close, request)

@@ -38,10 +38,7 @@ _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: input into the terminal of t
 
 @cache
 def build_filter(gpu: bool = False) -> bytes:
-    """Return the filter in the kernel's format.
-
-    Memory may be shared without a file only if `gpu` is True, because NVIDIA's driver does so.
-    """
+    """Return the filter in the kernel's format; NVIDIA's driver needs memory that is shared without a file (`gpu`)."""
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     refused = pyseccomp.ERRNO(errno.EPERM)
     for name in _REFUSED:

@@ -65,10 +65,7 @@ def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
 
 
 def _compute_logit_drops(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield the drop of the logit after these pixels are replaced by the baseline: (n, 1, h, w), 0 elsewhere.
-
-    `pixel_sets` has the pixels of each step, bool (h, w).
-    """
+    """Yield the logit's drop after each set of pixels, bool (h, w), becomes the baseline: (n, 1, h, w), 0 elsewhere."""
     whole, baseline = inputs.compute_logit(inputs.images), inputs.baseline
     layout = device_settings.choose_float32_layout(inputs.images.device)
     for pixels in pixel_sets:
