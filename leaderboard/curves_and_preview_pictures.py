@@ -22,17 +22,13 @@ _LACKING = str.maketrans("×≈−–’", "x~--'")  # replacements for characte
 
 
 class EstimatorCurves(NamedTuple):
-    """The curves of one protocol, controls first and the estimator last: an estimate per level from 0.
+    """The curves of one protocol, controls first and the estimator last: an estimate per level from 0."""
 
-    `title` names the content, and the level if there is one; `words` describes the figure for readers who cannot see
-    it.
-    """
-
-    title: str
+    title: str  # the content, and the level if there is one
     curves: list[list[tuple[float, Estimate]]]
     axis: Axis
     signed: bool
-    words: str
+    words: str  # description for readers who cannot see the figure
 
 
 def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves | None:

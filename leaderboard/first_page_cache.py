@@ -75,21 +75,18 @@ def read_cached_page(shown: ShownStore) -> Page | None:
         return page if cached["state"] == results.read_change_stamp() else None
 
 
-def cache_page(shown: ShownStore, files: str, state: str, page: Page) -> None:
-    """Cache the page of a store in this state, if the user's cache can be written and the code has a version.
-
-    `files` are the database's files from before the state was read, as `read_sqlite_stamp` returns them.
-    """
+def cache_page(shown: ShownStore, sqlite_stamp: str, state: str, page: Page) -> None:
+    """Cache a page, if the user's cache can be written and the code has a version; `sqlite_stamp` precedes `state`."""
     code, path = read_code_version(), find_cache_file(shown)
     if code.endswith("+dirty"):
         return
     with suppress(OSError):
-        if _written.get(path) == (files, state, page) and path.exists():
+        if _written.get(path) == (sqlite_stamp, state, page) and path.exists():
             return
-        text = json.dumps({"code": code, "files": files, "state": state, "page": page._asdict()})
+        text = json.dumps({"code": code, "files": sqlite_stamp, "state": state, "page": page._asdict()})
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"))
-        _written[path] = files, state, page
+        _written[path] = sqlite_stamp, state, page
 
 
 def find_cache_file(shown: ShownStore) -> Path:

@@ -15,10 +15,7 @@ class PageNotFound(LookupError):
 
 
 class Address(NamedTuple):
-    """The address of a page: a key of `render.PAGES`, a suite's slug, and further choices by name.
-
-    Defaults, such as the first suite or protocol, are left out.
-    """
+    """The address of a page: a key of `render.PAGES`, a suite's slug, and choices by name; defaults are left out."""
 
     page: str
     suite: str = ""

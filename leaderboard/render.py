@@ -108,10 +108,7 @@ def _render_template(page: str, site: Site, **fields: Any) -> Page:
 
 
 def list_addresses(views: Views) -> list[Address]:
-    """Return the addresses of all pages of a static site, that which readers see first at the front.
-
-    It is the first board, or the page of all suites if several of them have both questions.
-    """
+    """Return the addresses of all pages, first the overview if several suites have both questions, else a board."""
     suites = views.values()
     shown = [(view, protocol) for view in suites for protocol in view.protocols]
     single = [

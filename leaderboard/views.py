@@ -293,10 +293,7 @@ def sort_by_size(views: Iterable[SuiteView]) -> list[SuiteView]:
 
 
 def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
-    """Return the suites that a store may have, in the order that breaks ties of `make_sort_key`.
-
-    The newest version of each name comes first; users' suites come last.
-    """
+    """Return the suites that a store may have in `make_sort_key`'s order of ties: newest version first, users' last."""
     listed, there = list(SUITES), store.list_datasets_and_networks()
     order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
     built_in = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
@@ -321,8 +318,7 @@ def read_suite_versions(
 ) -> list[SuiteResults]:
     """Read a suite's started versions: on the whole data set, then on reduced ones, the largest first.
 
-    Different images or explained networks in the store are separate results, the suite's own first. The store's folder
-    has rankings and images, if any.
+    Different images or explained networks in the store are separate results, the suite's own first.
     """
     sources = list_image_sources(store, folder, suite.dataset)
     versions = collect_results_by_images_and_weights(add_stored_estimators(suite, store), store, sources)

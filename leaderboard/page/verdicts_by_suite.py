@@ -30,10 +30,7 @@ class QuestionColumn(NamedTuple):
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of the page: which estimator to use, then verdicts by kind of data.
-
-    Columns beyond `_SHOWN` are in a second, hidden table.
-    """
+    """Return the fields of the page: which estimator to use, then verdicts by kind of data."""
     kinds, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
     shown = sort_by_size(_drop_repeated_suites(site.views.values()))
     for view in shown:

@@ -160,18 +160,15 @@ class _Evaluation(NamedTuple):
     seeds: int | None
 
     def evaluate_all(
-        self, estimators: Mapping[str, str | Submission | MapsBySplit], trusted: Collection[str]
+        self, estimators: Mapping[str, str | Submission | MapsBySplit], unsandboxed: Collection[str]
     ) -> SuiteResult:
-        """Run functions and files, then precomputed maps under the protocols for which they suffice; return all rows.
-
-        `trusted` has the names of estimators that run without the sandbox.
-        """
+        """Run functions and files, then precomputed maps under protocols for which they suffice; return all rows."""
         ids, rows = dict[str, str](), list[str]()
         for name, estimator in estimators.items():
             if isinstance(estimator, str):
                 ids[name] = estimator
             elif isinstance(estimator, Submission):
-                ids[name] = self._store_submission(estimator, name in trusted)
+                ids[name] = self._store_submission(estimator, name in unsandboxed)
         if ids or not estimators:
             part = self._select_rows_of_suite(self.suite.runnable_plan, ids.values())
             self._run_plan(part)

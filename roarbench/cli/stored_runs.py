@@ -40,11 +40,7 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
 def _load_results_and_run_records(
     command: str, loaded: "Suite", results: "ResultsStore", estimators: list[str] | None
 ) -> "tuple[SuiteResults, list[dict[str, Any]]]":
-    """Return a suite's results in an open store, and the records of the runs of these estimators, all if None.
-
-    Raises:
-        CallerError: The store has no images of the suite; the message proposes the command for others, if it has any.
-    """
+    """Return a suite's results, and the records of these estimators' runs (all if None); CallerError without images."""
     from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.run_list import list_run_records
 

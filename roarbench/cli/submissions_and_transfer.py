@@ -73,7 +73,7 @@ def export_(
 
     stability = RankingsStore(Workspace(store).rankings).read_prediction_stability()
     ways: dict[str, Callable[[ResultsStore, Path], int]]
-    ways = {".parquet": partial(export_results, prediction_stability=stability), ".csv": write_results_csv}
+    ways = {".parquet": partial(export_results, stability_by_rankings=stability), ".csv": write_results_csv}
     if file.suffix not in ways:
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")

@@ -69,10 +69,7 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *argumen
 
 
 def propose_third_training(results: "SuiteResults") -> list[str]:
-    """Return a command that retrains a third time for rows that ROAR with two seeds does not tell from Random.
-
-    Empty if the suite has another number of seeds, or if no row is left open.
-    """
+    """Return a command that retrains a third time rows that ROAR with two seeds does not tell from Random, if any."""
     from roarbench.stats.board import RANDOM
     from roarbench.stats.verdicts import Verdict
 

@@ -161,10 +161,7 @@ class RankingsStore:
         planes: NDArray[np.uint8],
         provenance: MapProvenance,
     ) -> None:
-        """Store the bit-planes of the images `start` … `stop - 1`, uint8 (stop - start, planes, width).
-
-        An existing part with the same images is replaced.
-        """
+        """Store, or replace, the bit-planes of the images `start` … `stop - 1`, uint8 (stop - start, planes, width)."""
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")

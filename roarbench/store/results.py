@@ -245,12 +245,12 @@ class ResultsStore:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
     def read_results(
-        self, keys: Collection[str], parsed: Mapping[str, Run] = MappingProxyType({})
+        self, keys: Collection[str], parsed_runs: Mapping[str, Run] = MappingProxyType({})
     ) -> dict[str, RunResult]:
-        """Return the results of these keys; runs in `parsed` are not parsed again."""
+        """Return the results of these keys; runs in `parsed_runs` are not parsed again."""
         with self.database.begin_read() as connection:
             rows = select_matching(connection, select(results), results.c.key, keys)
-            return {row.key: read_result(row, parsed) for row in rows}
+            return {row.key: read_result(row, parsed_runs) for row in rows}
 
     def read_seeds_by_data_version(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return the versions of results on a data set and network, oldest first, with their seeds.

@@ -86,19 +86,16 @@ def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
     return probabilities.astype("<f4").tobytes()
 
 
-def read_run(row: Any, parsed: Mapping[str, Run] = MappingProxyType({})) -> Run:
-    """Return the run of a row of `results` or `failures`; raise ValueError if the stored record was altered.
-
-    `parsed` maps keys to runs that were parsed before.
-    """
+def read_run(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) -> Run:
+    """Return the run of a row of `results` or `failures`; raise ValueError if the stored record was altered."""
     if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
         raise ValueError(f"the record of {row.key} was altered: its hash is not the key")
-    return parsed.get(row.key) or read_run_record(json.loads(row.record))
+    return parsed_runs.get(row.key) or read_run_record(json.loads(row.record))
 
 
-def read_result(row: Any, parsed: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
+def read_result(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
     """Return the result of a row of `results`, see `read_run`; raise ValueError if it is damaged."""
-    provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed)
+    provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed_runs)
     try:
         return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
     except ValueError as error:

@@ -168,19 +168,18 @@ def _convert_read_errors(path: Path) -> Iterator[None]:
 def export_results(
     store: ResultsStore,
     path: Path,
-    prediction_stability: Mapping[str, float] = MappingProxyType({}),
+    stability_by_rankings: Mapping[str, float] = MappingProxyType({}),
     keys: Collection[str] | None = None,
 ) -> int:
-    """Write the results of a store, all or those with these keys, to a new file; return the number of rows.
-
-    `prediction_stability` has the share of noisy copies whose predicted class stays the same, in [0, 1], by checksum of
-    the rankings.
-    """
+    """Write the results of a store, all or those with these keys, to a new file; return the number of rows."""
     sources = {name: entry.source for name, entry in read_submissions_by_id(store.database).items()}
     with store.database.begin_read() as connection:
         rows = connection.execute(select(schema.results).order_by("key"))
         stored = [read_result(row) for row in rows if keys is None or row.key in keys]
-    about = {**(COLUMNS.metadata or {}), _ANNOTATIONS: export_annotations(store.database, stored, prediction_stability)}
+    about = {
+        **(COLUMNS.metadata or {}),
+        _ANNOTATIONS: export_annotations(store.database, stored, stability_by_rankings),
+    }
     data, pairs = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
     # a data set's own images need no record; paths stay on this machine
     image_sources = [
