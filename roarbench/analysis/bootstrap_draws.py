@@ -136,10 +136,7 @@ class SuiteDraws:
         return drop_ranks_and_verdicts(judged) if self.suite_results.at_chance_warning else judged
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
-        """Compare two rows, with the verdict of the tables.
-
-        Returns None for networks at chance, for own-network gain, and if there are no intervals.
-        """
+        """Compare two rows as the tables do; None at chance, for own-network gain, and without intervals."""
         scores = self.suite_results.collect_correctness(protocol, unit)
         if scores is None or self.suite_results.at_chance_warning or protocol.compares_networks:
             return None

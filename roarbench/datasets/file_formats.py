@@ -104,10 +104,7 @@ def is_hidden(path: Path) -> bool:
 
 
 def list_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder and its subfolders, following links; raise DataError if a folder cannot be read.
-
-    A link to a folder that contains the link is not followed.
-    """
+    """Yield the files below a folder, following links except in loops; raise DataError if a folder cannot be read."""
     above = {folder: (folder.resolve(), *folder.resolve().parents)}
     for parent, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
         here = above.pop(Path(parent))
@@ -124,10 +121,7 @@ def _raise_unreadable_folder(error: OSError) -> None:
 
 
 def read_image_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield the contents of image files, at most `_CHUNK` at a time; rows ascend and count from the start of the group.
-
-    Raises DataError if a file cannot be read.
-    """
+    """Yield contents of the files in ascending `rows`, at most `_CHUNK` at a time; raise DataError for a bad file."""
     try:
         for start in range(0, len(rows), _CHUNK):
             yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + _CHUNK]]

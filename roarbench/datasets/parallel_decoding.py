@@ -197,10 +197,7 @@ def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[Row
 
 
 def decode_part(part: RowGroupPart) -> DecodingTally:
-    """Decode a part, write it to its position in the file of pixels, and flush it to the disk.
-
-    Raises DataError if images cannot be read, and StoreError if they cannot be written.
-    """
+    """Decode a part to its position in the pixel file, and flush it; raise DataError or StoreError if that fails."""
     record = part.record
     tally = DecodingTally(0, np.zeros((record.channels, 256), np.int64))
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:

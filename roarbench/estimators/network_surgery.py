@@ -56,12 +56,7 @@ class Bf16Network(nn.Module):
 
 
 class SplitStem(nn.Module):
-    """A network in eval mode, split into an affine stem and the rest.
-
-    Attributes:
-        stem: Module that is affine in the images.
-        rest: Module that computes logits from the stem's outputs.
-    """
+    """A network in eval mode, split into `stem`, affine in the images, and `rest`, from the stem's output to logits."""
 
     def __init__(self, stem: nn.Module, rest: nn.Module) -> None:
         super().__init__()
@@ -134,10 +129,7 @@ def _return_logits_field(graph: Graph) -> None:
 
 
 def find_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return a network's blocks in order: the smallest proper submodules with at least two convolutions.
-
-    For a ResNet these are its residual blocks.
-    """
+    """Return the smallest proper submodules with at least two convolutions, in order; a ResNet's residual blocks."""
     parts = [module for module in model.modules() if module is not model and count_convolutions(module) >= 2]
     return [part for part in parts if not any(count_convolutions(child) >= 2 for child in part.children())]
 

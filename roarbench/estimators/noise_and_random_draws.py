@@ -101,10 +101,7 @@ def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
 
 
 def draw_fill_noise(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
-    """Draw random fill values, float32 of the images' shape, fixed per image.
-
-    They are standard normal, or integers in 0 … 255 with equal probability.
-    """
+    """Draw fill values, float32 of the images' shape, fixed per image: standard normal, or integers in 0 … 255."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
         generator = make_rng(0, RngStream.FILL, image, int(normal))

@@ -135,10 +135,7 @@ class Judge(SampledGains):
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
-        """Return the controls that every row is compared with: the usual three and the suite's own.
-
-        For own-network gain, Random alone is returned; it stands for a gain of 0.
-        """
+        """Return the controls that rows are compared with: usual and the suite's; Random for own-network gain."""
         own = [
             name for name in self.scores.estimators if name in self.scores.model_free_controls - self.scores.submitted
         ]

@@ -49,10 +49,7 @@ def _compute_requested_layer_and_logit(inputs: MapInput) -> tuple[Tensor, Tensor
 
 
 def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the positive part of the weighted sum of the layer's channels, resized to the images.
-
-    `weights` computes the weights from the gradient of the channels, (n, k, a, b).
-    """
+    """Return the positive part of the sum of channels, weighted by `weights(gradient)`, resized to the images."""
     with torch.enable_grad():
         channels, logits = _compute_requested_layer_and_logit(inputs)
         (gradient,) = torch.autograd.grad(logits.sum(), channels)

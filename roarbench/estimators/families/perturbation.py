@@ -30,10 +30,7 @@ _AT_ONCE = 256  # coalitions of every image per pass
 
 
 def number_grid_squares(images: Tensor, patches: int) -> Tensor:
-    """Return the index of each pixel's square, int64 (h, w), row by row, with `patches` squares per side.
-
-    A side of fewer pixels has one square per pixel.
-    """
+    """Return each pixel's square, int64 (h, w), row by row, with `patches` squares (at most the pixels) per side."""
     h, w = images.shape[-2:]
     down, across = (torch.arange(side, device=images.device) * min(patches, side) // side for side in (h, w))
     return down[:, None] * min(patches, w) + across
