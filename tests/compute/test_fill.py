@@ -55,9 +55,8 @@ def test_black_and_blur(images, removed):
 
 def test_noise_is_uniform():
     large = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
-    found = apply_non_mean_fill(
-        large, torch.ones_like(large, dtype=torch.bool), "noise", torch.zeros(3), torch.tensor([1, 2])
-    )
+    everything = torch.ones_like(large, dtype=torch.bool)
+    found = apply_non_mean_fill(large, everything, "noise", torch.zeros(3), torch.tensor([1, 2]))
     counts = torch.bincount(found.flatten().int(), minlength=256)
     expected = found.numel() / 256
     assert counts.min() > expected - 5 * expected**0.5

@@ -116,9 +116,8 @@ def test_all_others_lenders_and_cuts_have_equal_chances(lenders):
         cuts = tuple(cut._replace(planes=np.repeat(cut.planes, 4, axis=0)[:lenders]) for cut in images.ranking_masks)
         images = replace(images, ranking_masks=cuts, from_other_set=True)
         assert images.batch(torch.arange(N)).shape == (N, *SHAPE)
-    others, cuts = zip(
-        *(images._draw_lenders_and_masks(torch.zeros(1000, dtype=torch.int64)) for _ in range(20)), strict=True
-    )
+    first = torch.zeros(1000, dtype=torch.int64)
+    others, cuts = zip(*(images._draw_lenders_and_masks(first) for _ in range(20)), strict=True)
     counts = np.bincount(np.concatenate(others), minlength=lenders or N)
     if not lenders:
         assert counts[0] == 0

@@ -131,9 +131,8 @@ def test_images_without_memory_beside_a_graph_are_loaded_again_without_the_graph
     expected, training = train(begin(), 8).state()["model"], train(begin(), 5)
     log.clear()
     outcomes = chain([torch.OutOfMemoryError("CUDA out of memory")], repeat(DEFAULT))
-    monkeypatch.setattr(
-        training, "_load_images_and_labels", Mock(side_effect=outcomes, wraps=training._load_images_and_labels)
-    )
+    load = Mock(side_effect=outcomes, wraps=training._load_images_and_labels)
+    monkeypatch.setattr(training, "_load_images_and_labels", load)
     torch.testing.assert_close(train(training, 3).state()["model"], expected, rtol=0, atol=0)
     assert training._replayed is None and log == []
 

@@ -38,9 +38,8 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     seen = inputs.make_degraded_inputs(work.images, split, rankings, run.cell).batch(everything)
     masks = inputs.load_packed_masks(work.images, rankings, split, run.cell)
     gone = unpack_removal_masks(masks, rankings.layout.shape, run.cell.unit)
-    expected = apply_non_mean_fill(
-        images, gone, fill, torch.tensor(work.images.mean), make_image_ids(split, 0, len(images))
-    )
+    mean, ids = torch.tensor(work.images.mean), make_image_ids(split, 0, len(images))
+    expected = apply_non_mean_fill(images, gone, fill, mean, ids)
     torch.testing.assert_close(seen, expected.float(), rtol=0, atol=0)
     assert torch.equal(images, before)
 
@@ -59,9 +58,8 @@ def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monk
     """As the first worker measures its rates: filled images, and on a GPU the images, too. The GPU is a mock."""
     work = count_work(FILLED, expand_points(FILLED))
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda" if on_gpu else "cpu"))
-    monkeypatch.setattr(
-        inputs, "_count_memory_bytes_per_worker", lambda: (copies * work.images - 1) / inputs.MEMORY_SHARE
-    )
+    memory = (copies * work.images - 1) / inputs.MEMORY_SHARE
+    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: memory)
     with pytest.raises(CallerError, match="keeps all images in memory"):
         measure_worker_rates(FILLED, work)
     monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: copies * work.images / inputs.MEMORY_SHARE)

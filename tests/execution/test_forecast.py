@@ -287,9 +287,8 @@ def test_plans_of_an_h100_are_within_a_factor_of_two_of_what_it_took(
     work = work._replace(images_reference=work.images_reference / work.references * references)
     plan, batch = make_plan(SuiteResults(suite, "", None, {}), work, workers=15), suite.recipe_record.batch
     assumed = plan.estimates[-1]
-    measured = replace(
-        assumed, train=0.00123 / batch, busy=estimate_gpu_busy_share(suite, 0.00123 / batch, launching_share=1.0)
-    )
+    busy = estimate_gpu_busy_share(suite, 0.00123 / batch, launching_share=1.0)
+    measured = replace(assumed, train=0.00123 / batch, busy=busy)
     for each in (assumed, measured):
         assert seconds / 2 < plan.estimate_wall_seconds(each) < seconds * 2
 

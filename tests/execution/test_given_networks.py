@@ -116,9 +116,8 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
         results = collect_results(suite, store, None, work.images.fingerprint)
-        numbers = {
-            given: seeds for (*_, given), seeds in store.read_seeds_by_data_version(suite.dataset, suite.model).items()
-        }
+        seeds_by_version = store.read_seeds_by_data_version(suite.dataset, suite.model)
+        numbers = {given: seeds for (*_, given), seeds in seeds_by_version.items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
     assert isinstance(work.explained[2].load_trained()[4], nn.Linear)

@@ -56,9 +56,8 @@ def test_a_job_scores_one_map_at_all_levels_that_take_seconds_and_a_training_has
     suite = replace(SUITE, blocks=blocks, references=2)
     work = make_work(tmp_path, suite)
     runs = [run for run in make_runs(work, suite) if run.cell.t]
-    counts = Counter(
-        (step.first_run.cell.retrain, step.first_run.cell.estimator, len(step.runs)) for step in made_of(work, runs)
-    )
+    first = [(step.first_run.cell, len(step.runs)) for step in made_of(work, runs)]
+    counts = Counter((cell.retrain, cell.estimator, count) for cell, count in first)
     alone = (ScoredNetwork.IMAGES, "random", 1)
     assert counts == {(ScoredNetwork.NONE, name, 3): 2 for name in ("random", "grad")} | {alone: 3}
     monkeypatch.setattr(job_graph, "_SCORED", 2 * TEST * prod(suite.dataset_record.shape))  # features: two levels
@@ -172,9 +171,8 @@ def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, mon
     assert estimate_step_seconds(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled + JOB_OVERHEAD)
     spec = work.make_ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)
-    assert estimate_step_seconds(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(
-        TEST * (7.0 + 0.01) + JOB_OVERHEAD
-    )
+    seconds = estimate_step_seconds(work, submitted, replace(RATES, submission=7.0))
+    assert seconds == pytest.approx(TEST * (7.0 + 0.01) + JOB_OVERHEAD)
     assert estimate_step_seconds(work, submitted, RATES) == pytest.approx(
         TEST * (0.5 + 0.01) + JOB_OVERHEAD
     )  # as a gradient: nothing is known

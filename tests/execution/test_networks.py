@@ -97,9 +97,8 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = trained(work, 1, cuts(work, CONTROLS))
     key = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
-    assert compute_weights_checksum(work.get_stored_network(key).load_weights()) == compute_weights_checksum(
-        common.state_dict()
-    )
+    weights = work.get_stored_network(key).load_weights()
+    assert compute_weights_checksum(weights) == compute_weights_checksum(common.state_dict())
     tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
     judge = networks.load_stored_common_network(work, run, rankings_of(work, run))
     assert compute_weights_checksum(judge.state_dict()) == compute_weights_checksum(tuned.state_dict())
@@ -121,9 +120,8 @@ def test_each_image_is_answered_with_its_own_map(done):
     for run in runs:
         if run.cell.retrain is ScoredNetwork.COMMON and run.cell.estimator in ROWS:
             expected = answers(work, run)
-            np.testing.assert_array_equal(
-                store.read_results([run.key])[run.key].correctness, expected, err_msg=str(run.cell)
-            )
+            found = store.read_results([run.key])[run.key].correctness
+            np.testing.assert_array_equal(found, expected, err_msg=str(run.cell))
 
 
 def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):

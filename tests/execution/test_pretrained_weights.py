@@ -233,9 +233,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
     record = PUBLISHED[NAME]._replace(file="tiny-00000000.pth")
     monkeypatch.setitem(PUBLISHED, NAME, record)
     (pretrained_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
-    with pytest.raises(
-        CallerError, match="is not torchvision's file: its checksum differs; delete it, so that it is downloaded again"
-    ):
+    with pytest.raises(CallerError, match="is not torchvision's file: its checksum differs; delete it, so that it is"):
         work.build_starting_network(started, 0)
 
 
@@ -251,16 +249,14 @@ def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, mo
         kept = name.startswith("classifier.1") and classes != 5
         torch.testing.assert_close(tensor, before[name] if kept else published[name], rtol=0, atol=0)
     with pytest.raises(CallerError, match="does not fit the suite's network"):
-        load_starting_weights(
-            f"{OTHER}/IMAGENET1K_V1", build_network("resnet8", 3, 3, 32, torch.Generator()), 3, "resnet8"
-        )
+        network = build_network("resnet8", 3, 3, 32, torch.Generator())
+        load_starting_weights(f"{OTHER}/IMAGENET1K_V1", network, 3, "resnet8")
 
 
 def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_names(tmp_path):
     (tmp_path / "w.pt").write_bytes(b"abc")
-    assert (
-        make_weights_title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"
-    )  # SHA-256 of abc: FIPS 180-2
+    # SHA-256 of abc: FIPS 180-2
+    assert make_weights_title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"
     assert make_weights_title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
     assert pretrained_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
     with pytest.raises(CallerError, match="no weights of torchvision:resnet18 'IMAGENET1K_V9'"):

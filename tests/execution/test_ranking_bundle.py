@@ -39,9 +39,8 @@ def shipped(tmp_path_factory):
     root = tmp_path_factory.mktemp("shipping")
     with completed(root / "first", PART) as (work, _, _, store):
         export_rankings(work, root / "shipped", "the project, two cores")
-        return root / "shipped", {
-            key: result.bits for key, result in store.read_results(store.list_result_keys("")).items()
-        }
+        results = store.read_results(store.list_result_keys(""))
+        return root / "shipped", {key: result.bits for key, result in results.items()}
 
 
 def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp_path):
@@ -72,9 +71,8 @@ def test_explained_networks_alone_are_shipped_and_another_store_explains_the_sam
     with ResultsStore.open(make_default_url(tmp_path / "b")) as store:
         assert import_rankings(work, store, tmp_path / "networks") == []
         assert {step.kind for step in build_job_graph(work, make_runs(work, PART))} == {"rank", "run", "seal"}
-        assert [
-            event.failure for event in run_missing(work, make_runs(work, PART), store, engine) if event.failure
-        ] == []
+        events = run_missing(work, make_runs(work, PART), store, engine)
+        assert [event.failure for event in events if event.failure] == []
         found = store.read_results(store.list_result_keys(""))
     assert {key: found[key].bits for key in answers} == answers
     (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()

@@ -36,9 +36,8 @@ def reasons_of(store, runs):
 
 def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path):
     """What is found is what the suite finds that ranks both, which then goes on in the same folder."""
-    suite = replace(
-        SUITE, blocks=tuple(block for block in SUITE.blocks if block.protocol.retrain is ScoredNetwork.NONE)
-    )
+    blocks = tuple(block for block in SUITE.blocks if block.protocol.retrain is ScoredNetwork.NONE)
+    suite = replace(SUITE, blocks=blocks)
     work = make_work(tmp_path / "part", suite)
     runs = make_runs(work, suite)
     found = Counter(step.kind for step in build_job_graph(work, runs))

@@ -52,9 +52,8 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
     assert explained(TWO) == {0: first, 1: second, 2: first}
     assert set(explained(again)) == {10_000, 10_001, 10_002}
     assert not set(explained(again).values()) & {first, second} and first != second
-    seeds = [
-        suite.compute_reference_seed(number) + twin for suite in (TWO, again) for number in (0, 1) for twin in (0, 1)
-    ]
+    made = (suite.compute_reference_seed(number) for suite in (TWO, again) for number in (0, 1))
+    seeds = [seed + twin for seed in made for twin in (0, 1)]
     assert len(set(seeds)) == len(seeds)  # those of the networks with random weights, too
     work, one = (count_work(suite, expand_points(suite)) for suite in (TWO, replace(TWO, references=1)))
     assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
@@ -83,9 +82,8 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
         found = importance.make_maps_for_networks([(told, row.id)], Split.TEST, 0, 8)[told, row.id].importance
         batch = importance.load_batch(told, Split.TEST, 0, 8, norm)
         assert batch.targets.tolist() == told.store.load_predictions(Split.TEST).targets[:8].tolist()
-        expected = compute_importance_maps(
-            [row], None, batch._replace(class_images=class_images), torch.zeros(3, 1, 1)
-        )[row.id]
+        batch = batch._replace(class_images=class_images)
+        expected = compute_importance_maps([row], None, batch, torch.zeros(3, 1, 1))[row.id]
         torch.testing.assert_close(found, expected)
 
 
@@ -97,9 +95,8 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
     assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in jobs)
     results, used = store.read_results([run.key for run in runs]), {}
     for run in runs:
-        assert results[run.key].weights == (
-            work.find_explained_network(run).store.read_checksum() if run.reference else ""
-        )
+        weights = work.find_explained_network(run).store.read_checksum() if run.reference else ""
+        assert results[run.key].weights == weights
         if run.cell.estimator == "grad" and run.cell.retrain is ROAR.retrain:
             used[run.seed] = rankings_of(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
@@ -120,9 +117,8 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
     found, judge, rankings = score(work, asked), work.explained[seed], rankings_of(work, asked)
     removed = find_removed_bits(rankings.splits[Split.TEST], cell.t, cell.order, rankings.layout)
-    logits = predict_logits(
-        judge.load_trained(), remove_features(work.images, Split.TEST, removed, cell), judge.norm, 64
-    )
+    images = remove_features(work.images, Split.TEST, removed, cell)
+    logits = predict_logits(judge.load_trained(), images, judge.norm, 64)
     assert found.rankings == rankings.checksum
     assert (found.correctness == (logits.argmax(1).numpy() == work.images.test.labels)).all()
     said = judge.store.load_predictions(Split.TEST).targets

@@ -154,9 +154,8 @@ def test_what_is_done_is_not_counted_again():
     assert jobs.images_ranked == 2 * (TRAIN + TEST)
     explained = [point for point in points if point.cell.estimator == "grad"]
     rest = [point for point in points if point not in explained]
-    assert count_work(SUITE, rest, existing=list_shared_inputs(SUITE, explained)).images_explained == 15 * (
-        TRAIN + TEST
-    )
+    work = count_work(SUITE, rest, existing=list_shared_inputs(SUITE, explained))
+    assert work.images_explained == 15 * (TRAIN + TEST)
     assert count_work(SUITE, [])._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
 
 

@@ -256,9 +256,8 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     fit = drop_inapplicable_estimators(suite).suite
     assert fit.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
     assert fit.estimators == ("random", "grad")
-    part = drop_inapplicable_estimators(
-        changed(on_table, "label_column", 'columns = ["two", "one"], label_column')
-    ).suite
+    reversed_columns = changed(on_table, "label_column", 'columns = ["two", "one"], label_column')
+    part = drop_inapplicable_estimators(reversed_columns).suite
     kept = read_suite_record(convert_suite_to_record(part))
     assert kept.dataset_record.columns == ("two", "one")
     assert (kept.name_in_commands, kept.dataset_record) == (part.name_in_commands, part.dataset_record.without_location)
@@ -336,9 +335,8 @@ def test_a_file_may_begin_with_the_mark_that_editors_of_windows_write(path):
 def test_black_is_the_fill_that_records_call_zero(suite, request):
     path = request.getfixturevalue(suite)
     text = path.read_text()
-    black, zero = (
-        parse_suite(text.replace("levels =", f'fills = ["{word}"]\nlevels =', 1), path) for word in ("black", "zero")
-    )
+    texts = (text.replace("levels =", f'fills = ["{word}"]\nlevels =', 1) for word in ("black", "zero"))
+    black, zero = (parse_suite(changed_text, path) for changed_text in texts)
     assert black == zero and {block.fill for block in black.blocks} == {"zero"}
 
 
