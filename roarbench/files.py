@@ -24,11 +24,8 @@ _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errn
 def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path | None = None) -> Made:
     """Write a temporary file, flush it to the disk, and rename it to `path`; return the result of `write`.
 
-    Args:
-        path: Final path of the file.
-        write: Writes the file at the path that it receives.
-        temporary: Path on the same file system that no other process uses; `.NAME.partial` beside `path` by default.
-            The file is removed at the end, unless this process is killed.
+    `temporary` is a path on the same file system that no other process uses; the default is `.NAME.partial` beside
+    `path`. The file is removed at the end, unless this process is killed.
     """
     temporary = temporary or path.with_name(f".{path.name}.partial")
     try:

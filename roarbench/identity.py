@@ -62,13 +62,10 @@ class Keyed:
 
 
 def check_field_values(item: Any, checked: Collection[str] = ()) -> None:
-    """Raise an error if a value of a record from a file does not fit the type of its field.
+    """Raise ValueError if a value of a record from a file does not fit the type of its field.
 
     Fields `name`, `dataset` and `model` hold plain names, `source` holds the content of a file, and every other string
     is one printable line; numbers are finite and fit a database. Fields in `checked` were checked before.
-
-    Raises:
-        ValueError: A value does not fit; the message has the field, the value seen and the value expected.
     """
     for name, kind in _list_field_types(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
         if name not in checked:

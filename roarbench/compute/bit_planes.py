@@ -98,22 +98,11 @@ def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
 
 
 def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
-    """Find the features removed at level t, as packed bits.
+    """Find the features removed at level t, as packed bits, uint8 (n, width): 1 where removed, unused bits 0.
 
-    MoRF removes the round(t d) most important features, LeRF the same number of the least important. Only the planes
-    that the level needs are read.
-
-    Args:
-        planes: uint8 (n, planes, width), from `encode_planes`.
-        t: Removal fraction: one of the layout's levels, 0 or 1.
-        order: MoRF or LeRF.
-        layout: The layout that the planes were encoded with.
-
-    Returns:
-        uint8 (n, width): most significant bit first, 1 where removed; unused bits are 0.
-
-    Raises:
-        CallerError: The layout does not have this level.
+    MoRF removes the round(t d) most important features, LeRF the same number of the least important. `planes` are uint8
+    (n, planes, width), from `encode_planes` with this layout; only those that the level needs are read. A level other
+    than 0, 1 and those of the layout raises CallerError.
     """
     reading, d = _plan_plane_reading(t, order, layout), layout.features
     if reading is None:

@@ -177,13 +177,8 @@ def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) ->
     linear system. It is symmetric, and positive definite if a channel has a kept value; conjugate gradients solve it
     for all images at once.
 
-    Args:
-        images: float32 (n, c, h, w).
-        removed: bool (n, c, h, w), True where removed.
-        mean: (c, h, w), used for channels without kept values.
-
-    Returns:
-        float32 (n, c, h, w); only the removed positions are meaningful.
+    `images` is float32 and `removed` bool, both (n, c, h, w); `mean`, (c, h, w), is for channels without kept values.
+    In the result, float32 (n, c, h, w), only the removed positions are meaningful.
     """
     known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~removed, removed))
     kernel = torch.tensor(_AROUND, device=images.device)[None, None]

@@ -20,17 +20,10 @@ _CHANNELS = (1, 3, 4)  # usual numbers of channels
 def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
     """Run a network a few times on some images, and raise CallerError if its maps and scores would be meaningless.
 
-    Args:
-        model: In eval mode; not changed.
-        images: A few normalised images, float (n, c, h, w), which the network gets as a batch and one by one.
-        name: The network's name in messages.
-
-    Returns:
-        One-line warnings, for example that the network seems to return probabilities instead of logits.
-
-    Raises:
-        CallerError: The network does not accept the images, does not return finite logits (n, classes), modifies the
-            images, or gives different logits when called again or for an image alone.
+    The network must accept `images`, which are normalised, float (n, c, h, w), as a batch and one by one, return finite
+    logits (n, classes), leave the images unchanged, and give the same logits when called again and for an image alone.
+    It is in eval mode and is not changed. The result is a list of one-line warnings, for example that the network seems
+    to return probabilities instead of logits.
     """
     copied = images.clone()
     logits = compute_checked_logits(model, copied, name)

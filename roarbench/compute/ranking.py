@@ -58,17 +58,9 @@ def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> ND
     """Draw a random order of each image's features, which decides between features of equal importance.
 
     Guided backprop has long runs of exact zeros; a fixed order, such as row by row, would reveal their positions to the
-    network. The order depends only on the image and is the same for every estimator. It uses raw random numbers,
-    because NumPy guarantees their stream across releases, unlike that of `permutation`.
-
-    Args:
-        ids: Number of each image, unique in the data set; (n,), at least 0.
-        d: Number of features of one image.
-        seed: Another seed gives another order.
-
-    Returns:
-        int32 (n, d), a permutation of 0 … d - 1 per row; of equal features, that with the larger number is more
-            important.
+    network. The order depends only on the image's id, which is at least 0, and is the same for every estimator. It uses
+    raw random numbers, because NumPy guarantees their stream across releases, unlike that of `permutation`. The rows
+    of the result, int32 (n, d), are permutations of 0 … d - 1; a larger number makes a feature more important.
     """
     draws = np.empty((len(ids), d), np.uint64)
     for row, image in zip(draws, ids.tolist(), strict=True):

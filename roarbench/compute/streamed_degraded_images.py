@@ -27,12 +27,8 @@ READERS = 16  # threads; all threads read one part, because a disk serves many s
 class StreamedImages:
     """Images from which the same features are removed at every reading; pixels and masks stay in files.
 
-    Args:
-        pixels: uint8 (n, c, h, w), memory-mapped.
-        removed: Packed removal masks, uint8 (n, ceil(d / 8)), memory-mapped; None removes nothing.
-        fill: float32 (c,), the fill value, in [0, 255].
-        unit: Scalar or pixel.
-        device: The device on which images are degraded.
+    `pixels`, uint8 (n, c, h, w), and `removed`, packed as uint8 (n, ceil(d / 8)), or None, are memory-mapped; `fill` is
+    float32 (c,), in [0, 255]. Images are degraded on `device`.
     """
 
     def __init__(

@@ -184,10 +184,7 @@ def _list_unranked_shards(
 
 
 def _compute_shard_size(specs: list[RankingSpec]) -> int:
-    """Return the number of images per job, a multiple of the batch size; on a core, more passes mean fewer images.
-
-    On a GPU, `SHARD` images take a minute with a ResNet-50, and fewer images would not keep it busy.
-    """
+    """Return the images per job, whole batches: `SHARD` on a GPU; on a core, fewer for estimators of more passes."""
     if choose_device().type == "cuda":
         return SHARD
     batches = _JOB // (max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS)

@@ -65,13 +65,7 @@ def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[S
 
 
 def measure_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:
-    """Measure the rates of the workers' devices with the first idle worker; assume them if that fails.
-
-    No worker may have a job yet. `say` receives messages.
-
-    Raises:
-        CallerError: The worker raises one, so that no worker can run the suite.
-    """
+    """Measure rates with the first idle worker, before any job; assume them if that fails. `say` receives messages."""
     while not engine.idle:
         engine.wait(_PATIENCE)
     engine.submit(Job("rates", measure_worker_rates, (suite, work)))

@@ -189,9 +189,6 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     If only one rate is nearly best, this rate is chosen. The largest is avoided because a full training stays longer at
     its peak and may diverge even if a short one does not. All draws use one seed, so the same suite and images give the
     same peak. No test image is read.
-
-    Raises:
-        CallerError: The network cannot be built, or its published weights cannot be read.
     """
     recipe = find_recipe(suite.reference_recipe)
     chosen = torch.from_numpy(mark_balanced_subset(images.train.labels, IMAGES)).nonzero().flatten()

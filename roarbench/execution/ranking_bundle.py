@@ -46,12 +46,7 @@ class BundleIndex:
 
 
 def export_rankings(work: JobContext, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
-    """Export the rankings of a suite and the networks that they explain to a new folder.
-
-    Raises:
-        CallerError: The folder exists, the store lacks some of the files, or the suite has no explained network.
-        StoreError: A file was altered, or the folder cannot be written.
-    """
+    """Export a suite's rankings and explained networks to a new folder; raise StoreError for altered files."""
     specs = [] if references_only else _list_ranking_specs(work)
     root, names = work.workspace.root, _list_file_paths(work, specs)
     if not names:

@@ -31,16 +31,11 @@ FailureReason = str
 def rank_shard(
     work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
 ) -> dict[RankingSpec, FailureReason]:
-    """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
+    """Rank images `start` … `stop - 1` by one group's estimators, in one pass; return the reasons of failed rankings.
 
     Several explained networks may share a pass, because their noisy copies use the same draws. Existing bit-planes are
-    not made again. One batch of maps is in memory at a time.
-
-    Returns:
-        The reasons of failed rankings: maps that are not finite or do not have the shape of the images.
-
-    Raises:
-        StoreError: A part of one of these rankings was made on another kind of device; no map is made.
+    not made again. One batch of maps is in memory at a time. StoreError is raised before any map is made if a part of
+    one of these rankings was made on another kind of device.
     """
     store, batches = work.rankings, range(start, stop, IMAGES_PER_PASS)  # CPUs and GPUs lock the same ranges
     with ExitStack() as locks:

@@ -45,13 +45,7 @@ class SubmittedEntries(NamedTuple):
 def check_and_store_submissions(
     submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
 ) -> SubmittedEntries:
-    """Check submissions and store them; if one is rejected, none is stored.
-
-    Raises:
-        Refusal: A submission is rejected.
-        SandboxError: No sandbox works on this machine.
-        CallerError: Maps are to be made on a GPU, and this machine has none.
-    """
+    """Check submissions and store them; none is stored if one is rejected, or there is no sandbox or GPU for it."""
     if mode.cuda and not torch.cuda.is_available():
         seen = "PyTorch finds no GPU on this machine"
         raise CallerError(f"{seen}; leave --submission-device out, or install PyTorch for CUDA")

@@ -32,10 +32,7 @@ _NAMES = "torchvision:NAME/WEIGHTS or timm:NAME"
 
 
 def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecord:
-    """Read the data set of section `[data]`, and count its images; errors name the place in the file.
-
-    Relative paths start at `base`; `name` is the data set's name if the section has none.
-    """
+    """Read the data set of section `[data]`, `name` if it has no name, with paths from `base`, and count its images."""
     kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
     if len(kinds) != 1:
         seen = f"has {' and '.join(kinds)}" if kinds else "does not say where the data are"
@@ -212,11 +209,7 @@ def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRec
 
 
 def read_published_preprocessing(name: str) -> PreprocessingRecord:
-    """Return the preprocessing of weights published by torchvision, `torchvision:NAME/WEIGHTS`, or timm, `timm:NAME`.
-
-    Raises:
-        CallerError: There are no such weights, timm is not installed, or timm's preprocessing has no central crop.
-    """
+    """Return the preprocessing of weights of torchvision or timm; CallerError if there are none, or no central crop."""
     library, _, rest = name.partition(":")
     if library == "torchvision" and rest:
         return _read_torchvision_preprocessing(*rest.partition("/")[::2])

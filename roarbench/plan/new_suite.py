@@ -30,11 +30,7 @@ def write_new_suite_file(
 ) -> Path:
     """Write NAME.toml to the current folder, for the images or the table in `folder`; return its path.
 
-    Args:
-        folder: A folder with class folders or parquet files, or the file of a table.
-        warn: Receives each warning about the data.
-        network: Network in the notation of the file; the default network if empty.
-        tune_recipe: Finds a recipe that trains the network: takes the file's text and path, returns the text to write.
+    `network` is in the notation of the file. `tune_recipe` takes its text and path and returns the text to write.
     """
     record = infer_dataset(folder, warn)
     name = make_suite_name(record.name)

@@ -168,11 +168,7 @@ class SuiteSpec:
     def list_protocol_rows_and_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """Return the rows and the levels above 0 of a protocol with this unit and fill.
-
-        For a protocol that is computed from other protocols, return the rows and levels that all of them have. The
-        default fill is that of the protocol's tables.
-        """
+        """Return the rows and levels above 0 of all parts of a protocol, with this unit and fill, or its own fill."""
         rows, levels, fill = [], [], fill or self.find_fill(protocol)
         for part in protocol.made_of or (protocol,):
             cells = (part, unit, fill)
