@@ -103,10 +103,8 @@ def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures |
     if not (ranked or damaged):
         return None
     siblings = _open_rankings(results, chosen, workspace, number=1)[0] if chosen.protocol.compares_networks else {}
-    images_of = {
-        name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()
-    }
-    seconds = {name: 1000 * rankings.seconds / images_of[name] for name, rankings in ranked.items()}
+    counts = {name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()}
+    seconds = {name: 1000 * rankings.seconds / counts[name] for name, rankings in ranked.items()}
     return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged, seconds=seconds)
 
 

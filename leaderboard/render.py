@@ -55,9 +55,8 @@ def render_page(site: Site, address: Address) -> Page:
     ]
     suite = address.suite or next(iter(site.views), "")
     fields = PAGES[address.page][1](site, address)
-    return _render_template(
-        address.page, site, nav=nav, cite=site.get_page_link("cite", suite) if suite else "", **fields
-    )
+    cite = site.get_page_link("cite", suite) if suite else ""
+    return _render_template(address.page, site, nav=nav, cite=cite, **fields)
 
 
 def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
@@ -88,9 +87,8 @@ def cache_first_page(shown: ShownStore) -> None:
 
 def render_message(text: str, site: Site) -> Page:
     """Render a page that explains what is missing, with advice."""
-    return _render_template(
-        "message", site, text=shorten_line(text), nav=[("board", "Board", site.get_page_link("board"))]
-    )
+    nav = [("board", "Board", site.get_page_link("board"))]
+    return _render_template("message", site, text=shorten_line(text), nav=nav)
 
 
 def _render_template(page: str, site: Site, **fields: Any) -> Page:

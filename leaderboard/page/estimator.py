@@ -91,17 +91,13 @@ def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: Boa
         for view in views
         if view.paired_board and row.id in {other.id for other in view.paired_board.rows}
     ]
-    both = max(
-        paired, key=lambda candidate: sum(row.id in asked.answers for asked in candidate.questions[:2]), default=None
-    )
+    both = max(paired, key=lambda pair: sum(row.id in asked.answers for asked in pair.questions[:2]), default=None)
     return describe_both_verdicts(both, row.id) if both else write_verdict_sentence(board, row)
 
 
 def describe_both_verdicts(board: PairedBoard, name: str) -> str:
     """Describe the answer to each question, with the suite."""
-    answers = (
-        f"{question.title}: {_format_verdict_and_gain(question.answers.get(name))}" for question in board.questions
-    )
+    answers = (f"{each.title}: {_format_verdict_and_gain(each.answers.get(name))}" for each in board.questions)
     return f"{'. '.join(answers)} ({board.title})."
 
 

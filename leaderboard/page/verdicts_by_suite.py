@@ -96,9 +96,8 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColu
     board = view.board
     words = NETWORK_KINDS if board.protocol.compares_networks else KINDS
     rows = {row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction) for row in board.rows}
-    yield QuestionColumn(
-        site.get_link(find_board_address(view, board.protocol)), title, board.tab_label, words, rows, True
-    )
+    link = site.get_link(find_board_address(view, board.protocol))
+    yield QuestionColumn(link, title, board.tab_label, words, rows, True)
 
 
 def _describe_data(view: SuiteView) -> str:

@@ -102,9 +102,8 @@ def read_labels(given: Any, count: int, subject: str = "labels") -> NDArray[np.i
     labels = to_array(given, subject, "the numbers of the network's outputs, from 0")
     labels = labels[:, 0] if labels.shape == (count, 1) else labels
     if labels.shape != (count,):
-        raise CallerError(
-            f"{subject} have shape {labels.shape}, expected ({count},){_advise_on_rows_of_labels(labels, count)}"
-        )
+        advice = _advise_on_rows_of_labels(labels, count)
+        raise CallerError(f"{subject} have shape {labels.shape}, expected ({count},){advice}")
     whole = np.isfinite(labels) & (np.rint(labels) == labels)
     if not whole.all():
         raise CallerError(f"{subject} hold {labels[~whole][0]}; expected whole numbers from 0")

@@ -249,9 +249,7 @@ def _list_own_methods(value: type) -> list[FunctionType]:
     """Return the functions that a class defines itself, without those added by decorators."""
     # `__func__` unwraps static and class methods
     members = (getattr(member, "__func__", member) for member in vars(value).values())
-    functions = (
-        member for member in members if isinstance(member, FunctionType) and not is_from_installed_package(member)
-    )
+    functions = (one for one in members if isinstance(one, FunctionType) and not is_from_installed_package(one))
     return [function for function in functions if function.__code__.co_filename != "<string>"]
 
 

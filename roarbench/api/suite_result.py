@@ -265,9 +265,8 @@ def _compare_within_table(table: SuiteTable, first: str, second: str) -> Differe
     if first not in rows or second not in rows:
         return None
     one, two, protocol = rows[first], rows[second], table.board.protocol
-    points, comparison, *_ = compare_rows(
-        SuiteDraws(table.suite_results, table.unit), protocol, table.unit, first, second
-    )
+    draws = SuiteDraws(table.suite_results, table.unit)
+    points, comparison, *_ = compare_rows(draws, protocol, table.unit, first, second)
     p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
     beside_zero = (one.network and one.network.verdict, two.network and two.network.verdict)
     return Difference(*points, p_adjusted, verdict, (one.gain, two.gain), protocol.name, table.unit, beside_zero)

@@ -87,9 +87,8 @@ def check(
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
         own, fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
-        explainers.try_out(
-            make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2]), threads
-        )
+        few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
+        explainers.try_out(few, threads)
         scores = make_and_score_maps(request, explainers, threads)
     return _make_check_table(scores, correct, request)
 

@@ -95,9 +95,8 @@ def _check_device() -> Diagnosis:
     wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
     has = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
     state = f"{listed or 'GPUs of the driver'}, but CUDA fails: {why}{has}"
-    return Diagnosis(
-        "device", state, False, f"install {wheel}, or a newer driver; torchvision must be from torch's index"
-    )
+    advice = f"install {wheel}, or a newer driver; torchvision must be from torch's index"
+    return Diagnosis("device", state, False, advice)
 
 
 def _read_gpus_and_cuda_version() -> tuple[str, str]:
@@ -135,9 +134,8 @@ def _check_memory() -> Diagnosis:
     if "SC_AVPHYS_PAGES" not in os.sysconf_names:  # macOS
         return Diagnosis("free memory", "not known", True, "")
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    return Diagnosis(
-        "free memory", format_bytes(free), free > _MEMORY, f"quick needs {format_bytes(_MEMORY)}; use fewer --workers"
-    )
+    advice = f"quick needs {format_bytes(_MEMORY)}; use fewer --workers"
+    return Diagnosis("free memory", format_bytes(free), free > _MEMORY, advice)
 
 
 def _check_disk(store: Path) -> Diagnosis:
@@ -151,9 +149,8 @@ def _check_disk(store: Path) -> Diagnosis:
 
 
 def _check_libraries() -> Diagnosis:
-    versions = [
-        f"{name} {read_package_version(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
-    ]
+    names = ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
+    versions = [f"{name} {read_package_version(name)}" for name in names]
     return Diagnosis("libraries", ", ".join(versions), True, "")
 
 

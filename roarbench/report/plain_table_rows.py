@@ -20,9 +20,8 @@ _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference
 
 def format_json(table: SuiteTable) -> str:
     """Format a table with its context as JSON; missing is null."""
-    return json.dumps(
-        list_shared_values(table) | {"rows": [make_plain_row(table, row) for row in table.rows]}, indent=1
-    )
+    rows = [make_plain_row(table, row) for row in table.rows]
+    return json.dumps(list_shared_values(table) | {"rows": rows}, indent=1)
 
 
 def list_shared_values(table: SuiteTable) -> dict[str, Any]:

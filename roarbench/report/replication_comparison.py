@@ -39,9 +39,8 @@ def compare_replication(first: SuiteResults, second: SuiteResults, part: SuiteSp
         protocol: compare_under_protocol(protocol, first, second, part) for protocol in find_headline_protocols(part)
     }
     if not any(replications.values()):
-        raise CallerError(
-            f"no row of {first.title} has a gain in both", Hint("; `{}` runs what is missing", "replicate")
-        )
+        seen = f"no row of {first.title} has a gain in both"
+        raise CallerError(seen, Hint("; `{}` runs what is missing", "replicate"))
     return replications
 
 

@@ -28,9 +28,7 @@ from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval, format_markdown_table, format_records_as_csv
 
 HEADINGS = ("estimator", "ROAR gain [95%]", "vs Random", "own-network gain", "explains?")
-_SIDES: dict[str, Literal["left", "right"]] = {
-    heading: "right" if "gain" in heading else "left" for heading in HEADINGS
-}
+_SIDES: dict[str, Literal["left", "right"]] = {text: "right" if "gain" in text else "left" for text in HEADINGS}
 NOT_RUN = "not run"  # the suite does not include this row; a dash stands for a missing result
 _SHORT = {  # short answers to "does the map explain its network?"
     OwnNetworkVerdict.EXPLAINS: "yes",
@@ -176,9 +174,8 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
     names = results.suite.estimators if rows is None else rows
     tables = [_make_single_table(results, protocol, names) for protocol in (ROAR, OWN_NETWORK)]
     if not any(table.rows for table in tables):
-        raise CallerError(
-            f"suite '{results.suite.name}' has no roar or own-network rows of {', '.join(names)}; leave these rows out"
-        )
+        seen = f"suite '{results.suite.name}' has no roar or own-network rows of {', '.join(names)}"
+        raise CallerError(f"{seen}; leave these rows out")
     return CombinedTable(*tables)
 
 

@@ -173,12 +173,10 @@ class SuiteTable:
         """Describe the columns on the predicted class's probability; empty if the table lacks them."""
         if not self.board.protocol.has_probabilities:
             return ""
-        before = next(
-            (f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), ""
-        )
+        p_0 = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), "")
         return (
             f"p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched "
-            f"images{before}; AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of "
+            f"images{p_0}; AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of "
             "|p_0 - p| / p_0."
         )
 

@@ -109,9 +109,7 @@ def _make_plain_row(suite_draws: SuiteDraws, name: str, levels_not_above_masks: 
         "mask_only": {str(t): {"accuracy": alone[t], "delta_random": lead[t]} for t in masks.levels},
         "ties": suite_draws.suite_results.ties.get(name),
         "smoothness": {str(t): suite_draws.smoothness.get((name, t)) for t in main.levels},
-        "twins": {
-            kind: {part: estimate._asdict() for part, estimate in twin._asdict().items()} for kind, twin in twins
-        },
+        "twins": {kind: {part: value._asdict() for part, value in twin._asdict().items()} for kind, twin in twins},
         "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in suite_draws.draws_by_unit.items()},
         "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in suite_draws.draws_by_fill.items()},
         "retrained_gap": suite_draws.lerf_morf_gap_retrained.estimate_area(name)._asdict(),

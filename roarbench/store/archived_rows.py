@@ -49,9 +49,8 @@ class ArchivedCounts(NamedTuple):
 
 def list_keys_of_estimator(database: Database, estimator: str) -> list[str]:
     """Return the keys of all results and failures of an estimator and its twins."""
-    return sorted(
-        key for key, name in _map_keys_to_estimators(database, estimator).items() if _strip_twin(name) == estimator
-    )
+    estimators = _map_keys_to_estimators(database, estimator)
+    return sorted(key for key, name in estimators.items() if _strip_twin(name) == estimator)
 
 
 def list_submission_ids(database: Database, prefix: str) -> list[str]:
@@ -62,14 +61,10 @@ def list_submission_ids(database: Database, prefix: str) -> list[str]:
     )
 
 
-def _map_keys_to_estimators(database: Database, estimator_prefix: str) -> dict[str, str]:
+def _map_keys_to_estimators(database: Database, prefix: str) -> dict[str, str]:
     """Return estimators by run key, for results and failures of estimators that may begin with this string."""
-    done = select(results.c.key, results.c.estimator).where(
-        results.c.estimator.startswith(estimator_prefix, autoescape=True)
-    )
-    tried = select(failures.c.key, failures.c.record).where(
-        failures.c.record.contains(estimator_prefix, autoescape=True)
-    )
+    done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(prefix, autoescape=True))
+    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
     with database.begin_read() as connection:
         estimators = {row.key: row.estimator for row in connection.execute(done)}
         return estimators | {
@@ -98,9 +93,8 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
     }
     with database.begin_write() as connection:
         if busy := {lease.key for lease in read_leases(connection)} & set(keys):
-            raise CallerError(
-                f"{len(busy)} of these runs are in progress; stop the command that works on them, or wait until it ends"
-            )
+            seen = f"{len(busy)} of these runs are in progress"
+            raise CallerError(f"{seen}; stop the command that works on them, or wait until it ends")
         vouched = {name: _read_rows(connection, table, keys) for name, table in _VOUCHED.items()}
         rows_by_kind = {kind: _read_rows(connection, table, keys) for kind, table in _KINDS.items()}
         for kind, rows in rows_by_kind.items():

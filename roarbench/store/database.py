@@ -258,7 +258,5 @@ def convert_database_errors(where: str) -> Iterator[None]:
         yield
     except (DBAPIError, sqlite3.Error) as error:
         seen = fit_on_one_line(str(getattr(error, "orig", error)), 200)
-        advice = next(
-            (advice for piece, advice in _ADVICE.items() if piece in seen), "see the database's documentation"
-        )
+        advice = next((advice for part, advice in _ADVICE.items() if part in seen), "see the database's documentation")
         raise StoreError(f"results store {where}: {seen}; {advice}") from error

@@ -78,17 +78,15 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     names = [file.path for file in files]
     for name in names:
         if not _PATH.fullmatch(name) or names.count(name) > 1:
-            raise StoreError(
-                f"{INDEX} names '{fit_on_one_line(name, 80)}'; expected SUITE/VERSION/NAME.parquet, listed once"
-            )
+            seen = f"{INDEX} names '{fit_on_one_line(name, 80)}'"
+            raise StoreError(f"{seen}; expected SUITE/VERSION/NAME.parquet, listed once")
     for there in sorted(path for top in folder.iterdir() if top.name != ".git" for path in (top, *top.rglob("*"))):
         name = there.relative_to(folder).as_posix()
         if there.is_symlink():
             raise StoreError(f"{fit_on_one_line(name, 80)} is a link; a folder of results may have only plain files")
         if there.is_file() and name not in (INDEX, *names) and not _BESIDE.fullmatch(name):
-            raise StoreError(
-                f"{fit_on_one_line(name, 80)} is not in {INDEX}; `roarbench submit` adds a file with its entry"
-            )
+            seen = f"{fit_on_one_line(name, 80)} is not in {INDEX}"
+            raise StoreError(f"{seen}; `roarbench submit` adds a file with its entry")
     return files
 
 

@@ -48,9 +48,8 @@ class RunResult:
         if packed.bit_count() != self.correct or packed % (1 << (8 * length - self.total)):
             raise ValueError(f"correct is {self.correct} of {self.total} images, which contradicts the bits")
         if self.probability is not None and len(self.probability) != 4 * self.total:
-            raise ValueError(
-                f"the probabilities of {self.total} images need {4 * self.total} bytes, got {len(self.probability)}"
-            )
+            expected = f"the probabilities of {self.total} images need {4 * self.total} bytes"
+            raise ValueError(f"{expected}, got {len(self.probability)}")
 
     @property
     def correctness(self) -> NDArray[np.bool_]:

@@ -275,9 +275,8 @@ def _parse_url(url: str) -> URL:
     if address.drivername in ("postgresql", "postgres"):
         address = address.set(drivername="postgresql+psycopg")
     if address.drivername not in ("sqlite", "postgresql+psycopg"):
-        raise StoreError(
-            f"databases of type '{address.drivername}' are not supported; write sqlite:///PATH or postgresql://HOST/NAME"
-        )
+        seen = f"databases of type '{address.drivername}' are not supported"
+        raise StoreError(f"{seen}; write sqlite:///PATH or postgresql://HOST/NAME")
     if "@" in (address.host or ""):  # the host contains the end of a password
         raise StoreError("the database URL has one '@' too many; in a password write %40, or set PGPASSWORD")
     if address.database in (None, "", ":memory:"):

@@ -51,17 +51,15 @@ def read_provenance(
     versions = {"python": platform.python_version()}
     versions |= {name: version for name in LIBRARIES if (version := read_package_version(name))}
     hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _name_processor(), "cores": count_cores()}
-    return Provenance(
-        read_code_version(), {**versions, **libraries}, hardware | {"device": device, "precision": precision}
-    )
+    hardware |= {"device": device, "precision": precision}
+    return Provenance(read_code_version(), {**versions, **libraries}, hardware)
 
 
 @cache
 def read_code_version() -> str:
     """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` with changed code."""
-    return " ".join(
-        part for part in (read_package_version("roarbench") or "0", _read_commit(Path(__file__).parents[1])) if part
-    )
+    commit = _read_commit(Path(__file__).parents[1])
+    return f"{read_package_version('roarbench') or '0'} {commit}".rstrip()
 
 
 @cache  # reading metadata takes milliseconds, and every run records versions

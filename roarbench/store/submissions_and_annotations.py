@@ -53,9 +53,8 @@ def insert_submission(connection: Connection, submission: Submission) -> None:
         row = {"id": submission.file_id, "sha256": submission.sha256, "source": submission.source}
         connection.execute(insert(entries), row)
     elif known != submission.sha256:
-        raise StoreError(
-            f"a different file is stored as {submission.file_id}; add a comment to your file, so that its id changes"
-        )
+        seen = f"a different file is stored as {submission.file_id}"
+        raise StoreError(f"{seen}; add a comment to your file, so that its id changes")
 
 
 def read_submissions_by_id(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
@@ -72,9 +71,8 @@ def read_submissions_by_id(database: Database, ids: Collection[str] | None = Non
 def read_submissions_of_estimators(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return the submissions among these estimators by estimator id, with parameters and twins."""
     ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.parse(name)).submitted}
-    submissions = (
-        read_submissions_by_id(database, {estimator_id.file_id for estimator_id in ids.values()}) if ids else {}
-    )
+    file_ids = {estimator_id.file_id for estimator_id in ids.values()}
+    submissions = read_submissions_by_id(database, file_ids) if ids else {}
     return {
         name: submissions[estimator_id.file_id].replace_parameters(estimator_id.listed or "")
         for name, estimator_id in ids.items()

@@ -119,9 +119,8 @@ class ExportedFile:
         unexpected = {chunk.compression for chunk in chunks} - _CODECS
         unexpected |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
         if unexpected:
-            raise StoreError(
-                f"{self._path} is packed with {min(unexpected)}, which exports never use; export the results again"
-            )
+            seen = f"{self._path} is packed with {min(unexpected)}, which exports never use"
+            raise StoreError(f"{seen}; export the results again")
 
     def read_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows by column name; raise StoreError if the file is damaged or unpacks to more than an export."""
@@ -139,16 +138,14 @@ class ExportedFile:
         used = pc.value_counts(column.indices.drop_null())
         lengths = pc.binary_length(column.dictionary.take(used.field("values")))
         if (longest := pc.max(lengths).as_py() or 0) > _VALUE:
-            raise self._make_too_large_error(
-                f"a value of {format_bytes(longest)} in {name}, expected at most {format_bytes(_VALUE)}"
-            )
+            seen = f"a value of {format_bytes(longest)} in {name}"
+            raise self._make_too_large_error(f"{seen}, expected at most {format_bytes(_VALUE)}")
         return int(pc.sum(lengths if name == "source" else pc.multiply(lengths, used.field("counts"))).as_py() or 0)
 
     def _check_size(self, unpacked: int) -> None:
         if unpacked > self._most:
-            raise self._make_too_large_error(
-                f"{format_bytes(unpacked)} of unpacked data, expected at most {format_bytes(self._most)}"
-            )
+            seen = f"{format_bytes(unpacked)} of unpacked data"
+            raise self._make_too_large_error(f"{seen}, expected at most {format_bytes(self._most)}")
 
     def _make_too_large_error(self, seen: str) -> StoreError:
         return StoreError(f"{self._path} has {seen}, so nothing was added; name a file that `roarbench export` wrote")
@@ -182,9 +179,7 @@ def export_results(
     }
     data, pairs = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
     # a data set's own images need no record; paths stay on this machine
-    image_sources = [
-        source for source in read_image_sources(store.database) if source.data in data and source.kind == LOCAL
-    ]
+    image_sources = [one for one in read_image_sources(store.database) if one.data in data and one.kind == LOCAL]
     plain = [make_json_record(replace(source, folder=Path(source.folder).name, files="")) for source in image_sources]
     about |= {_NOTES: encode_canonically(plain).encode()}
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs]
@@ -279,9 +274,8 @@ def _refuse_duplicate_runs(results: Iterable[RunResult], path: Path) -> Iterator
     keys = set[str]()
     for result in results:
         if result.run.key in keys:
-            raise StoreError(
-                f"{path} has the run {result.run.key} twice, so nothing was added; export the results again"
-            )
+            seen = f"{path} has the run {result.run.key} twice, so nothing was added"
+            raise StoreError(f"{seen}; export the results again")
         keys.add(result.run.key)
         yield result
 

@@ -56,9 +56,8 @@ class Workspace:
         path = self.submissions / f"{submission_id}.py"
         if path.exists():
             if self.read_submission(submission_id) != source:
-                raise StoreError(
-                    f"{path} is a different file with the same id; add a comment to your file, so that its id changes"
-                )
+                seen = f"{path} is a different file with the same id"
+                raise StoreError(f"{seen}; add a comment to your file, so that its id changes")
             return
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +75,6 @@ class Workspace:
                 f"cannot read {path}: {error.strerror or error}; name the file with --submission again"
             ) from error
         if hashlib.sha256(source).hexdigest()[:8] != estimator_id.digits:
-            raise StoreError(
-                f"{path} was altered: its name has another hash; delete it and name your file with --submission"
-            )
+            seen = f"{path} was altered: its name has another hash"
+            raise StoreError(f"{seen}; delete it and name your file with --submission")
         return source
