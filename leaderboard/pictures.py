@@ -142,11 +142,8 @@ def make_pictures(
 
     @cache  # open pages are rendered repeatedly
     def sheet(name: str) -> bytes:
-        lines = (
-            [makes.convert_to_rgb(makes.pixels)]
-            if not name
-            else makes.draw_row(ranked[name], kinds, siblings.get(name))
-        )
+        rgb = makes.convert_to_rgb
+        lines = makes.draw_row(ranked[name], kinds, siblings.get(name)) if name else [rgb(makes.pixels)]
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()

@@ -48,11 +48,8 @@ def render_page(site: Site, address: Address) -> Page:
     if address.page not in PAGES:
         raise PageNotFound(f"There is no page {shorten_line(address.page, 40)!r} here.")
     there = {address.page for address in site.known}
-    nav = [
-        (name, label, _make_nav_link(name, site, address))
-        for name, (label, _) in PAGES.items()
-        if label and name in there
-    ]
+    labels = {name: label for name, (label, _) in PAGES.items() if label and name in there}
+    nav = [(name, label, _make_nav_link(name, site, address)) for name, label in labels.items()]
     suite = address.suite or next(iter(site.views), "")
     fields = PAGES[address.page][1](site, address)
     cite = site.get_page_link("cite", suite) if suite else ""

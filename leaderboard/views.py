@@ -322,11 +322,8 @@ def read_suite_versions(
     """
     sources = list_image_sources(store, folder, suite.dataset)
     versions = collect_results_by_images_and_weights(add_stored_estimators(suite, store), store, sources)
-    matching = [
-        drop_unrun_submissions(results, suite, store)
-        for results in versions
-        if matches_query(results, *selection, sources)
-    ]
+    wanted = (results for results in versions if matches_query(results, *selection, sources))
+    matching = [drop_unrun_submissions(results, suite, store) for results in wanted]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
         keep_common_levels(add_prediction_stability_and_ties(results, folder))

@@ -164,11 +164,8 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
         return ""
     rows = sum(other.place is not None and not other.added for other in board.rows)
     rank = format_rank(row.place._replace(added=False)).replace("-", "–")
-    return (
-        f", place {rank} if it alone were added to the suite’s {rows} rows,"
-        if row.added
-        else f", place {rank} of {rows}"
-    )
+    among = f" if it alone were added to the suite’s {rows} rows," if row.added else f" of {rows}"
+    return f", place {rank}{among}"
 
 
 def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:

@@ -55,10 +55,8 @@ class NetworkThreads(NamedTuple):
         def work(networks: Sequence[nn.Module], part: slice) -> list[Tensor]:
             return [compute_logits(network, pixels[part]) for network in networks]
 
-        return [
-            torch.cat(batches)
-            for batches in zip(*self.map(work, split_into_batches(pixels, self.copies[0])), strict=True)
-        ]
+        parts = split_into_batches(pixels, self.copies[0])
+        return [torch.cat(batches) for batches in zip(*self.map(work, parts), strict=True)]
 
     def map(
         self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item], take_alone: bool = True

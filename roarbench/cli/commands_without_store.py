@@ -27,7 +27,7 @@ def suites(
     format: Report = "text",
 ) -> None:
     """List all suites and their cost, or show one; check a TOML file and try its network; print a suite's file."""
-    from roarbench.report import suite_and_estimator_lists
+    from roarbench.report import suite_and_estimator_lists as lists
 
     if (suite == "show") != bool(name):
         raise CallerError(f"cannot read suites {suite} {name}".rstrip() + "; write suites NAME, or suites show NAME")
@@ -41,19 +41,11 @@ def suites(
         spec = loaded.runnable_plan if suite.endswith(".toml") else loaded.plan
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
-        print_report(
-            format,
-            suite_and_estimator_lists.make_suite_record(spec),
-            lambda _: suite_and_estimator_lists.format_suite(spec),
-        )
+        print_report(format, lists.make_suite_record(spec), lambda _: lists.format_suite(spec))
         if format == "text":
             err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
         return
-    print_report(
-        format,
-        suite_and_estimator_lists.list_suite_records(),
-        lambda listed: suite_and_estimator_lists.format_suite_list(listed, out.width),
-    )
+    print_report(format, lists.list_suite_records(), lambda listed: lists.format_suite_list(listed, out.width))
     if format == "text":
         plan = propose_command("plan", "--suite", "NAME")
         out.print(f"{plan} estimates time, disk and memory; --measure times a suite on this machine", soft_wrap=True)
@@ -84,13 +76,9 @@ def new_suite(
 
 def estimators(format: Report = "text") -> None:
     """List the estimators and controls."""
-    from roarbench.report import suite_and_estimator_lists
+    from roarbench.report import suite_and_estimator_lists as lists
 
-    print_report(
-        format,
-        suite_and_estimator_lists.list_estimator_records(),
-        lambda _: suite_and_estimator_lists.make_estimator_table(),
-    )
+    print_report(format, lists.list_estimator_records(), lambda _: lists.make_estimator_table())
 
 
 def toy(

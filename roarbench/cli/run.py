@@ -241,11 +241,8 @@ def replicate(
     first = load_suite_results(whole, query)
     again = load_suite_results(replace(whole, replication=replication), query)
     replications = compare_replication(first, again, part)
-    print_report(
-        format,
-        make_replication_record(replications, first, again),
-        lambda _: format_replication(replications, first, again),
-    )
+    record = make_replication_record(replications, first, again)
+    print_report(format, record, lambda _: format_replication(replications, first, again))
     if uncompared := list_uncompared_protocols(replications, part):
         alone = propose_command("replicate", "--protocol", uncompared[0])
         err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{alone}`", soft_wrap=True)

@@ -110,10 +110,7 @@ def compare(
     compared, names = result.compare(first, second, protocol), (first, second)
     parts: dict[str, Any]
     if isinstance(compared, TwoDifferences):
-        parts = {
-            question: difference and _make_difference_record(names, difference)
-            for question, difference in compared._asdict().items()
-        }
+        parts = {name: one and _make_difference_record(names, one) for name, one in compared._asdict().items()}
         shown = [difference for difference in compared if difference]
     else:
         parts, shown = _make_difference_record(names, compared), [compared]
@@ -133,10 +130,7 @@ def _make_difference_record(names: tuple[str, str], difference: "Difference") ->
 
 def _format_difference(title: str, names: tuple[str, str], difference: "Difference") -> str:
     rows = zip(names, difference.gains, difference.beside_zero, strict=True)
-    lines = [
-        f"{name}: gain {format_interval(gain)}{f', {beside_zero}' if beside_zero else ''}"
-        for name, gain, beside_zero in rows
-    ]
+    lines = [f"{name}: gain {format_interval(gain)}{f', {verdict}' if verdict else ''}" for name, gain, verdict in rows]
     p = difference.p_adjusted
     judged = "" if p is None else f", adjusted p {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
     verdict = f"{judged}: {difference.verdict or _explain_missing_verdict(names, difference)}"

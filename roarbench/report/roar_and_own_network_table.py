@@ -130,11 +130,8 @@ class CombinedTable:
 
     @property
     def _table_doubts(self) -> list[str]:
-        return [
-            f"{table.board.protocol.title}: {line}"
-            for table in (self.roar, self.own)
-            for line in list_table_doubts(table)
-        ]
+        doubts = {table.board.protocol.title: list_table_doubts(table) for table in (self.roar, self.own)}
+        return [f"{title}: {line}" for title, lines in doubts.items() for line in lines]
 
     @property
     def _interval_note(self) -> str:

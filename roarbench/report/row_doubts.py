@@ -70,11 +70,8 @@ def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Do
     side = "Significantly worse than" if comparison.loses_to_a_control else "Not significantly different from"
     over = f"the row’s {protocol.gain} minus the control’s is {format_interval(comparison.margin_over_hardest)} points"
     short = f"{'<' if comparison.loses_to_a_control else SAME} {rival.name}"
-    return Doubt(
-        short,
-        f"{side} {rival.full_name}, which {describe_control_inputs(comparison.hardest_control)}: {over}.",
-        grave=True,
-    )
+    inputs = describe_control_inputs(comparison.hardest_control)
+    return Doubt(short, f"{side} {rival.full_name}, which {inputs}: {over}.", grave=True)
 
 
 def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:

@@ -28,10 +28,8 @@ SHORT = 12  # hex digits of a key in a list; a collision among a million runs oc
 def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:
     """Return every run of a suite with key, cell and state."""
     if not suite_results.data:
-        raise CallerError(
-            f"keys depend on the images, and this store has no images of {suite_results.title}",
-            Hint("; `{}` decodes them", "run"),
-        )
+        seen = f"keys depend on the images, and this store has no images of {suite_results.title}"
+        raise CallerError(seen, Hint("; `{}` decodes them", "run"))
     states = find_run_states(suite_results, store)
     return [
         {
@@ -146,11 +144,8 @@ def _make_provenance_record(result: RunResult) -> dict[str, Any]:
 
 def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
     paths = RankingsStore(Workspace(folder).rankings).find_folders(result.rankings) if result.rankings else []
-    return {
-        "checksum": result.rankings or None,
-        "weights": result.weights or None,
-        "folders": [str(path) for path in paths],
-    }
+    checksums = {"checksum": result.rankings or None, "weights": result.weights or None}
+    return checksums | {"folders": list(map(str, paths))}
 
 
 def _make_archived_record(row: ArchivedRow) -> dict[str, str]:

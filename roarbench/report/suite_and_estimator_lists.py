@@ -56,11 +56,8 @@ def format_suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
         counts = f"{row['estimators']} rankings{twins}, {row['trainings']:,} trainings of {row['model']}"
         cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
-        lines += [
-            f"{row['suite']} v{row['version']}",
-            *_wrap_and_indent(row["about"], width),
-            *_wrap_and_indent(cost, width),
-        ]
+        about = (*_wrap_and_indent(row["about"], width), *_wrap_and_indent(cost, width))
+        lines += [f"{row['suite']} v{row['version']}", *about]
         lines += _wrap_and_indent(_describe_agreement(FAST[row["suite"]]), width) if row["likeness"] else []
     return "\n".join(lines)
 

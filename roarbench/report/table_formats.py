@@ -153,10 +153,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
     for kind in table.twin_kinds:
         add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.has_gain_at_each_level else ()):
-        gains = (
-            MISSING if gain is None else format_signed(gain)
-            for gain in (table.list_gains_by_level(row)[i] for row in rows)
-        )
+        at_level = (table.list_gains_by_level(row)[i] for row in rows)
+        gains = (MISSING if gain is None else format_signed(gain) for gain in at_level)
         add(f"gain at {t:g}", gains, 3, f"gain\nat {t:g}")
     for i, t in enumerate(board.levels):  # a higher level is worth more
         long, short = ("predictions kept", "kept") if own else ("accuracy", "accuracy")

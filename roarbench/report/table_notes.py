@@ -241,11 +241,8 @@ def describe_methods(table: SuiteTable) -> str:
     """Describe the methods of a table in sentences, with its numbers."""
     results, protocol = table.suite_results, table.board.protocol
     suite, data = results.suite, results.suite.dataset_record
-    controls = [
-        find_display_name(row.estimator).full_name
-        for row in table.rows
-        if find_estimator_or_placeholder(row.estimator).control
-    ]
+    shown = [row.estimator for row in table.rows]
+    controls = [find_display_name(name).full_name for name in shown if find_estimator_or_placeholder(name).control]
     known = [results.references[number] for number in sorted(results.references)]
     right = ", ".join(f"{format_percent(one.correct / one.total)} %" for one in known)
     seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""

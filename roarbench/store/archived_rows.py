@@ -100,11 +100,8 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
         for kind, rows in rows_by_kind.items():
             for row in rows:
                 attached = vouched if kind == "result" else {}
-                attached_rows = {
-                    name: [candidate for candidate in candidates if candidate["key"] == row["key"]]
-                    for name, candidates in attached.items()
-                }
-                values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **attached_rows}}
+                own = {name: [one for one in group if one["key"] == row["key"]] for name, group in attached.items()}
+                values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **own}}
                 connection.execute(insert(forgotten), {**values, **shared})
         for table in (*_KINDS.values(), *_VOUCHED.values(), stopped, tries):
             delete_rows(connection, table, keys)

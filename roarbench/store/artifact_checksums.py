@@ -74,11 +74,8 @@ class Checksums:
             new = [artifact for artifact in sorted(by_key.values()) if artifact.checksum or not made_here]
             rows = [{"key": artifact.key, "what": artifact.what, "checksum": artifact.checksum} for artifact in new]
             insert_new(connection, checksums, rows, {**here, "created": make_clock_expression(connection)})
-            stored = (
-                select(checksums, make_clock_expression(connection).label("now"))
-                .order_by(checksums.c.key)
-                .with_for_update()
-            )
+            with_time = select(checksums, make_clock_expression(connection).label("now"))
+            stored = with_time.order_by(checksums.c.key).with_for_update()
             there = {row.key: row for row in select_matching(connection, stored, checksums.c.key, by_key)}
             for row, artifact in ((there[key], artifact) for key, artifact in by_key.items() if key in there):
                 own = row.folder == here["folder"]

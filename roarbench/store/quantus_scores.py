@@ -55,9 +55,6 @@ def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | 
 
 
 def _make_row(score: Score) -> dict[str, Any]:
-    about = {
-        "key": score.spec.key,
-        "record": encode_canonically(make_json_record(score.spec)),
-        "metric": score.spec.metric,
-    }
+    spec = score.spec
+    about = {"key": spec.key, "record": encode_canonically(make_json_record(spec)), "metric": spec.metric}
     return about | {name: value for name, value in vars(score).items() if name != "spec"}

@@ -93,11 +93,8 @@ class RankingsStore:
 
     def find_folders(self, rankings_checksum: str) -> list[Path]:
         """Return the folders of finished rankings with this checksum."""
-        return [
-            path.parent
-            for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}"))
-            if load_rankings_checksum(path) == rankings_checksum
-        ]
+        manifests = sorted(self.root.glob(f"*/*/*/{MANIFEST}"))
+        return [path.parent for path in manifests if load_rankings_checksum(path) == rankings_checksum]
 
     def read_prediction_stability(self) -> dict[str, float]:
         """Return `Rankings.prediction_stability` by checksum, for finished rankings that record it."""
@@ -196,11 +193,8 @@ class RankingsStore:
         with lock_file(folder / "seal.lock", *self._list_folders_down_to_parts(spec)), convert_write_errors(folder):
             if not self.has_finished(spec):
                 parts.mkdir(exist_ok=True)
-                used = [
-                    part.path
-                    for split, count in counts.items()
-                    for part, _ in choose_covering_parts(parts, split, count)
-                ]
+                chosen = (choose_covering_parts(parts, split, count) for split, count in counts.items())
+                used = [part.path for covering in chosen for part, _ in covering]
                 descriptions = [read_planes(path).about for path in used]
                 weights = find_common_weights_checksum(parts, descriptions)
                 about = {"format": FORMAT, **make_spec_record(spec), "weights": weights}
@@ -293,10 +287,7 @@ def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, 
     if size != file["bytes"]:
         raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {advise_to_delete(path.parent)}")
     planes, about = read_planes(path)
-    if about != make_file_metadata(spec, split) or planes.shape != (
-        file["images"],
-        spec.layout.planes,
-        spec.layout.bytes_per_plane,
-    ):
+    shape = (file["images"], spec.layout.planes, spec.layout.bytes_per_plane)
+    if about != make_file_metadata(spec, split) or planes.shape != shape:
         raise StoreError(f"{path} does not match its manifest; {advise_to_delete(path.parent)}")
     return planes

@@ -355,10 +355,8 @@ def _refuse_unreadable_version(database: Database, read_only: bool) -> None:
     if read_only and not version:
         raise EmptyStore(f"no results store in the empty database {database.where}")
     if read_only and version < READABLE:
-        raise StoreError(
-            f"results store {database.where} has schema {version}, this version reads {HEAD}",
-            Hint("; `{}` upgrades it without losing data", "run"),
-        )
+        seen = f"results store {database.where} has schema {version}, this version reads {HEAD}"
+        raise StoreError(seen, Hint("; `{}` upgrades it without losing data", "run"))
 
 
 def _read_version(connection: Connection, where: str) -> str:
