@@ -24,7 +24,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.store.software_and_hardware import count_cores, read_package_version
 from roarbench.store.training_speeds import store_training_speeds, suggest_compiling
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.isolation_check import check_sandbox
+from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
 from roarbench.text import format_bytes
 
@@ -172,7 +172,7 @@ def _does_hub_answer() -> bool:
 
 def _check_sandbox() -> Diagnosis:
     try:
-        check_sandbox()
+        check_sandbox_isolation()
     except SandboxError as error:
         state, _, advice = str(error).partition("; ")
         return Diagnosis("sandbox", state, False, advice)

@@ -36,7 +36,7 @@ from roarbench.store.submissions_and_annotations import (
 )
 from roarbench.store.user_suites import list_all_suites, refuse_untrusted_network
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.isolation_check import check_sandbox
+from roarbench.submissions.isolation_check import check_sandbox_isolation
 
 _Z = 1.96  # standard deviations in half a 95 % interval
 
@@ -200,7 +200,7 @@ def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace
     estimator_id = EstimatorId.parse(run.cell.estimator)
     if estimator_id.submitted:
         if TRUSTED not in estimator_id.marks:
-            check_sandbox()
+            check_sandbox_isolation()
         entry = read_submissions_by_id(store.database)[estimator_id.file_id]
         workspace.save_submission(entry.id, entry.source)
 

@@ -25,7 +25,7 @@ _LIMITS = Limits(cpu=10, wall=30)
 
 
 @cache
-def check_sandbox() -> None:
+def check_sandbox_isolation() -> None:
     """Run a probe in a sandbox; it tries to reach a file, sockets, a process and a variable of this machine.
 
     Raises SandboxError if the sandbox does not start, or the probe reached something; the message gives advice.

@@ -1,6 +1,6 @@
 """Validate a submission in a few fresh sandboxes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +18,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.submissions.faults import SubmissionFault
 from roarbench.submissions.file import Refusal, Submission, ValidationFinding
-from roarbench.submissions.isolation_check import check_sandbox
+from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits import CHECK
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
@@ -110,7 +110,7 @@ def validate_submission(
     Costs are estimated for the suite. `report_stage` is called with the name of each of the `STAGES` stages.
     """
     report_stage("checking the sandbox")
-    check_sandbox()
+    check_sandbox_isolation()
     case = _make_test_case()
     with ThreadPoolExecutor(1) as pool:  # counts while sandboxes run
         counting = pool.submit(count_image_cost, find_suite_network(suite))  # used after the last sandbox
@@ -130,7 +130,7 @@ def validate_submission(
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _find_warnings(once, other_target, other_model)
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
-    priced = _estimate_cost(suite, count_maps_of_run(suite, submission.id), first.drew, pace, again)
+    priced = _estimate_cost(suite, count_maps_of_run(suite, submission.id), first.drew, pace, again.memory)
     return AcceptedSubmission(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
 
 
@@ -221,13 +221,15 @@ def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
     return sum(suite.dataset_record.image_counts[split] for *_, split in made)
 
 
-def _estimate_cost(suite: SuiteSpec, maps: int, drew: bool, pace: SubmissionPace, again: SandboxAnswer) -> SuiteCost:
+def _estimate_cost(
+    suite: SuiteSpec, maps: int, one_by_one: bool, pace: SubmissionPace, peaks: Sequence[float]
+) -> SuiteCost:
     """Estimate the cost for a suite's network from measurements on a small network, by operations and layer outputs."""
     small, network = count_image_cost(_NETWORK), find_suite_network(suite)
-    grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes per additional image of a batch
+    grown = max(0, peaks[-1] - peaks[-2]) / (_MANY - _BATCH)  # bytes per additional image of a batch
     large = count_image_cost(network)
-    together = 1 if drew else count_images_per_call(network)
-    memory = again.memory[-2] + together * grown * large.activations / small.activations
+    together = 1 if one_by_one else count_images_per_call(network)
+    memory = peaks[-2] + together * grown * large.activations / small.activations
     return SuiteCost(maps, maps * pace.estimate_seconds_per_map(suite), memory)
 
 

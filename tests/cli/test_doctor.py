@@ -28,7 +28,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(doctor, "read_package_version", lambda name: "1.0")
-    monkeypatch.setattr(doctor, "check_sandbox", lambda: None)
+    monkeypatch.setattr(doctor, "check_sandbox_isolation", lambda: None)
     return monkeypatch
 
 
@@ -78,7 +78,14 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path):
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", f"{tmp_path} cannot be", "--store"),
         (doctor.importlib.util, "find_spec", lambda name: None, "extra quantus", "not inst", "roarbench[quantus]"),
         (doctor, "_does_hub_answer", lambda: False, "data", "the hub does not answer; available without", "--data DIR"),
-        (doctor, "check_sandbox", no_sandbox, "sandbox", "no-sandbox: bwrap is not installed", "write `apt-get`, or "),
+        (
+            doctor,
+            "check_sandbox_isolation",
+            no_sandbox,
+            "sandbox",
+            "no-sandbox: bwrap is not installed",
+            "write `apt-get`, or ",
+        ),
     ):
         machine.setattr(where, name, value)
         told = found(tmp_path)[what]

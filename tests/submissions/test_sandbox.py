@@ -17,7 +17,7 @@ from roarbench.errors import SandboxError
 from roarbench.submissions import isolation_check, launch, sandbox_process
 from roarbench.submissions import run_in_sandbox as module
 from roarbench.submissions.faults import HarnessFault, SubmissionFault
-from roarbench.submissions.isolation_check import check_sandbox
+from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits import CHECK, SCRATCH, Limits
 from roarbench.submissions.run_in_sandbox import SandboxTask, derive_image_seeds, run_submission
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
@@ -250,7 +250,7 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
 
 
 def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
-    check_sandbox.__wrapped__()
+    check_sandbox_isolation.__wrapped__()
     monkeypatch.setattr(
         isolation_check,
         "make_sandbox_command",
@@ -258,7 +258,7 @@ def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
     )
     walls = "a file, a TCP socket, a Unix socket, another process"
     with pytest.raises(SandboxError, match=f"^leak: code in the sandbox can reach {walls}"):
-        check_sandbox.__wrapped__()
+        check_sandbox_isolation.__wrapped__()
 
 
 WALLS = {
@@ -281,13 +281,13 @@ def test_each_missing_wall_is_seen(monkeypatch, flag):
 
     monkeypatch.setattr(isolation_check, "make_sandbox_command", weak)
     with pytest.raises(SandboxError, match=WALLS[flag]):
-        check_sandbox.__wrapped__()
+        check_sandbox_isolation.__wrapped__()
 
 
 def test_without_bubblewrap_one_line_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SandboxError, match="^no-sandbox: bwrap.* not installed; run `apt-get install bubblewrap"):
-        check_sandbox.__wrapped__()
+        check_sandbox_isolation.__wrapped__()
 
 
 AS_USER = """
@@ -302,9 +302,9 @@ from tests.helpers.sandboxed import GRADIENT, make_task
 from roarbench.submissions.run_in_sandbox import run_submission
 from roarbench.submissions.launch import make_sandbox_command
 from roarbench.submissions.limits import CHECK
-from roarbench.submissions.isolation_check import check_sandbox
+from roarbench.submissions.isolation_check import check_sandbox_isolation
 assert "--disable-userns" in make_sandbox_command("sandbox_program.py", [], 3)
-check_sandbox()
+check_sandbox_isolation()
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
 faults = [run_submission(make_task(source), CHECK).fault for source in (GRADIENT, "import os\\nos.setuid(0)", many)]
 print(*(fault and fault.kind for fault in faults))
