@@ -200,7 +200,11 @@ def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_file
 
 
 WRONG = (
-    ('"net.py:make@three.pt"', '"net.py:make"', "networks has 'net.py:make', which specifies no weights; write"),
+    (
+        '"net.py:make@three.pt"',
+        '"net.py:make"',
+        "networks has 'net.py:make', which specifies no weights; write NETWORK@FILE",
+    ),
     ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', but lost.pt is not a file; write NETWORK@FILE"),
     ("two.pt", "one.pt", "networks lists 2, but own-network compares networks with each other; use 3 to"),
     ("two.pt", "./one.pt", "networks has 'resnet-planted@./one.pt' with the same weights as another"),

@@ -65,8 +65,16 @@ def holding(text):
     [
         ("photos", lambda path: None, "photos is missing; name a folder of class folders or of parquet files"),
         ("photos", holding("x"), "photos is a file; name a folder of class folders"),
-        ("photos", broken, "4 of 24 images of photos cannot be decoded completely: blue/00.png, blue/01.png,"),
-        ("a.csv", holding("a,b,c\n1,2,0.5\n3,4,0.7\n"), "no column has a usual name of a class column .*; rename the"),
+        (
+            "photos",
+            broken,
+            "4 of 24 images of photos cannot be decoded completely: blue/00.png, blue/01.png, green/00.png and 1",
+        ),
+        (
+            "a.csv",
+            holding("a,b,c\n1,2,0.5\n3,4,0.7\n"),
+            "no column has a usual name of a class column .*; rename the class column to 'label', or",
+        ),
         ("a.csv", holding("a,b,y\n1,,0\n4,5,1\n,7,0\n,7,1\n"), "values: column 'a' in 2 of 4 rows, 'b' in 1 of 4"),
     ],
 )
