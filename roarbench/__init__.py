@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from roarbench.api.check_table import CheckTable
     from roarbench.api.evaluate import evaluate
     from roarbench.api.inputs import Preprocessing
-    from roarbench.api.own_network_table import OwnNetworkTable, own_network_gain
+    from roarbench.api.own_network_gain_of_maps import OwnNetworkTable, own_network_gain
     from roarbench.api.primitives import Curve, bootstrap, fill, match_masks, mix_maps, perturbation_curve, rank, remove
     from roarbench.api.published_results import load_all_results, load_published_results
     from roarbench.api.submission_source import write_submission
@@ -26,7 +26,7 @@ _HOMES = {
     "api.check_table": ("CheckTable",),
     "api.evaluate": ("evaluate",),
     "api.inputs": ("Preprocessing",),
-    "api.own_network_table": ("OwnNetworkTable", "own_network_gain"),
+    "api.own_network_gain_of_maps": ("OwnNetworkTable", "own_network_gain"),
     "api.primitives": ("Curve", "bootstrap", "fill", "match_masks", "mix_maps", "perturbation_curve", "rank", "remove"),
     "api.published_results": ("load_all_results", "load_published_results"),
     "api.submission_source": ("write_submission",),

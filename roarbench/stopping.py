@@ -14,7 +14,7 @@ _busy = threading.Event()
 
 
 def end_on_sigterm() -> None:
-    """End this process on SIGTERM from now on, except inside `defer_stop`."""
+    """End this process on SIGTERM from now on, except inside `defer_stop_until_checked`."""
     signal.signal(signal.SIGTERM, _exit_or_set_stop_flag)
 
 
@@ -46,7 +46,7 @@ def keep_sigterm_handler() -> Iterator[None]:
 
 
 @contextmanager
-def defer_stop() -> Iterator[None]:
+def defer_stop_until_checked() -> Iterator[None]:
     """Defer a request to end this process: the block checks `is_stop_requested` often and raises SystemExit itself."""
     _busy.set()
     try:

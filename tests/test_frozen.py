@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.compute.builtin_networks import MODELS
+from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import build_network
 from roarbench.enums import PAPER_LEVELS
 from roarbench.identity import hash_value, make_json_record

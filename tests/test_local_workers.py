@@ -271,9 +271,9 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
 
 ENDED_TWICE = """
 import time
-from roarbench.stopping import defer_stop, end_on_sigterm, is_stop_requested
+from roarbench.stopping import defer_stop_until_checked, end_on_sigterm, is_stop_requested
 end_on_sigterm()
-with defer_stop():
+with defer_stop_until_checked():
     print("ready", flush=True)
     while not is_stop_requested():
         time.sleep(0.01)

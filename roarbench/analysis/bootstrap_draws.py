@@ -63,7 +63,7 @@ class SuiteDraws:
         return self.draw_gains(MASK_ONLY, self.unit)
 
     @property
-    def level_shared_with_mask_only(self) -> float:
+    def highest_level_shared_with_mask_only(self) -> float:
         """Return the highest removal fraction that ROAR and mask-only share; 0 if there is none.
 
         The level does not depend on the results, so the error rate is that of a single comparison.

@@ -57,11 +57,11 @@ def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find a suite by TOML file or by name, also of your own suites in the store; `NAME` means the newest version."""
     if name.endswith(".toml"):
         from roarbench.plan.read_suite_file import read_suite
-        from roarbench.plan.suite_record import drop_estimators
+        from roarbench.plan.suite_record import drop_estimators_of_user_suite
 
         plan = read_suite(Path(name))
         known = [own for own in _read_stored_suites(store, db) if own.name_in_commands == plan.name_in_commands]
-        return drop_estimators(plan, known[0].left_out) if known else plan
+        return drop_estimators_of_user_suite(plan, known[0].left_out) if known else plan
     try:
         return find_suite(name)
     except UnknownName:

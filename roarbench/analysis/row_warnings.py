@@ -92,11 +92,15 @@ def find_warnings_by_row(draws: SuiteDraws, protocol: Protocol = ROAR) -> dict[s
 
 def list_general_doubts(suite_results: SuiteResults, name: str) -> list[str]:
     """Return the reasons to doubt a row that hold under every protocol: provenance, `validate`'s findings, and ties."""
-    own = (suite_results.doubts.get(name), suite_results.findings.get(name), describe_ties(suite_results, name))
+    own = (
+        suite_results.doubts.get(name),
+        suite_results.findings.get(name),
+        describe_tied_features(suite_results, name),
+    )
     return list(filter(None, own))
 
 
-def describe_ties(suite_results: SuiteResults, name: str) -> str:
+def describe_tied_features(suite_results: SuiteResults, name: str) -> str:
     """Describe the share of tied features in a row's maps if it exceeds one half; empty for controls."""
     share = suite_results.ties.get(name, 0.0)
     if share <= TIED or find_estimator(name).control:
@@ -165,7 +169,7 @@ def _make_mark(draws: SuiteDraws, kind: str, part: Sample, whole: Sample) -> Mar
 
 
 def _make_mask_only_mark(draws: SuiteDraws, name: str) -> Mark | None:
-    at = name, draws.level_shared_with_mask_only
+    at = name, draws.highest_level_shared_with_mask_only
     alone, images = (drawn.draws.get_accuracy(at) for drawn in (draws.mask_only, draws.roar))
     if alone is None or images is None:
         return None

@@ -108,7 +108,7 @@ class Versions:
     # fingerprints of the images of failed runs, with images per split, oldest first
     begun: tuple[tuple[str, int | None], ...]
 
-    def find_default_images(self, limit: int | None) -> str:
+    def find_newest_data(self, limit: int | None) -> str:
         """Return the fingerprint of the default images; empty if they cannot be determined.
 
         If the suite's own images have several versions, the most recent one with results is used. Images of unknown
@@ -136,7 +136,7 @@ class Versions:
 
     def list_options(self, version: Version) -> tuple[str, ...]:
         """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
-        data = ("--data", version.data[:_SHOWN]) if version.data != self.find_default_images(version.limit) else ()
+        data = ("--data", version.data[:_SHOWN]) if version.data != self.find_newest_data(version.limit) else ()
         names = version.given.split(",") if version.given != find_default_explained_weights(self.suite) else []
         return (*data, *(word for name in names for word in ("--reference", shorten_reference(name))))
 
@@ -185,7 +185,7 @@ def collect_results(
     `limit` is the number of images per split, or None for all.
     """
     versions = _load_versions(suite, store, sources)
-    images = versions.find_default_images(limit) if data is None else data
+    images = versions.find_newest_data(limit) if data is None else data
     return _load_results(versions, Version(images, limit, suite.given), store)
 
 

@@ -22,7 +22,7 @@ from roarbench.api.inputs import (
     ValueRange,
     check_labels,
     convert_to_float32,
-    find_value_range,
+    find_channel_ranges_without_outliers,
     move_to_model,
     quantize,
     read_images,
@@ -92,7 +92,7 @@ def write_array_suite(
     network = _try_and_write_network(model, splits[Split.TEST].images, builder, say)
     for split, data in splits.items():
         check_labels(data.labels, network.classes, f"{split} labels")
-    value_range = find_value_range(next(iter(splits.values())).images.numpy())
+    value_range = find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
     pixels = {split: quantize(data.images.numpy(), value_range) for split, data in splits.items()}
     _check_quantization(splits, pixels, value_range, network, say)
     text = _write_suite_text(settings, splits, network)

@@ -127,7 +127,7 @@ def check_labels(labels: NDArray[np.int64], classes: int, subject: str = "labels
         raise CallerError(f"{seen}; expected 0 to {classes - 1}{remedy}")
 
 
-def find_value_range(images: NDArray[np.float32]) -> ValueRange:
+def find_channel_ranges_without_outliers(images: NDArray[np.float32]) -> ValueRange:
     """Return the smallest and largest value of each channel of images (n, c, h, w), without far outliers.
 
     An outlier, such as a hot pixel of a detector, is farther from the interval of the middle 99.98 % of the values than

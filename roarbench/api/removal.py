@@ -11,7 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.inputs import convert_to_float32, find_value_range, move_to_model, quantize, to_array, to_tensor
+from roarbench.api.inputs import (
+    convert_to_float32,
+    find_channel_ranges_without_outliers,
+    move_to_model,
+    quantize,
+    to_array,
+    to_tensor,
+)
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
 from roarbench.compute.external_networks import (
@@ -195,7 +202,7 @@ def make_fill_function(pixels: Tensor, fill: Any) -> FillFunction:
         value = read_fill_value(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
     fill = find_recorded_fill_name(fill)
-    low, high = value_range = find_value_range(pixels.numpy())
+    low, high = value_range = find_channel_ranges_without_outliers(pixels.numpy())
     whole, ids = torch.from_numpy(quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)
     mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
 
@@ -206,7 +213,7 @@ def make_fill_function(pixels: Tensor, fill: Any) -> FillFunction:
     return replace
 
 
-def read_network_list(networks: Any) -> list[nn.Module]:
+def read_several_networks(networks: Any) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
     if isinstance(networks, nn.Module) or not isinstance(networks, Iterable):
         raise CallerError(f"networks is a single {type(networks).__name__}; write [model, sibling_1, sibling_2]")

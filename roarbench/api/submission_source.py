@@ -31,7 +31,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.files import write_new_file
 from roarbench.submissions.file import Submission, parse_source, parse_submission
-from roarbench.submissions.launch import list_package_folders
+from roarbench.submissions.sandbox_command import list_package_folders
 from roarbench.text import fit_on_one_line
 
 _LONGEST = 300  # characters of a description

@@ -16,14 +16,14 @@ from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.make_and_score_maps import MapScores, RemovalMeasure, ScoringRequest, make_and_score_maps
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.own_network_table import find_agreed_images, make_own_network_table
+from roarbench.api.own_network_gain_of_maps import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
 from roarbench.api.removal import (
     RemovalSettings,
     check_and_wrap_network,
     make_fill_function,
     read_fill_value,
-    read_network_list,
+    read_several_networks,
 )
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
@@ -66,7 +66,7 @@ def check(
     pixels = read_images(images)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
     steps = RemovalSettings.read(Order.MORF, levels).levels
-    models = [*read_network_list([model]), *read_network_list(siblings)]
+    models = [*read_several_networks([model]), *read_several_networks(siblings)]
     if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     fills = tuple(fills)

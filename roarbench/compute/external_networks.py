@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roarbench.compute.builtin_networks import MODELS
+from roarbench.compute.builtin_network_table import MODELS
 from roarbench.errors import CallerError, UnknownName
 from roarbench.stopping import convert_exit_to_error
 from roarbench.text import describe_error
@@ -19,7 +19,7 @@ _CONTRACT = ("classes", "channels", "size")
 TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer; training leaves them unchanged
 
 
-def make_external_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
+def make_user_or_library_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
     """Make a network for `build_network`, with weights of torch's global generator; raise CallerError if it cannot."""
     if source:
         return _make_network_from_source(name, source, classes, channels, size)

@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from roarbench.compute.builtin_networks import MODELS
-from roarbench.compute.external_networks import make_external_network
+from roarbench.compute.builtin_network_table import MODELS
+from roarbench.compute.external_networks import make_user_or_library_network
 
 _DRAWING = RLock()  # one thread at a time may seed the global generator
 BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
@@ -85,7 +85,7 @@ def build_network(
             file, _, function = MODELS[name].maker.partition(".")
             make = getattr(import_module(f"roarbench.compute.{file}"), function)
         else:
-            make = partial(make_external_network, name, source)
+            make = partial(make_user_or_library_network, name, source)
         model: nn.Module = make(classes, channels, size)
     if residual:
         _draw_weights(model, generator)

@@ -51,7 +51,7 @@ from roarbench.device_settings import (
     use_exact_float32,
 )
 from roarbench.errors import Diverged, NoRoom
-from roarbench.stopping import ENDED, defer_stop, is_stop_requested
+from roarbench.stopping import ENDED, defer_stop_until_checked, is_stop_requested
 from roarbench.text import format_bytes
 
 CHECKPOINT_EVERY = 300.0  # maximum seconds of training between checkpoints
@@ -94,7 +94,7 @@ def fit(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     check_every = 1 if find_device(model).type == "cpu" else _CHECK_LOSS_EVERY
-    with defer_stop(), let_cudnn_choose_kernels():
+    with defer_stop_until_checked(), let_cudnn_choose_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
             training.do_optimiser_step()

@@ -32,7 +32,7 @@ from roarbench.datasets.tabular import (
     ENDINGS,
     LABELS,
     count_missing_by_feature,
-    describe_text_columns,
+    describe_stray_text_in_numeric_columns,
     find_label_column,
     read_table,
 )
@@ -93,7 +93,7 @@ def _infer_from_table(path: Path, say: Callable[[str], object]) -> DatasetRecord
         raise DataError(f"{missing}; fill them in or leave these rows out")
     if seen:
         say(f"warning: {missing}; these columns are left out")
-    texts = describe_text_columns(table, label)
+    texts = describe_stray_text_in_numeric_columns(table, label)
     for name, why in texts.items():
         if why:
             say(f"warning: {path.name}: column '{name}' is left out: it holds {why} and numbers in the other rows")

@@ -209,7 +209,7 @@ def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
     }
 
 
-def describe_text_columns(table: pa.Table, label: str) -> dict[str, str]:
+def describe_stray_text_in_numeric_columns(table: pa.Table, label: str) -> dict[str, str]:
     """Return the string columns; for a mostly numeric column, also an example and the number of its other strings."""
     text_columns = {}
     for name in table.column_names:

@@ -139,7 +139,7 @@ def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str])
     return replace(table, id=name, about=f"{table.about}; {about}", values=tuple(values.items()))
 
 
-def format_id_for_tables(name: str) -> str:
+def format_id_with_samples(name: str) -> str:
     """Format an id for tables; too few samples for convergence are added: `rise` becomes `rise(samples=256)`."""
     estimator_id = EstimatorId.parse(name)
     row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
@@ -158,7 +158,7 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
         alike.setdefault(plain[row].untwinned, set()).add(id_of_row.untwinned)
     alone = {name for name, sharing in alike.items() if len(sharing) == 1 and name.name not in ESTIMATORS}
     return {
-        row: str(plain[row]) if id_of_row.submitted and plain[row].untwinned in alone else format_id_for_tables(row)
+        row: str(plain[row]) if id_of_row.submitted and plain[row].untwinned in alone else format_id_with_samples(row)
         for row, id_of_row in ids.items()
     }
 
@@ -235,8 +235,8 @@ def find_display_name(estimator: str) -> DisplayName:
     parts = [of, form, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
     if estimator == "random-blurred":
         name = row.title
-    if format_id_for_tables(estimator) != estimator:
-        parts.append(format_id_for_tables(estimator).partition("(")[2].rstrip(")").replace("=", " "))
+    if format_id_with_samples(estimator) != estimator:
+        parts.append(format_id_with_samples(estimator).partition("(")[2].rstrip(")").replace("=", " "))
     return DisplayName(name, ", ".join(filter(None, parts)).replace("from mean", "from the mean"))
 
 

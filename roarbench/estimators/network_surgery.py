@@ -245,7 +245,7 @@ class Clip(Linear):
         return x * (self.call(x.detach()) / x.detach()).nan_to_num(0.0)
 
 
-def rewrite_with_single_use_modules(model: nn.Module) -> GraphModule:
+def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     """Copy a network into modules that are used once each; the copy is the same function up to rounding.
 
     Batch norms are folded into convolutions, sums of branches become `Sum`, and operations without effect in eval mode

@@ -19,8 +19,8 @@ from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
+from roarbench.execution.common_network_training import train_common_network, tune_common_network
 from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.shared_scoring_networks import train_common_network, tune_common_network
 from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job

@@ -37,6 +37,7 @@ from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, Precision, ScoredNetwork
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.randomness import pair_images
+from roarbench.execution.common_network_training import load_stored_common_network, make_images_with_exchanged_masks
 from roarbench.execution.device_inputs import (
     get_device_mean,
     get_device_or_mapped_pixels,
@@ -50,7 +51,6 @@ from roarbench.execution.device_inputs import (
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.pretrained_weights import load_given_weights
-from roarbench.execution.shared_scoring_networks import load_stored_common_network, make_images_with_exchanged_masks
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, refuse_unusable_fill
 from roarbench.plan.suite import find_explained_and_scored_network

@@ -35,7 +35,7 @@ from roarbench.execution.workload import build_suite_network
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
-from roarbench.plan.suite_record import drop_estimators
+from roarbench.plan.suite_record import drop_estimators_of_user_suite
 from roarbench.stopping import convert_exit_to_error
 from roarbench.text import describe_error, fit_on_one_line
 
@@ -94,7 +94,9 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
         row.id: suite.explain_inapplicable(row.id) or _explain_inapplicable(row, model, images[:1])
         for row in map(find_estimator, names)
     }
-    return ApplicableSuite(drop_estimators(suite, {name: why for name, why in reasons.items() if why}), warnings)
+    return ApplicableSuite(
+        drop_estimators_of_user_suite(suite, {name: why for name, why in reasons.items() if why}), warnings
+    )
 
 
 def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
@@ -106,7 +108,7 @@ def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> App
     parts = list(map(drop_inapplicable_estimators, singles))
     reasons = {name: why for part, _ in reversed(parts) for name, why in (part.own.left_out if part.own else ())}
     warnings = dict.fromkeys(line for part in parts for line in part.warnings)
-    return ApplicableSuite(drop_estimators(suite, reasons), list(warnings))
+    return ApplicableSuite(drop_estimators_of_user_suite(suite, reasons), list(warnings))
 
 
 def _draw_images(generator: torch.Generator, *shape: int) -> Tensor:

@@ -48,7 +48,7 @@ class BundleIndex:
 def export_rankings(work: JobContext, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
     """Export a suite's rankings and explained networks to a new folder; raise StoreError for altered files."""
     specs = [] if references_only else _list_ranking_specs(work)
-    root, names = work.workspace.root, _list_file_paths(work, specs)
+    root, names = work.workspace.root, _list_ranking_and_network_files(work, specs)
     if not names:
         raise CallerError(f"{work.suite.title} has no explained network; leave --references-only out")
     if folder.exists():
@@ -109,7 +109,7 @@ def _list_ranking_specs(work: JobContext) -> list[RankingSpec]:
     return list_rankings_of_runs(work, list(runs))
 
 
-def _list_file_paths(work: JobContext, specs: Sequence[RankingSpec]) -> list[str]:
+def _list_ranking_and_network_files(work: JobContext, specs: Sequence[RankingSpec]) -> list[str]:
     """Return the paths, within a store, of all files of these rankings and of the explained networks."""
     names = {work.rankings.get_folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
     for explained in work.explained if has_explained_model(work.suite) else ():
@@ -154,7 +154,7 @@ def _check_bundle_index(work: JobContext, folder: Path, index: BundleIndex, spec
     if links := [path for path in paths if path.is_symlink() or not path.is_file()]:
         raise StoreError(f"{links[0]} is a link; a folder of rankings may have only plain files")
     present = {f"{path.relative_to(folder)}" for path in paths} - {INDEX}
-    wanted = {*_list_file_paths(work, specs)}
+    wanted = {*_list_ranking_and_network_files(work, specs)}
     wanted = _drop_prediction_files(wanted) | (wanted & {*index.files})
     for names, where in ((present, "the folder"), (wanted, f"the files of {expected}")):
         if odd := sorted(names ^ {*index.files}):

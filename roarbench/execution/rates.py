@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from roarbench.compute.builtin_networks import MODELS
+from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import TORCHVISION
 from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image

@@ -13,7 +13,7 @@ from torch import nn
 from roarbench.compute import inputs
 from roarbench.compute.augment import SHIFT
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.builtin_networks import MODELS
+from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import NetworkCost, build_network, count_network_cost
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.sources import check_image_limit

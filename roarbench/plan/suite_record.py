@@ -37,7 +37,7 @@ def append_hash_to_dataset_name(name: str, record: DatasetRecord) -> DatasetReco
     return replace(record, name=f"{name}-{hash_value(make_json_record(plain))[:DIGITS]}")
 
 
-def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
+def drop_estimators_of_user_suite(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
     """Return a user's suite without the estimators that do not apply, by id; its version stays the same."""
     if suite.own is None:
         return suite
@@ -87,7 +87,7 @@ def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
         networks=networks,
     )
-    suite = drop_estimators(set_content_version(unversioned), dict(values["left_out"]))
+    suite = drop_estimators_of_user_suite(set_content_version(unversioned), dict(values["left_out"]))
     for item in (suite.own, *networks):
         check_field_values(item)
     return suite

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from roarbench.compute.builtin_networks import MODELS
+from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
 from roarbench.datasets.catalogue import DATASETS, DatasetRecord
 from roarbench.enums import FEWEST_NETWORKS, MapNumerics, ScoredNetwork, Split, Unit

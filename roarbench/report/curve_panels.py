@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter
 from scipy.optimize import isotonic_regression
 
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import format_id_for_tables
+from roarbench.estimators.catalogue import format_id_with_samples
 from roarbench.files import convert_write_errors, write_atomically
 from roarbench.plan.protocols import ACCURACY
 
@@ -104,7 +104,7 @@ def draw_measured_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     """Draw a line with markers and a band; a missing point is a gap."""
     accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None becomes NaN
     axes.fill_between(curve.levels, low, high, color=style.color, alpha=0.13, linewidth=0)
-    label = format_id_for_tables(curve.estimator)
+    label = format_id_with_samples(curve.estimator)
     axes.plot(curve.levels, accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
 
 
@@ -244,7 +244,9 @@ def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Fig
     members = (_select_family_and_controls(block.all_curves, family) for block in blocks for family in block.families)
     most = max(len({curve.estimator for curve in curves}) for curves in members)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
-    labels = 0.45 + max(_measure_text(format_id_for_tables(curve.estimator), FONT_POINTS) for curve in chart.all_curves)
+    labels = 0.45 + max(
+        _measure_text(format_id_with_samples(curve.estimator), FONT_POINTS) for curve in chart.all_curves
+    )
     left, between, margin = 0.7, 0.8, 0.15
     words = max(_measure_text(word, TITLE_POINTS) for word in chart.title.split())
     width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)

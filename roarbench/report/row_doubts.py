@@ -9,7 +9,7 @@ from roarbench.analysis.row_warnings import (
     SOME,
     Grade,
     Mark,
-    describe_ties,
+    describe_tied_features,
     do_warnings_apply_to,
     find_row_marks,
 )
@@ -102,7 +102,7 @@ def _find_provenance_doubts(draws: SuiteDraws, protocol: Protocol, name: str) ->
 
 
 def _find_tie_and_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Doubt]:
-    if words := describe_ties(draws.suite_results, name):
+    if words := describe_tied_features(draws.suite_results, name):
         yield Doubt(f"{draws.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
     share = draws.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
@@ -129,7 +129,7 @@ def _find_mask_doubts(draws: SuiteDraws, mark: Mark, name: str, aside: str) -> I
     Nothing is yielded if the grade of the mark is `none`. A single training on masks has no interval and therefore no
     grade; the accuracies are then reported without intervals.
     """
-    t = draws.level_shared_with_mask_only
+    t = draws.highest_level_shared_with_mask_only
     alone, images = (drawn.estimate_accuracy(name, t) for drawn in (draws.mask_only, draws.roar))
     chance = 1 / draws.suite_results.classes
     told, whole = ((accuracy.value or 0) - chance for accuracy in (alone, images))

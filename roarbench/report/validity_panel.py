@@ -209,7 +209,7 @@ def write_legend(panel: ValidityPanel) -> list[str]:
     ]
     lines += filter(None, [results.reference_accuracy_text])
     if any(find_row_marks(suite_draws, name) for name in panel.names):
-        level = suite_draws.level_shared_with_mask_only
+        level = suite_draws.highest_level_shared_with_mask_only
         masks = f"; masks alone: share of the accuracy above chance that masks alone reach at t = {level:g}"
         lines += [
             "marks: share of the row's gain that a weaker ranking also reaches"

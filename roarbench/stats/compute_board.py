@@ -154,7 +154,7 @@ class Judge(SampledGains):
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
-        return self._compare(*self._split_own_and_submitted(self.family_differences)) if self.has_intervals else {}
+        return self._compare(*self._split_by_submitted_row(self.family_differences)) if self.has_intervals else {}
 
     def _compare(self, family: _Differences, of_added_rows: list[_Differences]) -> dict[tuple[str, str], Comparison]:
         samples = {pair: sample for part in (family, *of_added_rows) for pair, sample in part.items()}
@@ -173,7 +173,7 @@ class Judge(SampledGains):
         difference = self.subtract_gain(first, second)
         if difference is None or not self.has_intervals or first == second:
             return None
-        own, _ = self._split_own_and_submitted(self.family_differences)
+        own, _ = self._split_by_submitted_row(self.family_differences)
         return self._compare(own, [{(first, second): difference}])[first, second]
 
     @cached_property
@@ -204,7 +204,7 @@ class Judge(SampledGains):
             return None
         return ControlComparison({control: against[control] for control in self.controls if control in silent})
 
-    def _split_own_and_submitted(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
+    def _split_by_submitted_row(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
         rows: dict[str, _Differences] = {}
         for pair, difference in pairs.items():
             rows.setdefault(next((name for name in pair if name in self.scores.submitted), ""), {})[pair] = difference

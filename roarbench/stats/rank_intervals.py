@@ -93,7 +93,7 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
     alone joined the others, and changes none of their places.
     """
     gains, apart = pairs.values, _find_different_pairs(pairs, added)
-    groups = find_tie_groups(gains, apart)
+    groups = find_maximal_tie_groups(gains, apart)
     own = _mark_rows_not_added(len(gains), added)
     above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
     rivals = own.sum() + ~own  # number of rows to rank among: the suite's own, and the row itself
@@ -144,7 +144,7 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     return apart
 
 
-def find_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
+def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
     """Return the maximal sets without a significant difference (Piepho 2004), best first; every estimator is in one."""
     groups: set[frozenset[int]] = set()
     for new in range(len(gains)):

@@ -76,7 +76,7 @@ def record_trusted_network(suite: SuiteSpec) -> None:
     """Record, for this user alone, that a suite's network files are trusted, if the record can be written."""
     for source in _list_network_sources(suite):
         with suppress(StoreError):
-            _save_source(_find_trusted_folder(), source)
+            _save_source(_find_trusted_networks_folder(), source)
 
 
 def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path) -> None:
@@ -86,7 +86,7 @@ def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path)
     """
     for source in _list_network_sources(suite):
         digest = sha256(source.encode()).hexdigest()
-        if trusted_digest == digest or (_find_trusted_folder() / f"{digest}.py").exists():
+        if trusted_digest == digest or (_find_trusted_networks_folder() / f"{digest}.py").exists():
             continue
         path = _save_source(store / "imported-networks", source)
         danger = f"{suite.architecture_names} with your rights, a file that came with imported results"
@@ -100,7 +100,7 @@ def _list_network_sources(suite: SuiteSpec) -> list[str]:
     return [source for source in dict.fromkeys(sources) if source]
 
 
-def _find_trusted_folder() -> Path:
+def _find_trusted_networks_folder() -> Path:
     """Return the folder of trusted files, which is outside of stores, because a store may come from another user."""
     return user_data_path("roarbench") / "trusted-networks"
 

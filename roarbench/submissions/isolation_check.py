@@ -14,8 +14,8 @@ from pathlib import Path
 
 from roarbench.errors import SandboxError
 from roarbench.submissions.faults import HarnessFault
-from roarbench.submissions.launch import make_sandbox_command
 from roarbench.submissions.limits import Limits
+from roarbench.submissions.sandbox_command import make_sandbox_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 from roarbench.text import fit_on_one_line
 

@@ -17,7 +17,7 @@ from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
-from roarbench.estimators.catalogue import PAPER, find_estimator, format_id_for_tables
+from roarbench.estimators.catalogue import PAPER, find_estimator, format_id_with_samples
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import LERF, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
@@ -122,7 +122,7 @@ def estimators(sets: list[DataSet]) -> str:
     for name in order:
         own = [_gain(each.own.get(name)) for each in sets if each.own]
         roar = [_judged(each.roar.get(name)) for each in sets if each.samples(ROAR)]
-        rows.append([f"`{format_id_for_tables(name)}`", f"{cost(name):,}", *own, *roar])
+        rows.append([f"`{format_id_with_samples(name)}`", f"{cost(name):,}", *own, *roar])
     return format_markdown_table(heads, rows)
 
 
@@ -144,7 +144,13 @@ def matched(sets: list[DataSet]) -> str:
     table = []
     for name in order:
         kind = "control" if find_estimator(name).control else ""
-        table.append([f"`{format_id_for_tables(name)}`", kind, *(_compared(rows.get(name)) for rows in shown.values())])
+        table.append(
+            [
+                f"`{format_id_with_samples(name)}`",
+                kind,
+                *(_compared(rows.get(name)) for rows in shown.values()),
+            ]
+        )
     return format_markdown_table(("estimator", "", *shown), table)
 
 
@@ -157,7 +163,7 @@ def fronts(sets: list[DataSet]) -> str:
     rows = [
         [
             each.name,
-            f"`{format_id_for_tables(name)}`",
+            f"`{format_id_with_samples(name)}`",
             f"{cost(name):,}",
             format_interval(each.own[name].gain),
             "yes" if sure else "no",
@@ -181,7 +187,7 @@ def best(sets: list[DataSet]) -> str:
 
 def _first(samples: Mapping[str, Sample]) -> str:
     names = sorted(samples, key=lambda name: -samples[name].value)[:_SHOWN]
-    return ", ".join(f"`{format_id_for_tables(name)}` {samples[name].value:+.1f}" for name in names)
+    return ", ".join(f"`{format_id_with_samples(name)}` {samples[name].value:+.1f}" for name in names)
 
 
 def orders(sets: list[DataSet]) -> str:

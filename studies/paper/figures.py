@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.enums import Unit
-from roarbench.estimators.catalogue import format_id_for_tables
+from roarbench.estimators.catalogue import format_id_with_samples
 from roarbench.plan.protocols import ROAR
 from roarbench.report.curve_panels import (
     COLOURS,
@@ -113,7 +113,11 @@ def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
         axes.errorbar(x.value, y.value, _bars(y), _bars(x), fmt="none", ecolor="lightsteelblue", elinewidth=0.6)
         axes.plot(x.value, y.value, "o", color="C0", markersize=3)
         axes.annotate(
-            format_id_for_tables(name), (x.value, y.value), (0, 0), textcoords="offset points", fontsize=_SIZE
+            format_id_with_samples(name),
+            (x.value, y.value),
+            (0, 0),
+            textcoords="offset points",
+            fontsize=_SIZE,
         )
 
 

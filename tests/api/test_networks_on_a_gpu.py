@@ -6,7 +6,7 @@ from torch import nn
 
 from roarbench.api import explainers
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network, read_explainers
-from roarbench.api.own_network_table import own_network_gain
+from roarbench.api.own_network_gain_of_maps import own_network_gain
 from roarbench.api.primitives import perturbation_curve
 from roarbench.api.removal import compute_logits, split_into_batches
 from roarbench.api.training_free_check import check

@@ -23,8 +23,8 @@ from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
 from roarbench.datasets.decoded import _map_file
 from roarbench.enums import Order, Split, Unit
+from roarbench.execution import common_network_training, network_jobs
 from roarbench.execution import device_inputs as inputs
-from roarbench.execution import network_jobs, shared_scoring_networks
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import CPU, both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
@@ -240,7 +240,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
     pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
     split = SimpleNamespace(pixels=pixels)
     images = Data({Split.TRAIN: split, Split.TEST: split})
-    for place in (inputs, network_jobs, shared_scoring_networks):
+    for place in (inputs, network_jobs, common_network_training):
         monkeypatch.setattr(place, "get_device_mean", lambda images: FILL)
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
@@ -260,7 +260,7 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
         masks = inputs.load_packed_masks(images, rankings, Split.TRAIN, cell)
         assert (masks.device.type, masks.shape) == ("cpu", (4, 24))
         redrawn = network_jobs._make_run_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
-        swapped = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
+        swapped = common_network_training.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
         for drawn, read, device in (redrawn, swapped):
             assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"
 
@@ -273,6 +273,6 @@ def test_memory_that_others_take_or_free_meanwhile_moves_no_image(fits_at_first,
     images, free = Data({Split.TRAIN: split, Split.TEST: split}), iter([fits_at_first, not fits_at_first])
     monkeypatch.setattr(inputs, "choose_device", lambda: place)
     monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: 1e9 * next(free))
-    monkeypatch.setattr(shared_scoring_networks, "get_device_mean", lambda images: FILL)
-    made = shared_scoring_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
+    monkeypatch.setattr(common_network_training, "get_device_mean", lambda images: FILL)
+    made = common_network_training.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
     assert isinstance(made, ExchangedImages if fits_at_first else StreamedChangingImages)

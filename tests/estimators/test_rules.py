@@ -9,7 +9,7 @@ from roarbench.compute.networks import build_network
 from roarbench.errors import RunError
 from roarbench.estimators.backward_rules import Rescaled
 from roarbench.estimators.estimator import Batch
-from roarbench.estimators.network_surgery import rewrite_with_single_use_modules
+from roarbench.estimators.network_surgery import rewrite_for_relevance_rules
 from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
@@ -64,7 +64,7 @@ def test_lrp_of_branches_biases_and_means_by_hand():
 def test_what_lrp_follows_is_the_network(name):
     model = build_network(name, 5, 3, 32, seeded(0)).eval()
     images = torch.randn(2, 3, 32, 32)
-    torch.testing.assert_close(rewrite_with_single_use_modules(model)(images), model(images), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(rewrite_for_relevance_rules(model)(images), model(images), rtol=1e-4, atol=1e-4)
 
 
 class Stepwise(nn.Module):

@@ -15,8 +15,8 @@ from roarbench.compute.train import fit
 from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
+from roarbench.execution import common_network_training as networks
 from roarbench.execution import network_jobs
-from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.device_inputs import remove_features
 from roarbench.execution.forecast import count_missing_work, find_existing_shared_inputs
 from roarbench.execution.job_graph import build_job_graph

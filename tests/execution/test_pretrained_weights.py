@@ -17,8 +17,8 @@ from roarbench.compute.networks import build_network
 from roarbench.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.estimator import CONTROLS
+from roarbench.execution import common_network_training as networks
 from roarbench.execution import network_jobs, pretrained_weights
-from roarbench.execution import shared_scoring_networks as networks
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.plan.planned_runs import make_common_network_spec

@@ -19,7 +19,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
 from roarbench.plan.read_suite_file import parse_suite, read_suite
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
-from roarbench.plan.suite_record import convert_suite_to_record, drop_estimators, read_suite_record
+from roarbench.plan.suite_record import convert_suite_to_record, drop_estimators_of_user_suite, read_suite_record
 from roarbench.plan.suites import find_default_explained_weights
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 
@@ -118,10 +118,10 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     found = read_suite_record(json.loads(plain))
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.without_location)
-    part = drop_estimators(suite, {"grad": "no gradient"})
+    part = drop_estimators_of_user_suite(suite, {"grad": "no gradient"})
     assert part.name_in_commands == suite.name_in_commands
     assert read_suite_record(convert_suite_to_record(part)).blocks == part.blocks
-    assert drop_estimators(part, {}).blocks == suite.blocks
+    assert drop_estimators_of_user_suite(part, {}).blocks == suite.blocks
 
 
 def test_a_file_has_its_networks_compiled_by_another_recipe(path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.api.suites import load_suite
-from roarbench.compute.builtin_networks import MODELS
+from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
 from roarbench.datasets.catalogue import DATASETS, find_dataset

@@ -19,8 +19,8 @@ from roarbench.stats.bootstrap import (
 from roarbench.stats.rank_intervals import (
     Pairs,
     compute_rank_intervals,
+    find_maximal_tie_groups,
     find_significant_pairs,
-    find_tie_groups,
     rank_by_gain,
 )
 
@@ -113,7 +113,7 @@ def test_groups_are_all_maximal_sets_not_told_apart(size, seed):
     sets = [frozenset(s) for count in range(1, size + 1) for s in combinations(range(size), count)]
     tied = [s for s in sets if not any(apart[one, other] for one, other in combinations(s, 2))]
     largest = {s for s in tied if not any(s < other for other in tied)}
-    groups = find_tie_groups(generator.normal(size=size), apart)
+    groups = find_maximal_tie_groups(generator.normal(size=size), apart)
     assert len(groups) == len(set(groups))
     assert set(groups) == largest
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.submissions import launch, submission_validation
+from roarbench.submissions import sandbox_command, submission_validation
 from roarbench.submissions.file import Refusal, read_submission
 from roarbench.submissions.limits import Limits
 from roarbench.submissions.submission_validation import validate_submission
@@ -108,7 +108,7 @@ def processes():
 
 def of_a_sandbox(user):
     """The users that sandboxes of root have; an ordinary user's have its own number, which says nothing."""
-    return 0 <= user - launch._FIRST_UID < 2**24
+    return 0 <= user - sandbox_command._FIRST_UID < 2**24
 
 
 def files():

@@ -14,7 +14,7 @@ import torch
 
 from roarbench.compute.networks import build_network
 from roarbench.errors import SandboxError
-from roarbench.submissions import isolation_check, launch, sandbox_process
+from roarbench.submissions import isolation_check, sandbox_command, sandbox_process
 from roarbench.submissions import run_in_sandbox as module
 from roarbench.submissions.faults import HarnessFault, SubmissionFault
 from roarbench.submissions.isolation_check import check_sandbox_isolation
@@ -232,20 +232,20 @@ def test_a_sandbox_or_a_gpu_that_does_not_start_is_nobodys_fault(device, monkeyp
 def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_and_an_environment_are(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(launch, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
-    assert "/dev/nvidia0" not in launch.make_sandbox_command("sandbox_program.py", [], 3)
+    monkeypatch.setattr(sandbox_command, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
+    assert "/dev/nvidia0" not in sandbox_command.make_sandbox_command("sandbox_program.py", [], 3)
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(
-        launch.make_sandbox_command("sandbox_program.py", [], 3, gpu=True)
+        sandbox_command.make_sandbox_command("sandbox_program.py", [], 3, gpu=True)
     )
     user, base = (str(tmp_path / name) for name in ("user", "base"))
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
     monkeypatch.setattr("site.getusersitepackages", lambda: user)
     monkeypatch.setattr("site.getsitepackages", lambda: [base])
-    assert user not in launch.list_package_folders()  # there is none
+    assert user not in sandbox_command.list_package_folders()  # there is none
     for folder in (user, base):
         Path(folder).mkdir()
-    assert launch.list_package_folders()[-2:] == [user, base] and {user, base} <= {
-        *launch.make_sandbox_command("sandbox_program.py", [], 3)
+    assert sandbox_command.list_package_folders()[-2:] == [user, base] and {user, base} <= {
+        *sandbox_command.make_sandbox_command("sandbox_program.py", [], 3)
     }
 
 
@@ -254,7 +254,7 @@ def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
     monkeypatch.setattr(
         isolation_check,
         "make_sandbox_command",
-        lambda script, arguments, filter_descriptor: launch.make_trusted_command(script, arguments),
+        lambda script, arguments, filter_descriptor: sandbox_command.make_trusted_command(script, arguments),
     )
     walls = "a file, a TCP socket, a Unix socket, another process"
     with pytest.raises(SandboxError, match=f"^leak: code in the sandbox can reach {walls}"):
@@ -275,7 +275,7 @@ def test_each_missing_wall_is_seen(monkeypatch, flag):
         pytest.skip("an ordinary user's namespaces come with one flag")
 
     def weak(script, arguments, filter_descriptor):
-        command = launch.make_sandbox_command(script, arguments, filter_descriptor)
+        command = sandbox_command.make_sandbox_command(script, arguments, filter_descriptor)
         at = command.index(flag)
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 
@@ -300,7 +300,7 @@ exec setpriv --reuid 54321 --regid 54321 --clear-groups --bounding-set=-all --in
 import torch, sys
 from tests.helpers.sandboxed import GRADIENT, make_task
 from roarbench.submissions.run_in_sandbox import run_submission
-from roarbench.submissions.launch import make_sandbox_command
+from roarbench.submissions.sandbox_command import make_sandbox_command
 from roarbench.submissions.limits import CHECK
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 assert "--disable-userns" in make_sandbox_command("sandbox_program.py", [], 3)
@@ -317,7 +317,7 @@ def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("every other test here runs as an ordinary user")
     unshare = require("unshare", "part of util-linux")
-    repository = Path(launch.__file__).parents[2]
+    repository = Path(sandbox_command.__file__).parents[2]
     paths = [sys.base_prefix, sys.prefix, str(repository)]
     private = {f"/{Path(path).parts[1]}" for path in paths if not Path(f"/{Path(path).parts[1]}").stat().st_mode & 1}
     held = " ".join(path for path in paths if f"/{Path(path).parts[1]}" in private)
@@ -329,9 +329,9 @@ def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
 
 
 def test_files_in_the_sandbox_import_only_each_other():
-    own = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in launch._OWN}
-    for name in launch._OWN:
-        tree = ast.parse((launch._PACKAGE / name).read_text())
+    own = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sandbox_command._OWN}
+    for name in sandbox_command._OWN:
+        tree = ast.parse((sandbox_command._PACKAGE / name).read_text())
         imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
         used = {node.module.removeprefix("roarbench.") for node in imports if node.module.startswith("roarbench.")}
         assert used <= own, name

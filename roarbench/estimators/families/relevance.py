@@ -50,7 +50,7 @@ def lrp(map_input: MapInput) -> Tensor:
     everywhere, captum's default, equals gradient times input in a ReLU network (Ancona et al. 2018). Raises RunError if
     the network has an operation without a rule.
     """
-    model = network_surgery.rewrite_with_single_use_modules(map_input.model)
+    model = network_surgery.rewrite_for_relevance_rules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):

@@ -17,7 +17,7 @@ from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import RemovalSettings, check_and_wrap_network, read_fill_value, read_network_list
+from roarbench.api.removal import RemovalSettings, check_and_wrap_network, read_fill_value, read_several_networks
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
@@ -188,7 +188,7 @@ def own_network_gain(
     Raises:
         CallerError: The arguments do not fit together, or the networks agree on no image.
     """
-    pixels, models = read_images(images), read_network_list(networks)
+    pixels, models = read_images(images), read_several_networks(networks)
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
