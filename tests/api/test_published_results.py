@@ -57,7 +57,7 @@ def test_rows_on_images_from_a_folder_of_the_user_are_found_if_all_rows_have_the
     frame = found.to_dataframe("own-network").set_index("estimator")
     assert frame.loc["input-x-grad", "gain"] > 0 == frame.loc["random", "gain"]
     assert "Own-network gain" in str(found)
-    names = ("roar", "mask-only", "morf", "lerf", "own-network", "own-network-lerf")
+    names = ("roar", "mask-only", "morf", "lerf", "matched", "own-network", "own-network-lerf")
     instead = f"write {' or '.join(f'protocol={name!r}' for name in names)}"
     for protocol in ("kar", "diffroar", "roar-exchanged"):
         with pytest.raises(roarbench.CallerError) as refused:

@@ -27,7 +27,7 @@ import json, sys
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
-from leaderboard import cli as board, first_page_cache
+from leaderboard import first_page_cache, serve_and_export as board
 from streamlit.testing.v1 import AppTest
 from streamlit.web import cli
 from roarbench.cli.main import main
