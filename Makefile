@@ -34,7 +34,7 @@ quick-test: install-test
 test: install-test
 	@$(MAKE) --no-print-directory check >$(VENV)/check.txt 2>&1 & checking=$$!; \
 		trap 'kill $$checking 2>/dev/null' INT TERM; \
-		$(BIN)/python -m pytest -n 3 --dist worksteal; tested=$$?; \
+		$(BIN)/python -m pytest -n 2 --dist worksteal; tested=$$?; \
 		wait $$checking; checked=$$?; cat $(VENV)/check.txt; exit $$((tested || checked))
 
 # faults and claims at length: at most half an hour
