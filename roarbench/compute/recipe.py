@@ -74,6 +74,11 @@ class Recipe:
         return sum(side**2 for side in self.sides) / len(self.sides)
 
     @property
+    def has_several_passes(self) -> bool:
+        """Return whether a step's batch passes through the network in parts."""
+        return 0 < self.micro_batch < self.batch
+
+    @property
     def title(self) -> str:
         """Return `name@version` with changed settings: `quick@2(epochs=6)`."""
         return f"{self.name}@{self.version}{self.changes}"

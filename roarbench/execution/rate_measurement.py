@@ -131,7 +131,7 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
 
 def _shorten_steps(recipe: Recipe, images: int) -> Recipe:
     """Return the recipe with one pass of so many images per step; two if its steps have several, which no graph has."""
-    several = 0 < recipe.micro_batch < recipe.batch
+    several = recipe.has_several_passes
     return replace(recipe, batch=(1 + several) * images, micro_batch=several * images)
 
 

@@ -139,7 +139,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
 def _has_replayed_steps(suite: SuiteSpec) -> bool:
     """Return whether a GPU replays the suite's training steps; False for networks of which this is not known."""
     recipe, known = suite.recipe_record, suite.model in MODELS or suite.model.startswith(TORCHVISION)
-    return known and not recipe.compile and not 0 < recipe.micro_batch < recipe.batch
+    return known and not recipe.compile and not recipe.has_several_passes
 
 
 def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float, launching_share: float) -> float:
