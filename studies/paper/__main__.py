@@ -39,6 +39,7 @@ from studies.paper.published import (
     cost,
     draw_own_network_gains,
     draw_roar_gains,
+    format_accuracy,
     front,
     keep_roar_level,
     read_sets,
@@ -101,14 +102,15 @@ def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
     published = read_hooker2019(Order.MORF)
     kept = [keep_roar_level(results, level) for results in by_set.values()]
     tables = [compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset] for results in kept]
-    rows = [["nothing removed", *(_percent(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables))]]
+    rows = [
+        [
+            "nothing removed",
+            *(format_accuracy(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables)),
+        ]
+    ]
     for name in ("random", "sobel", "sobel-released", "random-blurred", *PAPER):
-        rows.append([f"`{name}`", *(_percent(of.get(name, {}), level) for of in (*published.values(), *tables))])
+        rows.append([f"`{name}`", *(format_accuracy(of.get(name, {}), level) for of in (*published.values(), *tables))])
     return format_markdown_table(("removed first", *(f"{name}, paper" for name in published), *by_set), rows)
-
-
-def _percent(curve: Mapping[float, float], t: float) -> str:
-    return f"{100 * curve[t]:.1f}" if t in curve else MISSING
 
 
 def estimators(sets: list[DataSet]) -> str:

@@ -8,14 +8,16 @@ where curves cross; ResNet-18, means of 5 runs, the true class explained, whole 
 
 import csv
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from scipy.stats import kendalltau
 
+from roarbench.analysis.paper_claims import Curve
 from roarbench.enums import Unit
 from roarbench.report.claim_table import compute_accuracy_tables
 from roarbench.text import MISSING, format_markdown_table
-from studies.paper.published import HIGH, DataSet
+from studies.paper.published import HIGH, DataSet, format_accuracy
 
 FILE = Path(__file__).with_name("cifar10_of_others.csv")
 _LEVELS = (0.1, 0.5, HIGH)
@@ -25,36 +27,30 @@ _OURS = "ours"
 
 def others(sets: list[DataSet]) -> str:
     """Return accuracies after retraining on CIFAR-10 by other papers and ours, in percent, and Kendall's tau."""
-    found = _read()
     results = next(each.results for each in sets if each.name == "cifar10")
-    for name, curve in compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset].items():
-        for level in _LEVELS:
-            if level in curve:
-                found[_OURS, level][name] = 100 * curve[level]
-    names = sorted({name for (paper, _), rows in found.items() if paper in _PAPERS for name in rows})
-    sources = {**_PAPERS, _OURS: _OURS}
-    columns = [(paper, level) for level in _LEVELS for paper in sources]
-    rows = [[f"`{name}`", *(_format(found[column].get(name)) for column in columns)] for name in names]
-    taus = [_correlate(found[column], found[_OURS, column[1]]) if column[0] in _PAPERS else "" for column in columns]
-    heads = [f"{sources[paper]}, {level:g}" for paper, level in columns]
+    found = _read_curves() | {_OURS: compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset]}
+    names = sorted({name for paper in _PAPERS for name in found[paper]})
+    columns = [(paper, level) for level in _LEVELS for paper in (*_PAPERS, _OURS)]
+    rows = [
+        [f"`{name}`", *(format_accuracy(found[paper].get(name, {}), level) for paper, level in columns)]
+        for name in names
+    ]
+    taus = ["" if paper == _OURS else _correlate(found[paper], found[_OURS], level) for paper, level in columns]
+    heads = [f"{_PAPERS.get(paper, _OURS)}, {level:g}" for paper, level in columns]
     return format_markdown_table(("removed first", *heads), [*rows, ["Kendall's tau with ours", *taus]])
 
 
-def _read() -> dict[tuple[str, float], dict[str, float]]:
-    found = defaultdict[tuple[str, float], dict[str, float]](dict)
+def _read_curves() -> dict[str, Mapping[str, Curve]]:
+    found = {paper: defaultdict[str, dict[float, float]](dict) for paper in _PAPERS}
     with FILE.open() as file:
         for row in csv.DictReader(file):
-            found[row["paper"], float(row["removed"])][row["estimator"]] = float(row["accuracy"])
-    return found
+            found[row["paper"]][row["estimator"]][float(row["removed"])] = float(row["accuracy"]) / 100
+    return {**found}
 
 
-def _correlate(theirs: dict[str, float], ours: dict[str, float]) -> str:
-    names = theirs.keys() & ours.keys()
+def _correlate(theirs: Mapping[str, Curve], ours: Mapping[str, Curve], level: float) -> str:
+    names = [name for name, curve in theirs.items() if level in curve and level in ours.get(name, {})]
     if len(names) < 2:
         return MISSING
-    tau = kendalltau([theirs[name] for name in names], [ours[name] for name in names]).statistic
+    tau = kendalltau(*([curves[name][level] for name in names] for curves in (theirs, ours))).statistic
     return f"{tau:+.2f} ({len(names)} rows)"
-
-
-def _format(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.1f}"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_results import compute_own_network_gains
+from roarbench.analysis.paper_claims import Curve
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
@@ -20,6 +21,7 @@ from roarbench.store.published_folder import read_index
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 from roarbench.store.user_suites import read_suites
+from roarbench.text import MISSING
 
 RESULTS = Path(__file__).parents[2] / "results"
 REPLICATION = 1  # number of the replication that is compared
@@ -86,17 +88,18 @@ class DataSet:
     @cached_property
     def own(self) -> dict[str, Row]:
         """Return rows with an own-network gain, without those that have 0 by construction."""
-        return {row.estimator: row for row in rows_of(self._suite_draws, OWN_NETWORK) if row.gain.low != row.gain.high}
+        rows = find_measured_rows(self._suite_draws, OWN_NETWORK)
+        return {name: row for name, row in rows.items() if row.gain.low != row.gain.high}
 
     @cached_property
     def roar(self) -> dict[str, Row]:
         """Return rows with a ROAR gain at the high level."""
-        return {row.estimator: row for row in rows_of(self._suite_draws, ROAR) if row.gain.value is not None}
+        return find_measured_rows(self._suite_draws, ROAR)
 
     @cached_property
     def matched(self) -> dict[str, Row]:
         """Return rows with a matched gain."""
-        return {row.estimator: row for row in rows_of(self._suite_draws, MATCHED) if row.gain.value is not None}
+        return find_measured_rows(self._suite_draws, MATCHED)
 
     @cached_property
     def own_samples(self) -> dict[str, Sample]:
@@ -147,10 +150,15 @@ def draw_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
     return {name: sample for name, sample in found.items() if not is_check(name)}
 
 
-def rows_of(draws: SuiteDraws, protocol: Protocol) -> tuple[Row, ...]:
-    """Return the rows of a board; none where nothing of it was published."""
+def find_measured_rows(draws: SuiteDraws, protocol: Protocol) -> dict[str, Row]:
+    """Return the rows of a board that have a gain, by estimator; none where nothing of it was published."""
     found = draws.make_board(protocol, Unit.SCALAR, draws.suite_results.suite.estimators)
-    return found.rows if found else ()
+    return {row.estimator: row for row in (found.rows if found else ()) if row.gain.value is not None}
+
+
+def format_accuracy(curve: Curve, level: float) -> str:
+    """Return the accuracy of a curve at a level in percent; a dash where it was not measured."""
+    return f"{100 * curve[level]:.1f}" if level in curve else MISSING
 
 
 def read_sets(folder: Path) -> list[DataSet]:
