@@ -129,9 +129,8 @@ def test_the_18_maps(timer: PairedTimer) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
         for each in (model, short):
-            assert (
-                measure_largest_distance_to_captum(model, each, make_batch(2)) <= 1e-5
-            )  # rounding of float32 sums over 25 points
+            distance = measure_largest_distance_to_captum(model, each, make_batch(2))
+            assert distance <= 1e-5  # rounding of float32 sums over 25 points
         one_by_one = make_captum_call(ALL, model)
         mine, theirs = timer.time_in_turns(
             lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1

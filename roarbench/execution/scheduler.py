@@ -160,8 +160,8 @@ class _Runner:
         count = max(_LOOKED_AT, self._engine.idle)  # few, because most claims succeed and every key is looked up
         while self._engine.idle and (ready := self._schedule.take_ready(count)):
             count = min(2 * count, _AT_ONCE)
-            first, find_blocking_failure = ready[:_LOOKED_AT], self._schedule.find_blocking_failure
-            made = [step for step in first if not find_blocking_failure(step) and step.is_made()]
+            find_failure = self._schedule.find_blocking_failure
+            made = [step for step in ready[:_LOOKED_AT] if not find_failure(step) and step.is_made()]
             for step in made:
                 self._record_done_elsewhere(step)
             wanted = [step for step in ready if step not in made and not self._leave_to_other_processes(step)]
