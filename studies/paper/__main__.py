@@ -4,56 +4,46 @@ python -m studies.paper
 """
 
 from collections.abc import Callable, Mapping
-from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
-
-import numpy as np
-from scipy.stats import kendalltau
+from typing import Any
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
-from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, read_hooker2019
+from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, Curve, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import PAPER, find_estimator, format_id_with_samples
 from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.protocols import LERF, MORF, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
-from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board import Row
-from roarbench.stats.board_agreement import Replication, compute_agreement
-from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.bootstrap import Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import format_verdict, make_parser, write_tables
+from studies.paper.agreement import levels, machines, orders, replication
 from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture
 from studies.paper.others import others
 from studies.paper.published import (
     HALF,
     HIGH,
-    OTHER_LEVELS,
+    UNTRAINED,
     DataSet,
-    OtherMachine,
     cost,
-    draw_own_network_gains,
-    draw_roar_gains,
     format_accuracy,
     front,
-    keep_roar_level,
+    keep_level,
     read_sets,
     share_done,
     value_of,
 )
 
 HERE = Path(__file__).parent
-CONFIDENCE, EXPLAINS = 0.95, OwnNetworkVerdict.EXPLAINS
-_UNTRAINED = {"own-network gain": OWN_NETWORK, "MoRF": MORF, "LeRF": LERF}
+EXPLAINS = OwnNetworkVerdict.EXPLAINS
 _SHOWN = 4  # estimators of each order in the table of the best
-_SAME, _INSIDE = 0.8, 0.9  # least tau, and least share of differences within the error, of rows of two machines
-_DIFFERS = 0.3  # below this tau, the order at .9 does not stand for the order at another level
-HOLDS = 0.6  # Kendall's tau from here on says that an order carries over
+_NEAR, _FAR = 5.0, 10.0  # points that masks alone may be below retraining, if the mask sets what remains, or not
+ROWS = ("random", "sobel", "sobel-released", "random-blurred", *PAPER)  # of tables of accuracies
 
 
 def counts(sets: list[DataSet]) -> str:
@@ -100,7 +90,7 @@ def accuracies_at_50(sets: list[DataSet]) -> str:
 
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
     published = read_hooker2019(Order.MORF)
-    kept = [keep_roar_level(results, level) for results in by_set.values()]
+    kept = [keep_level(results, level) for results in by_set.values()]
     tables = [compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset] for results in kept]
     rows = [
         [
@@ -108,7 +98,7 @@ def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
             *(format_accuracy(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables)),
         ]
     ]
-    for name in ("random", "sobel", "sobel-released", "random-blurred", *PAPER):
+    for name in ROWS:
         rows.append([f"`{name}`", *(format_accuracy(of.get(name, {}), level) for of in (*published.values(), *tables))])
     return format_markdown_table(("removed first", *(f"{name}, paper" for name in published), *by_set), rows)
 
@@ -138,6 +128,46 @@ def _judged(row: Row | None) -> str:
     return MISSING if row is None else f"{format_interval(row.gain)} {format_verdict(row.vs_random)}"
 
 
+def kar(sets: list[DataSet]) -> str:
+    """Return the gain by KAR and by ROAR at the high level, each with its verdict against Random."""
+    shown = [each for each in sets if each.kar]
+    names = dict.fromkeys(name for each in shown for name in each.kar)
+    order = sorted(names, key=lambda name: -max(value_of(each.kar.get(name)) for each in shown))
+    heads = [f"{protocol} at .9, {each.name}" for each in shown for protocol in ("KAR", "ROAR")]
+    rows = [
+        [
+            f"`{format_id_with_samples(name)}`",
+            *(_judged(of.get(name)) for each in shown for of in (each.kar, each.roar)),
+        ]
+        for name in order
+    ]
+    return format_markdown_table(("estimator", *heads), rows)
+
+
+def masks(sets: list[DataSet]) -> str:
+    """Return the accuracy of networks that see masks alone, beside retraining, and the verdict of plan.md's rule."""
+    shown = [each for each in sets if each.masks_alone and each.roar]
+    retrained = {
+        each.name: compute_accuracy_tables(each.high, Unit.SCALAR).roar[each.results.suite.dataset] for each in shown
+    }
+    names = [name for name in ROWS if any(name in each.masks_alone for each in shown)]
+    heads = [head for each in shown for head in (f"masks alone, {each.name}", "retrained", "the mask sets it")]
+    rows = [
+        [f"`{name}`", *(cell for each in shown for cell in _compare_masks(each, name, retrained[each.name]))]
+        for name in names
+    ]
+    return format_markdown_table(("removed first", *heads), rows)
+
+
+def _compare_masks(each: DataSet, name: str, retrained: Mapping[str, Curve]) -> list[str]:
+    accuracy = retrained.get(name, {})
+    if name not in each.masks_alone or HIGH not in accuracy:
+        return [MISSING] * 3
+    below = 100 * accuracy[HIGH] - each.masks_alone[name]
+    verdict = MISSING if find_estimator(name).control else "yes" if below <= _NEAR else "no" if below > _FAR else "open"
+    return [f"{each.masks_alone[name]:.1f}", format_accuracy(accuracy, HIGH), verdict]
+
+
 def matched(sets: list[DataSet]) -> str:
     """Return matched gain with its verdict against Random, controls included; **all**: better than every control."""
     shown = {each.name: each.matched for each in sets if each.matched}
@@ -158,6 +188,18 @@ def matched(sets: list[DataSet]) -> str:
 
 def _compared(row: Row | None) -> str:
     return f"{_judged(row)}{' **all**' if row and row.beating and row.beating.beats_all else ''}"
+
+
+def submissions(sets: list[DataSet]) -> str:
+    """Return the rows of the example submissions; their intervals are adjusted for all rows of their boards."""
+    table = []
+    for each in (one for one in sets if one.submitted.suite.estimators != one.results.suite.estimators):
+        found = {protocol: each.find_rows_of_submissions(protocol) for protocol in (*UNTRAINED.values(), MATCHED)}
+        own = found.pop(OWN_NETWORK)
+        for name in sorted(own, key=lambda name: -value_of(own[name])):
+            others = (_judged(rows.get(name)) for rows in found.values())
+            table.append([each.name, f"`{name}`", _gain(own[name]), *others])
+    return format_markdown_table(("data set", "submission", *UNTRAINED, "matched gain"), table)
 
 
 def fronts(sets: list[DataSet]) -> str:
@@ -181,145 +223,15 @@ def best(sets: list[DataSet]) -> str:
     rows = []
     for each in sets:
         firsts = [
-            _first(each.samples(protocol)) if each.whole(protocol) else MISSING for protocol in _UNTRAINED.values()
+            _first(each.samples(protocol)) if each.whole(protocol) else MISSING for protocol in UNTRAINED.values()
         ]
         rows.append([each.name, *firsts])
-    return format_markdown_table(("data set", *_UNTRAINED), rows)
+    return format_markdown_table(("data set", *UNTRAINED), rows)
 
 
 def _first(samples: Mapping[str, Sample]) -> str:
     names = sorted(samples, key=lambda name: -samples[name].value)[:_SHOWN]
     return ", ".join(f"`{format_id_with_samples(name)}` {samples[name].value:+.1f}" for name in names)
-
-
-def orders(sets: list[DataSet]) -> str:
-    """Return whether orders of estimators carry over: between the questions, and between data sets."""
-    rows = []
-    for each in sets:
-        whole = each.whole(OWN_NETWORK) and each.whole(ROAR)
-        rows.append(_order(f"both questions: {each.name}", each.own_samples, each.samples(ROAR), whole, _same_question))
-    for (one_name, one), (other_name, other) in combinations(_UNTRAINED.items(), 2):
-        for each in sets:
-            whole = each.whole(one) and each.whole(other)
-            samples = each.samples(one), each.samples(other)
-            rows.append(_order(f"{one_name}, {other_name}: {each.name}", *samples, whole, _same_question))
-    for first, second in combinations(sets, 2):
-        for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR)):
-            whole = first.whole(protocol) and second.whole(protocol)
-            samples = first.samples(protocol), second.samples(protocol)
-            rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, _carries_over))
-        halves = first.other_roar_samples[HALF], second.other_roar_samples[HALF]
-        whole = first.whole(ROAR) and second.whole(ROAR)
-        rows.append(_order(f"ROAR at .5: {first.name}, {second.name}", *halves, whole, _carries_over))
-    return format_markdown_table(
-        ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict"), filter(None, rows)
-    )
-
-
-def levels(sets: list[DataSet]) -> str:
-    """Return whether the order by ROAR at .9 stands for the order at other levels, here and in the paper."""
-    rows = []
-    for level in OTHER_LEVELS:
-        for data, curves in read_hooker2019(Order.MORF).items():
-            tau = kendalltau(*zip(*((curve[level], curve[HIGH]) for curve in curves.values()), strict=True)).statistic
-            rows.append([f"{level:g}", f"{data}, paper", str(len(curves)), f"{tau:+.2f}", MISSING, MISSING])
-        for each in sets:
-            order = _order(each.name, each.other_roar_samples[level], each.samples(ROAR), True, _stands_for)
-            rows += [[f"{level:g}", *order]] if order else []
-    heads = ("level", "data set", "rows", "Kendall's tau with .9 [95 %]", "settled pairs", "verdict")
-    return format_markdown_table(heads, rows)
-
-
-def _order(
-    name: str, one: Mapping[str, Sample], other: Mapping[str, Sample], whole: bool, judged: Callable[[Estimate], str]
-) -> list[str]:
-    found = compute_agreement(one, other, CONFIDENCE)
-    if found is None:
-        return []
-    settled = MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed"
-    tau = format_interval(found.tau, lambda value: f"{value:+.2f}")
-    return [name, str(found.rows), tau, settled, judged(found.tau) if whole else "not yet whole"]
-
-
-def _same_question(tau: Estimate) -> str:
-    return "they agree" if (tau.value or 0.0) >= HOLDS else "they ask different things"
-
-
-def _carries_over(tau: Estimate) -> str:
-    return "carries over" if (tau.low or 0.0) > 0 else "does not" if (tau.high or 0.0) < HOLDS else "open"
-
-
-def _stands_for(tau: Estimate) -> str:
-    value, low, high = (bound or 0.0 for bound in (tau.value, tau.low, tau.high))
-    if value >= HOLDS and low > 0:
-        return "stands for it"
-    return "does not" if value < _DIFFERS or high < HOLDS else "open"
-
-
-def machines(sets: list[DataSet]) -> str:
-    """Return whether gains that another machine computed for the same networks are those of the published rows."""
-    rows = []
-    for each in sets:
-        for other, results in each.elsewhere.items():
-            here, there = (_draw_gains_of(other, part) for part in (each.results, results))
-            if found := compute_agreement(here, there, CONFIDENCE):
-                gaps = [measure_gap(here[name], there[name]) for name in here.keys() & there.keys()]
-                inside = sum(gap.inside for gap in gaps)
-                question = f"ROAR at {other.level:g}" if other.protocol is ROAR else "own-network gain"
-                rows.append(
-                    [
-                        *(each.name, question, other.machine, str(found.rows)),
-                        format_interval(found.tau, lambda value: f"{value:+.2f}"),
-                        MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed",
-                        f"{inside} of {len(gaps)}",
-                        f"{max(gap.points for gap in gaps):.1f}",
-                        judge_machine(found.tau, found.opposed or 0, inside / len(gaps)),
-                    ]
-                )
-    heads = ("data set", "gain", "other machine", "rows", "Kendall's tau [95 %]", "settled pairs")
-    return format_markdown_table((*heads, "differences within the error", "largest, points", "the machine"), rows)
-
-
-def _draw_gains_of(other: OtherMachine, results: SuiteResults) -> dict[str, Sample]:
-    return draw_roar_gains(results, other.level) if other.protocol is ROAR else draw_own_network_gains(results)
-
-
-class Gap(NamedTuple):
-    """Difference between one row's gains on two machines."""
-
-    points: float
-    inside: bool  # of 1.96 times the root of the sum of both squared standard errors
-
-
-def measure_gap(one: Sample, other: Sample) -> Gap:
-    """Return the difference of one row's gains on two machines."""
-    points = abs(one.value - other.value)
-    return Gap(points, points <= 1.96 * float(np.hypot(one.draws.std(ddof=1), other.draws.std(ddof=1))))
-
-
-def judge_machine(tau: Estimate, opposed: int, inside: float) -> str:
-    """Return the verdict of plan.md's fourth test; `inside` is the share of differences within the error."""
-    value, low = tau.value or 0.0, tau.low or 0.0
-    if opposed or value < HOLDS:
-        return "matters"
-    return "does not matter" if value >= _SAME and low > 0 and inside >= _INSIDE else "open"
-
-
-def replication(sets: list[DataSet]) -> str:
-    """Return how much of each board comes out again with other seeds and explained networks."""
-    rows = []
-    for each in (one for one in sets if one.again.results):
-        for protocol in dict.fromkeys(block.protocol for block in each.results.suite.blocks):
-            if found := compare_under_protocol(protocol, each.results, each.again, each.results.suite):
-                rows.append([each.name, protocol.name, *_again(found)])
-    heads = ("data set", "protocol", "rows", "equal verdicts", "opposed", "gains in the prediction interval", "tau")
-    return format_markdown_table(heads, rows)
-
-
-def _again(found: Replication) -> list[str]:
-    tau = MISSING if found.tau is None else f"{found.tau:+.2f}"
-    equal, inside = f"{found.equal} of {found.verdicts}", f"{found.inside} of {found.gains}"
-    return [str(len(found.rows)), equal, str(found.opposed), inside, tau]
 
 
 _TABLES = (
@@ -329,7 +241,10 @@ _TABLES = (
     accuracies_at_50,
     others,
     estimators,
+    kar,
+    masks,
     matched,
+    submissions,
     fronts,
     best,
     orders,

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_results import compute_own_network_gains
 from roarbench.analysis.paper_claims import Curve
-from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.analysis.stored_images_and_weights import add_stored_estimators, collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -32,6 +32,8 @@ HIGH = 0.9  # the level that every data set has
 HALF = 0.5  # the level at which orders of data sets are compared, too
 ENOUGH = 15  # estimators of 19 with ROAR, for the verdicts of plan.md's fifth test
 OTHER_LEVELS = (0.1, 0.3, 0.5, 0.7)  # of ROAR, compared with it
+UNTRAINED = {"own-network gain": OWN_NETWORK, "MoRF": MORF, "LeRF": LERF}  # questions without retraining
+RETRAINED = (ROAR, KAR)  # protocols whose boards have one level alone here
 
 
 class OtherMachine(NamedTuple):
@@ -39,7 +41,7 @@ class OtherMachine(NamedTuple):
 
     name: str  # of the data set
     protocol: Protocol
-    level: float  # of ROAR
+    level: float  # of ROAR and KAR
     machine: str
     file: Path
 
@@ -52,6 +54,7 @@ OTHER_MACHINES = tuple(
         ("imagenette64", OWN_NETWORK, 0.0, "NVIDIA H100, bfloat16", "own-network-h100"),
         ("cifar10", ROAR, 0.9, "Intel Xeon, float32", "roar-xeon"),
         ("fashion-mnist", ROAR, 0.9, "Intel Xeon, float32", "roar-xeon"),
+        ("imagenette64", KAR, 0.9, "Intel Xeon, float32", "kar-xeon"),
     )
 )
 
@@ -62,7 +65,8 @@ class DataSet:
 
     name: str
     results: SuiteResults  # of the whole suite
-    high: SuiteResults  # the same, whose ROAR boards have the high level alone
+    high: SuiteResults  # the same, whose ROAR and KAR boards have the high level alone
+    submitted: SuiteResults  # the same with the rows of example submissions
     again: SuiteResults  # of the same suite with other seeds and explained networks
     elsewhere: dict[OtherMachine, SuiteResults]  # rows of other machines
 
@@ -73,13 +77,14 @@ class DataSet:
         own = {suite.name: suite for suite in read_suites(store.database)}
         suite = own.get(called) or find_suite(called)
         results = collect_results(suite, store, data=data)
+        submitted = collect_results(add_stored_estimators(suite, store), store, data=data)
         again = collect_results(replace(suite, replication=REPLICATION), store, data=data)
         elsewhere = {}
         for other in (other for other in OTHER_MACHINES if other.name == name):
             with ResultsStore.open(make_default_url(folder / other.file.stem)) as rows:
                 import_results(rows, other.file)
                 elsewhere[other] = collect_results(suite, rows, data=data)
-        return cls(name, results, keep_roar_level(results, HIGH), again, elsewhere)
+        return cls(name, results, keep_level(results, HIGH), keep_level(submitted, HIGH), again, elsewhere)
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol are there; of ROAR, those of 15 estimators at the high level."""
@@ -97,9 +102,28 @@ class DataSet:
         return find_measured_rows(self._suite_draws, ROAR)
 
     @cached_property
+    def kar(self) -> dict[str, Row]:
+        """Return rows with a KAR gain at the high level."""
+        return find_measured_rows(self._suite_draws, KAR)
+
+    @cached_property
+    def masks_alone(self) -> dict[str, float]:
+        """Return the accuracy of networks that saw the masks of a row alone, in percent."""
+        correctness = self.high.collect_correctness(MASK_ONLY, Unit.SCALAR)
+        if correctness is None:
+            return {}
+        return {name: 100 * float(bits.mean()) for (name, t), bits in correctness.correct.items() if t == HIGH}
+
+    @cached_property
     def matched(self) -> dict[str, Row]:
         """Return rows with a matched gain."""
         return find_measured_rows(self._suite_draws, MATCHED)
+
+    def find_rows_of_submissions(self, protocol: Protocol) -> dict[str, Row]:
+        """Return the rows of submissions on a board; their intervals are adjusted for all its rows."""
+        known = self.results.suite.estimators
+        rows = find_measured_rows(SuiteDraws.of(self.submitted), protocol)
+        return {name: row for name, row in rows.items() if name not in known}
 
     @cached_property
     def own_samples(self) -> dict[str, Sample]:
@@ -107,7 +131,7 @@ class DataSet:
         return draw_own_network_gains(self.high)
 
     def samples(self, protocol: Protocol) -> dict[str, Sample]:
-        """Return the draws of an order's gains, of estimators alone; ROAR's at the high level."""
+        """Return the draws of an order's gains, of estimators alone; those of ROAR and KAR at the high level."""
         if protocol is OWN_NETWORK:
             return self.own_samples
         return draw_gains(self._suite_draws, protocol)
@@ -115,21 +139,21 @@ class DataSet:
     @cached_property
     def other_roar_samples(self) -> dict[float, dict[str, Sample]]:
         """Return the draws of ROAR gains by other level, of estimators alone."""
-        return {level: draw_roar_gains(self.results, level) for level in OTHER_LEVELS}
+        return {level: draw_gains_at(self.results, ROAR, level) for level in OTHER_LEVELS}
 
     @cached_property
     def _suite_draws(self) -> SuiteDraws:
         return SuiteDraws.of(self.high)
 
 
-def keep_roar_level(results: SuiteResults, level: float) -> SuiteResults:
-    """Return results whose ROAR boards have one level alone."""
-    return replace(results, kept_levels={(ROAR, Unit.SCALAR): (level,)})
+def keep_level(results: SuiteResults, level: float) -> SuiteResults:
+    """Return results whose ROAR and KAR boards have one level alone."""
+    return replace(results, kept_levels={(protocol, Unit.SCALAR): (level,) for protocol in RETRAINED})
 
 
-def draw_roar_gains(results: SuiteResults, level: float) -> dict[str, Sample]:
-    """Return the draws of ROAR gains at one level, of estimators alone."""
-    return draw_gains(SuiteDraws.of(keep_roar_level(results, level)), ROAR)
+def draw_gains_at(results: SuiteResults, protocol: Protocol, level: float) -> dict[str, Sample]:
+    """Return the draws of gains by ROAR or KAR at one level, of estimators alone."""
+    return draw_gains(SuiteDraws.of(keep_level(results, level)), protocol)
 
 
 def draw_own_network_gains(results: SuiteResults) -> dict[str, Sample]:

@@ -8,7 +8,7 @@ import pytest
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.suites import find_suite
 from roarbench.stats.bootstrap import Estimate, Sample
-from studies.paper.__main__ import judge_machine, measure_gap
+from studies.paper.agreement import judge_machine, measure_gap
 from studies.paper.make import SETS, Step, part, steps
 from studies.paper.published import front
 

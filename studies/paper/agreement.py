@@ -1,0 +1,173 @@
+"""Tables of agreement: between questions, data sets, levels, machines and replications."""
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from roarbench.analysis.paper_claims import read_hooker2019
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Order
+from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
+from roarbench.report.replication_comparison import compare_under_protocol
+from roarbench.stats.board_agreement import Replication, compute_agreement
+from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.text import MISSING, format_interval, format_markdown_table
+from studies.paper.published import (
+    HALF,
+    HIGH,
+    OTHER_LEVELS,
+    UNTRAINED,
+    DataSet,
+    OtherMachine,
+    draw_gains_at,
+    draw_own_network_gains,
+)
+
+CONFIDENCE = 0.95
+HOLDS = 0.6  # Kendall's tau from here on says that an order carries over
+_DIFFERS = 0.3  # below this tau, the order at .9 does not stand for the order at another level
+_SAME, _INSIDE = 0.8, 0.9  # least tau, and least share of differences within the error, of rows of two machines
+
+
+def orders(sets: list[DataSet]) -> str:
+    """Return whether orders of estimators carry over: between the questions, and between data sets."""
+    rows = []
+    for each in sets:
+        whole = each.whole(OWN_NETWORK) and each.whole(ROAR)
+        rows.append(_order(f"both questions: {each.name}", each.own_samples, each.samples(ROAR), whole, _same_question))
+    for each in sets:
+        whole = each.whole(KAR) and each.whole(ROAR)
+        rows.append(_order(f"KAR, ROAR at .9: {each.name}", each.samples(KAR), each.samples(ROAR), whole, _contradicts))
+    for (one_name, one), (other_name, other) in combinations(UNTRAINED.items(), 2):
+        for each in sets:
+            whole = each.whole(one) and each.whole(other)
+            samples = each.samples(one), each.samples(other)
+            rows.append(_order(f"{one_name}, {other_name}: {each.name}", *samples, whole, _same_question))
+    for first, second in combinations(sets, 2):
+        for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR)):
+            whole = first.whole(protocol) and second.whole(protocol)
+            samples = first.samples(protocol), second.samples(protocol)
+            rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, _carries_over))
+        halves = first.other_roar_samples[HALF], second.other_roar_samples[HALF]
+        whole = first.whole(ROAR) and second.whole(ROAR)
+        rows.append(_order(f"ROAR at .5: {first.name}, {second.name}", *halves, whole, _carries_over))
+    return format_markdown_table(
+        ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict"), filter(None, rows)
+    )
+
+
+def levels(sets: list[DataSet]) -> str:
+    """Return whether the order by ROAR at .9 stands for the order at other levels, here and in the paper."""
+    rows = []
+    for level in OTHER_LEVELS:
+        for data, curves in read_hooker2019(Order.MORF).items():
+            tau = kendalltau(*zip(*((curve[level], curve[HIGH]) for curve in curves.values()), strict=True)).statistic
+            rows.append([f"{level:g}", f"{data}, paper", str(len(curves)), f"{tau:+.2f}", MISSING, MISSING])
+        for each in sets:
+            order = _order(each.name, each.other_roar_samples[level], each.samples(ROAR), True, _stands_for)
+            rows += [[f"{level:g}", *order]] if order else []
+    heads = ("level", "data set", "rows", "Kendall's tau with .9 [95 %]", "settled pairs", "verdict")
+    return format_markdown_table(heads, rows)
+
+
+def _order(
+    name: str, one: Mapping[str, Sample], other: Mapping[str, Sample], whole: bool, judged: Callable[[Estimate], str]
+) -> list[str]:
+    found = compute_agreement(one, other, CONFIDENCE)
+    if found is None:
+        return []
+    settled = MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed"
+    tau = format_interval(found.tau, lambda value: f"{value:+.2f}")
+    return [name, str(found.rows), tau, settled, judged(found.tau) if whole else "not yet whole"]
+
+
+def _same_question(tau: Estimate) -> str:
+    return "they agree" if (tau.value or 0.0) >= HOLDS else "they ask different things"
+
+
+def _contradicts(tau: Estimate) -> str:
+    if (tau.value or 0.0) >= HOLDS and (tau.low or 0.0) > 0:
+        return "they agree"
+    return "they contradict each other" if (tau.high or 0.0) < 0 else "open"
+
+
+def _carries_over(tau: Estimate) -> str:
+    return "carries over" if (tau.low or 0.0) > 0 else "does not" if (tau.high or 0.0) < HOLDS else "open"
+
+
+def _stands_for(tau: Estimate) -> str:
+    value, low, high = (bound or 0.0 for bound in (tau.value, tau.low, tau.high))
+    if value >= HOLDS and low > 0:
+        return "stands for it"
+    return "does not" if value < _DIFFERS or high < HOLDS else "open"
+
+
+def machines(sets: list[DataSet]) -> str:
+    """Return whether gains that another machine computed for the same networks are those of the published rows."""
+    rows = []
+    for each in sets:
+        for other, results in each.elsewhere.items():
+            here, there = (_draw_gains_of(other, part) for part in (each.results, results))
+            if found := compute_agreement(here, there, CONFIDENCE):
+                gaps = [measure_gap(here[name], there[name]) for name in here.keys() & there.keys()]
+                inside = sum(gap.inside for gap in gaps)
+                gain = f"{other.protocol.title} at {other.level:g}" if other.level else "own-network gain"
+                rows.append(
+                    [
+                        *(each.name, gain, other.machine, str(found.rows)),
+                        format_interval(found.tau, lambda value: f"{value:+.2f}"),
+                        MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed",
+                        f"{inside} of {len(gaps)}",
+                        f"{max(gap.points for gap in gaps):.1f}",
+                        judge_machine(found.tau, found.opposed or 0, inside / len(gaps)),
+                    ]
+                )
+    heads = ("data set", "gain", "other machine", "rows", "Kendall's tau [95 %]", "settled pairs")
+    return format_markdown_table((*heads, "differences within the error", "largest, points", "the machine"), rows)
+
+
+def _draw_gains_of(other: OtherMachine, results: SuiteResults) -> dict[str, Sample]:
+    if other.protocol is OWN_NETWORK:
+        return draw_own_network_gains(results)
+    return draw_gains_at(results, other.protocol, other.level)
+
+
+class Gap(NamedTuple):
+    """Difference between one row's gains on two machines."""
+
+    points: float
+    inside: bool  # of 1.96 times the root of the sum of both squared standard errors
+
+
+def measure_gap(one: Sample, other: Sample) -> Gap:
+    """Return the difference of one row's gains on two machines."""
+    points = abs(one.value - other.value)
+    return Gap(points, points <= 1.96 * float(np.hypot(one.draws.std(ddof=1), other.draws.std(ddof=1))))
+
+
+def judge_machine(tau: Estimate, opposed: int, inside: float) -> str:
+    """Return the verdict of plan.md's fourth test; `inside` is the share of differences within the error."""
+    value, low = tau.value or 0.0, tau.low or 0.0
+    if opposed or value < HOLDS:
+        return "matters"
+    return "does not matter" if value >= _SAME and low > 0 and inside >= _INSIDE else "open"
+
+
+def replication(sets: list[DataSet]) -> str:
+    """Return how much of each board comes out again with other seeds and explained networks."""
+    rows = []
+    for each in (one for one in sets if one.again.results):
+        for protocol in dict.fromkeys(block.protocol for block in each.results.suite.blocks):
+            if found := compare_under_protocol(protocol, each.results, each.again, each.results.suite):
+                rows.append([each.name, protocol.name, *_again(found)])
+    heads = ("data set", "protocol", "rows", "equal verdicts", "opposed", "gains in the prediction interval", "tau")
+    return format_markdown_table(heads, rows)
+
+
+def _again(found: Replication) -> list[str]:
+    tau = MISSING if found.tau is None else f"{found.tau:+.2f}"
+    equal, inside = f"{found.equal} of {found.verdicts}", f"{found.inside} of {found.gains}"
+    return [str(len(found.rows)), equal, str(found.opposed), inside, tau]
