@@ -37,12 +37,16 @@ _SHORT = {  # short answers to "does the map explain its network?"
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CombinedTable:
     """The tables of ROAR and of own-network gain of one suite, side by side."""
 
     roar: SuiteTable
     own: SuiteTable
+
+    def __repr__(self) -> str:
+        what = f"ROAR and own-network table of {self.title}, {len(self.names)} rows"
+        return f"<{what}; print() of the result shows them>"
 
     @property
     def title(self) -> str:

@@ -37,7 +37,7 @@ CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `bet
 CONFUSED = "†"  # mark of rows with low prediction stability
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SuiteTable:
     """The table of one protocol: its board (rows with gains, verdicts and ranks) and the context of the board."""
 
@@ -51,6 +51,10 @@ class SuiteTable:
     above_masks: dict[str, dict[float, Estimate]] = field(default_factory=dict)
     # levels at which a row is no better than mask-only, by estimator
     floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        what = f"{self.board.protocol.title} table of {self.suite_results.title}, {len(self.board.rows)} rows"
+        return f"<{what}; to_dataframe() of the result has them>"
 
     @property
     def rows(self) -> list[Row]:

@@ -31,6 +31,7 @@ def test_two_rows_are_compared_by_a_protocol_that_is_run_for_both():
     assert str(found).count("†") == 3 + 1 and str(found).count("sobel (!!) ") == 1  # with the notes' signs
     with pytest.raises(roarbench.CallerError, match="roar is not run for ig; .* both rows: own-network$"):
         found.compare("ig", "grad", "roar")
+    assert repr(found.table()).startswith("<ROAR and own-network table of quick v7") and len(repr(found.table())) < 150
     assert found.compare("ig", "grad").roar is None
     own = found.compare("gb-sq", "grad", "own-network")
     assert own.low < own.points < own.high and own.verdict is None  # tables hold it against 0

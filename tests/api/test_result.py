@@ -86,6 +86,7 @@ def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path,
     assert html.startswith('<img alt="curves" src="data:image/png;base64,') and html.count("<tr>") == 4
     for shown in (repr(result), html):  # an option of the command line alone
         assert "--notes" not in shown and "explained by docs/how-it-works.md." in " ".join(shown.split())
+    assert repr(result.table("roar")).startswith("<ROAR table of ") and "3 rows" in repr(result.table("roar"))
     result.plot(tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 1000
 
