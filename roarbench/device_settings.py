@@ -1,7 +1,8 @@
-"""Devices: selection, memory and precision."""
+"""Devices: selection, memory, precision and compilation."""
 
 import ctypes
 import errno
+import logging
 import os
 import re
 import sys
@@ -23,8 +24,12 @@ from roarbench.settings import restore_after_last_exit
 from roarbench.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable of a worker: number of workers on its GPU
+# environment variable of workers that compile training networks on a GPU: the mode of torch.compile
+COMPILING = "ROARBENCH_COMPILE"
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # messages of CUDA, Windows and Linux
 _GPU_FAILURES = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # torch's messages about a failing GPU
+_COMPILER_FAILURES: list[str] = []  # the first one of this process; every further try would take seconds
+_COMPILED_SHAPES: set[torch.Size] = set()  # image shapes with a compiled network in this process
 _MALLOC_OPTIONS = {  # glibc's mallopt options by number in malloc.h, values in bytes
     -3: 2**31 - 1,  # mmap threshold: larger tensors return their memory at once when freed
     -1: 2**31 - 1,  # trim threshold: free bytes at the end of the heap before malloc returns them
@@ -32,6 +37,9 @@ _MALLOC_OPTIONS = {  # glibc's mallopt options by number in malloc.h, values in 
 }
 _NPY_DISABLED = "NPY_DISABLE_CPU_FEATURES"
 _ZEN_4 = (r"vendor_id\s*: AuthenticAMD", r"cpu family\s*: 25", r"flags\s*:.*\bavx512f\b.*")
+_log = logging.getLogger(__name__)
+# compiled variants of one network per process: sides, parts of a batch, channels, classes; a suite has up to six
+VARIANTS = 64
 
 
 def choose_device() -> torch.device:
@@ -111,6 +119,90 @@ def choose_float32_layout(device: torch.device) -> torch.memory_format:
     return torch.contiguous_format if device.type == "cuda" else torch.channels_last
 
 
+def is_compilation_on() -> bool:
+    """Return whether this process should compile the networks that it trains on a GPU."""
+    return COMPILING in os.environ
+
+
+def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Compile a network; if the compiler fails once, this process runs all networks eagerly from then on.
+
+    The compiler fails on a machine without a C compiler, for example. The backward pass, which is compiled later, has
+    to be run by `run_compiled_backward`. By default torch silently runs all networks of a class eagerly after eight
+    compiled variants; a worker can need more, so the limit is raised.
+    """
+    try:
+        forward = _compile_with_settings(model)
+    except Exception as error:
+        _record_compiler_failure(error)
+        return model
+
+    def compiled_or_not(images: Tensor) -> Tensor:
+        if not _COMPILER_FAILURES:
+            if images.shape not in _COMPILED_SHAPES:
+                _COMPILED_SHAPES.add(images.shape)
+                _log.warning("compiling the network for images of shape %s; this can take minutes", tuple(images.shape))
+            try:
+                return forward(images)
+            except Exception as error:  # the compiler may raise many types, all before any computation
+                _record_compiler_failure(error)
+        logits: Tensor = model(images)  # the network's own errors are raised here
+        return logits
+
+    return compiled_or_not
+
+
+def _compile_with_settings(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    torch._dynamo.config.recompile_limit = VARIANTS
+    import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
+
+    # this option, which not all versions of torch have, can make convolutions six times slower (pytorch #189488)
+    if hasattr(inductor, "loop_reindexing_after_fusion"):
+        inductor.loop_reindexing_after_fusion = False
+    # the compiler's advice to use TensorFloat32, which rounds float32
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
+    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False, mode=os.environ.get(COMPILING))
+    return forward
+
+
+class CompilerFailed(Exception):
+    """The compiler failed in a backward pass, so gradients are missing; from now on networks run eagerly."""
+
+
+def run_compiled_backward(loss: Tensor) -> None:
+    """Run the backward pass of a network of `compile_network`; raise CompilerFailed at the compiler's first failure."""
+    eager = bool(_COMPILER_FAILURES)
+    try:
+        loss.backward()  # type: ignore[no-untyped-call]
+    except Exception as error:
+        if eager:
+            raise
+        _record_compiler_failure(error)
+        raise CompilerFailed from None
+
+
+def _record_compiler_failure(error: Exception) -> None:
+    """Note why the compiler failed, so that this process compiles no more; raise a failure of the machine."""
+    if is_machine_failure(cause := _unwrap_compiler_error(error)):
+        raise cause from None
+    _COMPILER_FAILURES.append(str(cause))
+
+
+def _unwrap_compiler_error(error: BaseException) -> Exception:
+    while isinstance(inner := getattr(error, "inner_exception", None) or error.__cause__, Exception):
+        error = inner
+    assert isinstance(error, Exception)
+    return error
+
+
+def describe_compilation_failure() -> str:
+    """Explain in one line why compilation failed in this process; empty if it has not failed."""
+    if not _COMPILER_FAILURES:
+        return ""
+    seen = fit_on_one_line(_COMPILER_FAILURES[0], 120)
+    return f"training is not compiled and therefore slower ({seen}); see roarbench doctor"
+
+
 def name_device(device: torch.device) -> str:
     """Return `cpu`, or the name of the GPU."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -182,6 +274,12 @@ def _set_float32_settings(settings: _Float32) -> None:
     torch.set_float32_matmul_precision(settings.products)
     for part, precision in zip(_list_float32_backends(), settings.parts, strict=True):
         part.fp32_precision = precision
+
+
+def limit_compiler_threads(processes: int) -> None:
+    """Limit compiler threads to a process's share of the cores, before the first compilation; keep a limit if set."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
 
 
 @contextmanager

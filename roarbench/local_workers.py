@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.device_settings import SHARING, avoid_avx512_sorts, keep_freed_cpu_memory
+from roarbench.device_settings import SHARING, avoid_avx512_sorts, keep_freed_cpu_memory, limit_compiler_threads
 from roarbench.errors import MachineError
 from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.logs import write_worker_log
@@ -229,6 +229,7 @@ def _serve_jobs(
     logs: Path | None,
 ) -> None:
     """Run jobs until the parent closes the connection or dies; `sharing` of all workers use this GPU."""
+    limit_compiler_threads(workers)
     keep_freed_cpu_memory()
     if logs:
         write_worker_log(logs)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.device_settings import SHARING
+from roarbench.device_settings import COMPILING, SHARING, limit_compiler_threads
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.logs import write_worker_log
@@ -87,6 +87,7 @@ class _ActorSetup(NamedTuple):
     folder: Path  # working directory, the start of relative paths
     sharing: int  # number of workers per GPU; 0 without GPUs
     logs: Path | None  # folder of the workers' logs; None for no logs
+    compiling: str  # compiler mode for training networks on a GPU; empty for no compilation
 
 
 class _JobActor:
@@ -97,8 +98,11 @@ class _JobActor:
         if not setup.mark.exists():
             node, store = ray.util.get_node_ip_address(), setup.mark.parent
             return f"node {node} does not see {store}; mount that folder there, under the same path"
+        if setup.compiling:
+            os.environ[COMPILING] = setup.compiling
         if setup.sharing:
             os.environ[SHARING] = str(setup.sharing)
+            limit_compiler_threads(8 * setup.sharing)  # an actor sees only its own GPU; a machine has 8 at most
         with suppress(OSError):  # without the folder, jobs that need files by relative paths report the error
             os.chdir(setup.folder)
         if setup.logs:
@@ -137,7 +141,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
-        self._setup = _ActorSetup(Path(self._mark.name), Path.cwd(), sharing, logs)
+        self._setup = _ActorSetup(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
         self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
         self._idle: list[_RayWorker] = []
         self._starting: dict[Any, _RayWorker] = {}

@@ -1,4 +1,4 @@
-"""The first run on a GPU: ten steps, each with what to expect and what to do where that is missed.
+"""The first run on a GPU: eleven steps, each with what to expect and what to do where that is missed.
 
     make first-gpu                                # all steps, at most 40 minutes
     python scripts/first_gpu.py --out FOLDER      # the same; the report is FOLDER/report.md
@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from roarbench.cli.doctor import examine_machine
+from roarbench.cli.doctor import examine_machine, measure_and_store_training_speeds
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Recipe
@@ -71,6 +71,7 @@ TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 4)  # for machines without a
 LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 100) if GPU else TINY
 WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # suite of the complete training, and maximum seconds
 _WAIT_EVERY = 50  # steps between synchronisations of a timed training with the GPU
+COMPARED = ("cifar10", WHOLE)  # suites for the comparison of training modes
 
 
 def time_one_round(work: Callable[[], object], rounds: int) -> float:
@@ -168,6 +169,15 @@ def time_whole_training() -> str:
     return f"{epochs} in {format_duration(taken)}, {rate:,.0f} images/s, loss {loss:.2f}{whole}"
 
 
+def compare_training_modes() -> str:
+    """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
+    store, found = find_report_folder(), []
+    for name in COMPARED:
+        found.append(f"{name}: {measure_and_store_training_speeds(find_suite(name), store).found}")
+        print(found[-1], file=sys.stderr, flush=True)
+    return "; ".join(found)
+
+
 def begin_timed_training(size: Size, inputs: Inputs) -> Training:
     """Begin a training of at most so many steps, all at full size."""
     recipe = find_recipe(size.recipe)
@@ -235,9 +245,11 @@ STEPS = (
         "within 2 minutes (plan)", "ImageNet is gated: hf auth login, or --data; pip install timm"),
     Step(WHOLE, WHOLE_SECONDS + 40, time_whole_training,
         "32 % of a training (plan: 1180 s) in 380 s (H100: 4,348 images/s)",
-        "nvidia-smi dmon while it runs: is the GPU busy?"),
+        "nvidia-smi dmon while it runs: is the GPU busy? --compile, if `modes` below says that it pays"),
     Step("training", 300, time_training_from_files, "3,655 images/s in memory, 3,607 not in memory (H100, 16 steps)",
-        "in memory: clocks, other processes; from disk: the disk and the node's memory"),
+        "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory"),
+    Step("modes", 180, compare_training_modes, "uncompiled 106,667 and 4,300 images/s (plans)",
+        "roarbench doctor --suite NAME --store DIR for your suite; report what it found"),
 )  # fmt: skip
 
 

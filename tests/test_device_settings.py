@@ -1,19 +1,24 @@
-"""Devices: selection, memory and precision."""
+"""Devices: selection, memory, precision and compilation."""
 
 import itertools
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from roarbench import device_settings
+from roarbench.compute.networks import build_network
 from roarbench.compute.train import let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.device_settings import (
     SHARING,
+    CompilerFailed,
     choose_device,
+    compile_network,
     compute_gpu_memory_share,
     count_available_gpu_bytes,
     list_gpu_ids,
@@ -24,6 +29,8 @@ from roarbench.execution import device_inputs as inputs
 from roarbench.execution import importance, local_worker_count_and_rates
 from roarbench.store.software_and_hardware import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
 
 
 def test_gpus_are_named_as_the_user_named_them(monkeypatch):
@@ -105,6 +112,136 @@ def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch):
         choose_device()
 
 
+@pytest.mark.slow
+def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_left_uncompiled(monkeypatch):
+    """torch gives up on a class of networks after eight variants, in its log alone."""
+    graphs = []
+
+    def counting(graph, examples):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counting))
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)  # as it is at first; put back afterwards
+    torch.compiler.reset()
+    for seed, side in enumerate([8, 8, *range(10, 26, 2), 8]):
+        forward = compile_network(build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
+        forward(torch.zeros(2, 3, side, side))
+    assert len(graphs) == 9 < device_settings.VARIANTS
+    torch.compiler.reset()
+
+
+@pytest.mark.slow
+def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkeypatch):
+    def failing(graph, examples):
+        raise RuntimeError("Failed to find\nC compiler.")
+
+    tries, images = [], torch.randn(2, 3, 16, 16)
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
+    torch.compiler.reset()
+    assert device_settings.describe_compilation_failure() == ""
+    for seed in (0, 1):
+        model = build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).eval()
+        assert torch.equal(compile_network(model)(images), model(images))
+        monkeypatch.setattr(torch, "compile", lambda model, **rest: lambda images: tries.append(1) or model(images))
+    assert tries == []  # each try would take seconds
+    line = "training is not compiled and therefore slower (Failed to find C compiler.); see roarbench doctor"
+    assert device_settings.describe_compilation_failure() == line
+    torch.compiler.reset()
+
+
+class TritonMissing(Exception):
+    """An error of the compiler that is none of torch's dynamo."""
+
+
+@pytest.mark.parametrize("kind", [TritonMissing, AssertionError, RuntimeError])
+def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(kind, monkeypatch):
+    model, images = torch.nn.Linear(3, 2), torch.randn(4, 3)
+
+    def compiling(model, **options):
+        def forward(images):
+            raise kind("Triton 1.0 is too old")
+
+        return forward
+
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(torch, "compile", compiling)
+    assert torch.equal(compile_network(model)(images), model(images))
+    assert "Triton 1.0 is too old" in device_settings.describe_compilation_failure()
+
+
+def test_compiling_is_said_once_for_each_shape_while_it_happens(monkeypatch, caplog):
+    monkeypatch.setattr(device_settings, "_COMPILED_SHAPES", set())
+    monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: caplog.messages.copy())
+    said = []
+    for images in (torch.zeros(4, 3), torch.zeros(4, 3), torch.zeros(2, 3)):  # of three networks of one kind
+        said.append(len(compile_network(torch.nn.Linear(3, 2))(images)))
+    assert said == [1, 1, 2], "before the compiler is called"
+    assert caplog.messages[0] == "compiling the network for images of shape (4, 3); this can take minutes"
+
+
+def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatch):
+    def compiling(model, **options):
+        def forward(images):
+            raise ValueError("of the compiler") from torch.OutOfMemoryError("CUDA out of memory")
+
+        return forward
+
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(torch, "compile", compiling)
+    with pytest.raises(torch.OutOfMemoryError):
+        compile_network(torch.nn.Linear(3, 2))(torch.randn(4, 3))
+    assert device_settings.describe_compilation_failure() == ""
+
+
+def test_a_backward_pass_that_cannot_be_compiled_is_told_from_a_failure_of_the_machine(monkeypatch):
+    def run_backward(error):
+        device_settings.run_compiled_backward(SimpleNamespace(backward=Mock(side_effect=error)))
+
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    with pytest.raises(torch.OutOfMemoryError):
+        run_backward(torch.OutOfMemoryError("CUDA out of memory"))
+    assert device_settings.describe_compilation_failure() == ""
+    with pytest.raises(CompilerFailed):
+        run_backward(TritonMissing("ptxas is too old"))
+    assert "ptxas is too old" in device_settings.describe_compilation_failure()
+    with pytest.raises(ValueError, match="the network's own"):  # nothing is compiled any more
+        run_backward(ValueError("the network's own"))
+
+
+def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(monkeypatch):
+    import torch._inductor.config as inductor
+
+    if not hasattr(inductor, "loop_reindexing_after_fusion"):
+        pytest.skip("this version of torch lacks the option")
+    monkeypatch.setattr(inductor, "loop_reindexing_after_fusion", True)
+    compile_network(torch.nn.Linear(3, 2))
+    assert inductor.loop_reindexing_after_fusion is False
+
+
+def test_a_torch_without_the_option_compiles_too(monkeypatch):
+    """Older versions lack the option, and their module of options refuses names that it does not know."""
+    import torch._inductor.config as inductor
+
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILED_SHAPES", set())
+    monkeypatch.delitem(inductor._config, "loop_reindexing_after_fusion", raising=False)
+    with pytest.raises(AttributeError):
+        inductor.loop_reindexing_after_fusion = False
+    monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: "compiled")
+    assert compile_network(torch.nn.Linear(3, 2))(torch.zeros(1, 3)) == "compiled"
+
+
+def test_a_compiler_that_cannot_be_started_leaves_the_network_as_it_is(monkeypatch):
+    """torch refuses versions of Python that it does not know yet."""
+    model, refused = torch.nn.Linear(3, 2), Mock(side_effect=RuntimeError("not supported on Python 3.99+"))
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(torch, "compile", refused)
+    assert compile_network(model) is model
+    assert "not supported on Python 3.99+" in device_settings.describe_compilation_failure()
+
+
 def test_trainings_let_cudnn_choose_its_kernels_and_keep_float32_exact():
     cudnn = torch.backends.cudnn
     with let_cudnn_choose_kernels():
@@ -167,6 +304,15 @@ def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_m
     needed = (record.train_images + record.test_images) * (features + features // 8)
     h200, h100 = 141e9, 80e9
     assert needed < 0.9 * inputs.MEMORY_SHARE * h200 and needed > 1.1 * inputs.MEMORY_SHARE * h100
+
+
+def test_compilers_share_the_cores(monkeypatch):
+    monkeypatch.setattr(device_settings.os, "sched_getaffinity", lambda who: range(96))
+    for processes, each in ((4, "24"), (1, "32"), (200, "1")):
+        monkeypatch.setattr(device_settings.os, "environ", {})
+        device_settings.limit_compiler_threads(processes)
+        device_settings.limit_compiler_threads(5)  # what is set counts
+        assert device_settings.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
 
 
 PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu avx2 {}\n\nprocessor\t: 1\n"

@@ -115,6 +115,8 @@ def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
 def test_rates_that_are_expected_are_those_of_plans():
     expected = {step.name: step.expected for step in STEPS}
     assert expected["convolution"].startswith(f"{GPU.train / 1e12:.0f} TFLOP/s")
+    one, other = (1 / assume_rates(find_suite(name), GPU).train for name in first_gpu.COMPARED)
+    assert expected["modes"].startswith(f"uncompiled {one:,.0f} and {round(other, -2):,.0f} images/s (plans)")
 
 
 def test_the_report_has_every_line_of_doctor_that_needs_something(monkeypatch):
@@ -130,6 +132,11 @@ def test_the_report_has_every_line_of_doctor_that_needs_something(monkeypatch):
     assert first_gpu.describe_machine_faults() == STEPS[0].expected
 
 
+def test_ways_of_training_are_compared_on_the_networks_of_suites(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
+    assert first_gpu.compare_training_modes().count("networks are compiled on GPUs only") == len(first_gpu.COMPARED)
+
+
 def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch):
     """`run` prints its plan first, so that the report compares a step that took too long with it."""
     told = b"quick: 9 of 9 runs to do\n  time about 58 s of wall time with 1 GPU and 4 workers\n  4 trainings\nrun 3\n"
@@ -139,13 +146,13 @@ def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch
     assert found == "not done after 7 s; plan: time about 58 s of wall time with 1 GPU and 4 workers"
     assert (tmp_path / "quick.txt").read_bytes() == b"a table\n" + told
     assert run.call_args.args[0][1:] == ["run"] and run.call_args.kwargs["env"]["ROARBENCH_STORE"] == str(tmp_path)
-    run_step_in_process(Step("doctor", 7, first_gpu.describe_machine_faults, "", ""), tmp_path)
-    assert run.call_args.args[0][2:] == ["--step", "doctor", "--out", str(tmp_path)]
+    run_step_in_process(Step("modes", 7, first_gpu.compare_training_modes, "", ""), tmp_path)
+    assert run.call_args.args[0][2:] == ["--step", "modes", "--out", str(tmp_path)]
 
 
 def test_a_step_by_itself_has_the_folder_of_the_report_as_its_store(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(sys, "argv", ["first_gpu.py", "--step", "doctor", "--out", str(tmp_path / "gpu")])
-    monkeypatch.setattr(first_gpu, "STEPS", (Step("doctor", 1, lambda: str(first_gpu.find_report_folder()), "", ""),))
+    monkeypatch.setattr(sys, "argv", ["first_gpu.py", "--step", "modes", "--out", str(tmp_path / "gpu")])
+    monkeypatch.setattr(first_gpu, "STEPS", (Step("modes", 1, lambda: str(first_gpu.find_report_folder()), "", ""),))
     with patch.dict(os.environ):
         os.environ.pop("ROARBENCH_STORE", None)
         first_gpu.main()

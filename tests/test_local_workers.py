@@ -116,12 +116,13 @@ def test_idle_workers_are_counted_work_side_by_side_and_end_with_the_context_wha
 
 def test_a_worker_sees_one_gpu_in_turn_and_how_many_share_it_and_so_does_the_one_that_replaces_it():
     def shown(engine):
-        names = ("CUDA_VISIBLE_DEVICES", SHARING)
+        names = ("CUDA_VISIBLE_DEVICES", SHARING, "TORCHINDUCTOR_COMPILE_THREADS")
         for number in range(3):
             engine.submit(Job(str(number), eval, (f"[__import__('os').environ[name] for name in {names}]",)))
         return sorted(outcome.value for outcome in collect(engine, 3).values())
 
-    expected = [["4", "2"], ["4", "2"], ["GPU-7", "1"]]
+    threads = str(max(1, min(32, len(os.sched_getaffinity(0)) // 3)))
+    expected = [["4", "2", threads], ["4", "2", threads], ["GPU-7", "1", threads]]
     with LocalEngine(3, ("4", "GPU-7")) as engine:
         assert (shown(engine), engine.gpus) == (expected, 2)
         assert do(engine, os._exit, 3).error

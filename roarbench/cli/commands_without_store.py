@@ -103,10 +103,21 @@ def toy(
 
 def doctor(
     store: StoreDir = STORE,
+    suite: Annotated[
+        str,
+        declare_option(
+            "Compare compiled and uncompiled training of this suite's network on a GPU (minutes).", "NAME|FILE", "none"
+        ),
+    ] = "",
     format: Report = "text",
 ) -> None:
-    """Check processor, memory, disk and libraries, and suggest what to change."""
-    from roarbench.cli.doctor import examine_machine, make_findings_table
+    """Check processor, memory, disk and libraries, and suggest what to change.
 
-    findings = examine_machine(store)
+    With --suite, the faster way of training is stored, and `run` uses it.
+    """
+    from roarbench.api.suites import load_suite
+    from roarbench.cli.doctor import examine_machine, make_findings_table, measure_and_store_training_speeds
+
+    timed_suite = load_suite(suite, store).plan if suite else None  # fails before the examination
+    findings = examine_machine(store) + ([measure_and_store_training_speeds(timed_suite, store)] if timed_suite else [])
     print_report(format, [finding._asdict() for finding in findings], lambda _: make_findings_table(findings))

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sysconfig
 import urllib.request
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,11 @@ from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
 from roarbench.device_settings import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.enums import Precision
 from roarbench.errors import SandboxError
+from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
+from roarbench.plan.suite import SuiteSpec
 from roarbench.store.software_and_hardware import count_cores, read_package_version
+from roarbench.store.training_speeds import store_training_speeds, suggest_compiling
+from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
 from roarbench.text import format_bytes
@@ -39,7 +44,7 @@ class Diagnosis(NamedTuple):
 
 def examine_machine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
-    machine = [*_check_processor_and_gpu(), _check_memory(), _check_disk(store)]
+    machine = [*_check_processor_and_gpu(), _check_compiler(), _check_memory(), _check_disk(store)]
     return [*machine, _check_libraries(), _check_data_hub(), _check_sandbox(), *map(_check_optional_package, _EXTRAS)]
 
 
@@ -50,6 +55,21 @@ def make_findings_table(findings: list[Diagnosis]) -> Table:
         sign, advice = ("ok", "") if finding.good else ("!", finding.advice)
         shown.add_row(sign, finding.what, finding.found, advice)
     return shown
+
+
+def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosis:
+    """Measure how a suite's network trains fastest on a GPU, and store the result for `run`."""
+    if not any(block.protocol.trains for block in suite.blocks):
+        return Diagnosis("training", f"{suite.title} trains no networks", True, "")
+    if choose_device().type == "cpu":
+        return Diagnosis("training", "networks are compiled on GPUs only", True, "")
+    speeds, workspace = measure_training_speeds(suite), Workspace(store)
+    store_training_speeds(workspace, suite, torch.cuda.get_device_name(), speeds)
+    if suite.recipe_record.compile:
+        then = "run compiles, as the recipe requires"
+    else:
+        then = suggest_compiling(workspace, suite) or "run trains uncompiled"
+    return Diagnosis("training", f"{format_training_speeds(speeds)}; {then}", True, "")
 
 
 def _check_processor_and_gpu() -> list[Diagnosis]:
@@ -97,6 +117,17 @@ def _check_nvidia_mps() -> Diagnosis:
     runs = (pipe / "control").exists()
     advice = "for small images several workers share a GPU: run `nvidia-cuda-mps-control -d`"
     return Diagnosis("MPS", "runs" if runs else "does not run", runs, advice)
+
+
+def _check_compiler() -> Diagnosis:
+    """Check the requirements of torch.compile on a GPU: Triton, a C compiler and Python's headers."""
+    if choose_device().type == "cpu":
+        return Diagnosis("torch.compile", "not used without a GPU", True, "")
+    missing = [] if importlib.util.find_spec("triton") else ["triton"]
+    missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
+    missing += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python's headers"]
+    state = f"lacks {' and '.join(missing)}" if missing else "ready"
+    return Diagnosis("torch.compile", state, not missing, "pip install triton; apt-get install gcc python3-dev")
 
 
 def _check_memory() -> Diagnosis:

@@ -182,6 +182,12 @@ class EngineOptions:
             "Head of a Ray cluster; auto on a machine of the cluster.", "HOST:PORT", "a new cluster on this machine"
         ),
     ] = ""
+    compile: Annotated[
+        bool,
+        declare_option(
+            "Compile the networks that are trained on GPUs, even if `doctor --suite` did not find this faster."
+        ),
+    ] = False
     check_files: Annotated[
         bool,
         declare_option("Verify full checksums of large files before the run, even of files that were verified before."),

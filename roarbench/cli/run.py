@@ -1,5 +1,6 @@
 """Commands that run a suite or plan it."""
 
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -65,6 +66,7 @@ def run(
     # workers on other machines of a cluster have other working directories
     store = work.store.absolute() if engine.engine == "ray" else work.store
     workspace = Workspace(store)
+    _enable_compiling_if_faster(engine, workspace, part, console)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     submissions = _read_submissions(submitted)
     with suite.open_results(console) as results:
@@ -163,6 +165,28 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format
 
 def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> "SuiteResult":
     return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
+
+
+def _enable_compiling_if_faster(
+    engine: EngineOptions, workspace: "Workspace", part: SuiteSpec, console: Console
+) -> None:
+    """Let workers compile networks if the user asked for it, or if `doctor --suite` found it faster on this GPU.
+
+    A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
+    """
+    from roarbench.device_settings import COMPILING, list_gpu_ids
+    from roarbench.plan.recipes import find_recipe
+    from roarbench.store.training_speeds import suggest_compiling
+
+    gpus = list_gpu_ids()
+    if not engine.compile and gpus and (why := suggest_compiling(workspace, part)):
+        console.print(why, soft_wrap=True)
+        engine = replace(engine, compile=True)
+    wanted = engine.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
+    if wanted and not gpus and engine.engine == "local":
+        console.print("training uncompiled: networks are compiled on GPUs only, and this machine has none")
+    if engine.compile:
+        os.environ[COMPILING] = "default"  # workers inherit the environment
 
 
 def _choose_workers(

@@ -64,6 +64,9 @@ class Recipe:
     # recipes of the table
     changes: str = ""
     optimiser: Optimiser = Optimiser.SGD
+    # whether trainings on a GPU compile the network; compiled code rounds differently, so this is a different recipe.
+    # `run --compile` also compiles where this is False
+    compile: bool = False
 
     @property
     def mean_pixel_share(self) -> float:

@@ -34,15 +34,19 @@ from roarbench.compute.inputs import (
     pad_for_augmentation,
 )
 from roarbench.compute.onednn_workaround import CorrectedGradients
-from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate
+from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
 from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
 from roarbench.compute.streamed_degraded_images import Streamed, StreamedChangingImages
 from roarbench.device_settings import (
+    CompilerFailed,
     can_use_bf16,
+    compile_network,
     compute_gpu_memory_share,
     count_available_gpu_bytes,
     find_device,
+    is_compilation_on,
     is_out_of_memory,
+    run_compiled_backward,
     send_to_device,
     use_exact_float32,
 )
@@ -135,6 +139,9 @@ class Training:
         self._optimiser = _make_optimiser(model, recipe)
         # a graph reads the learning rate from the GPU; a CPU takes it as a number
         self._learning_rate = torch.zeros((), device=self._device) if self._gpu else None
+        self._compiles = self._gpu and (recipe.compile or is_compilation_on())
+        self._forward = compile_network(model) if self._compiles else model
+        self._compiled = set[float]()  # shares of the full side whose backward pass is compiled
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.images_per_pass = min(recipe.micro_batch or self._batch, self._batch)
@@ -163,18 +170,29 @@ class Training:
             self._reduce_step_memory(error)
 
     def _try_step(self) -> RuntimeError | None:
-        """Try one step; if GPU memory runs out, rewind and return the error."""
+        """Try one step, uncompiled if the compiler fails; if GPU memory runs out, rewind and return the error."""
         waiting = self._batches.waiting
         generator_states = [generator.get_state() for generator in self._list_generators()]
+        # the compiler runs at the first step of each side, and a failure leaves the statistics of batch norm changed
+        side = find_side_share(self._recipe, self.step, self.steps)
+        compiling = self._compiles and side not in self._compiled
+        buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()] if compiling else []
         try:
             self._do_step()
+        except CompilerFailed:
+            out_of_memory = None
         except RuntimeError as error:
             if not (self._gpu and is_out_of_memory(error)):
                 raise
             out_of_memory = error.with_traceback(None)  # the traceback's frames would keep the GPU memory
         else:
+            self._compiled.add(side)
             return None
         self._rewind(waiting, generator_states)
+        if out_of_memory is None:
+            for buffer, saved in buffers:
+                buffer.copy_(saved)
+            return self._try_step()
         return out_of_memory
 
     def _reduce_step_memory(self, error: RuntimeError) -> None:
@@ -215,7 +233,7 @@ class Training:
 
     def _make_replayed_steps(self) -> ReplayedSteps | None:
         """Return replayed steps; None if this training has several passes a step or cannot be replayed."""
-        if self._gpu and self.images_per_pass == self._batch and is_replayable(self._model):
+        if self._gpu and not self._compiles and self.images_per_pass == self._batch and is_replayable(self._model):
             return ReplayedSteps()
         return None
 
@@ -287,7 +305,7 @@ class Training:
 
     def _add_gradients_of_one_pass(self, images: Tensor, labels: Tensor) -> Tensor:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
-            logits = self._model(images)
+            logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
         loss = mean * (len(images) / self._batch)
         self._run_corrected_backward(loss, images.shape[1:])
@@ -295,6 +313,9 @@ class Training:
 
     def _run_corrected_backward(self, loss: Tensor, shape: torch.Size) -> None:
         """Add to the gradients; on a CPU by `CorrectedGradients`, as long as it corrects those of this image shape."""
+        if self._compiles:
+            run_compiled_backward(loss)
+            return
         if self._device.type != "cpu" or not self._needs_correction.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
             return

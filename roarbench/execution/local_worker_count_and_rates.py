@@ -79,4 +79,6 @@ def measure_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[s
     if error is not None:
         say(f"{suite.title}: the speed could not be measured ({error}); the times below use assumed rates")
         rates = assume_rates(suite, GPU if engine.gpus else CORE)
+    for lack in rates.lacks:
+        say(f"{suite.title}: {lack}")
     return replace(rates, gpus=engine.gpus or rates.gpus)

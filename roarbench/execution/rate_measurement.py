@@ -1,8 +1,10 @@
-"""Measure the speed of this process on generated images, for each kind of work."""
+"""Measure the speed of this process on generated images, for each kind of work and each training mode."""
 
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
 from typing import NamedTuple
@@ -24,9 +26,11 @@ from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import decode_image
 from roarbench.device_settings import (
+    COMPILING,
     choose_clock,
     choose_device,
     choose_precision,
+    describe_compilation_failure,
     find_device,
     keep_freed_cpu_memory,
 )
@@ -51,12 +55,16 @@ from roarbench.execution.workload import (
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
+from roarbench.store.training_speeds import COMPILED, GRAPHS, UNCOMPILED, Speeds
+from roarbench.text import fit_on_one_line
 
 _STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
 # minimum timed steps per image size, and of those before them, in which a GPU chooses kernels and captures a graph
 _LEAST = {"cpu": 1, "cuda": 5}
 _BUDGET = {"cpu": 1e10, "cuda": 4e13}  # maximum operations per measurement: a fraction of a second
 _FEW = 2  # minimum measured images
+_MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # modes of torch.compile
+_LETTERS = 80  # characters shown of an error
 
 
 def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
@@ -107,9 +115,18 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
-        return replace(rates, busy=estimate_gpu_busy_share(suite, *trained), too_large=too_large)
+        lacks, busy = filter(None, [describe_compilation_failure()]), estimate_gpu_busy_share(suite, *trained)
+        return replace(rates, busy=busy, lacks=tuple(lacks), too_large=too_large)
     wall, processor = time.perf_counter() - wall_start, time.process_time() - processor_start
     return replace(rates, load=max(1.0, wall / processor))
+
+
+def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
+    """Return the mean seconds per training image of the suite's network with a recipe, on generated images."""
+    record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
+    batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
+    model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
+    return _time_training(_shorten_steps(recipe, batch), model, record, flops).seconds
 
 
 def _shorten_steps(recipe: Recipe, images: int) -> Recipe:
@@ -227,3 +244,35 @@ def _make_photograph(record: DatasetRecord) -> bytes:
     file = BytesIO()
     Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
     return file.getvalue()
+
+
+def measure_training_speeds(suite: SuiteSpec) -> Speeds:
+    """Return images per second in training at full size on this device, by mode of compilation; takes minutes."""
+    return {name: _measure_training_speed(suite, mode) for name, mode in _MODES.items()}
+
+
+def format_training_speeds(speeds: Speeds) -> str:
+    """Format the measured speeds as text."""
+    words = {mode: f"{speed:,.0f} images/s" if isinstance(speed, float) else speed for mode, speed in speeds.items()}
+    return ", ".join(f"{mode} {speed}" for mode, speed in words.items())
+
+
+def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:
+    with _set_compilation_mode(mode):
+        try:
+            rate = 1 / time_training_per_image(suite, replace(suite.recipe_record, sides=(1.0,), compile=False))
+        except Exception as error:  # a compiler may raise anything, and the error is the measured result
+            return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _LETTERS)})"
+    return (mode and describe_compilation_failure()) or rate
+
+
+@contextmanager
+def _set_compilation_mode(mode: str) -> Iterator[None]:
+    """Set the mode of torch's compiler for trainings of this process; an empty mode turns compilation off."""
+    before = os.environ.pop(COMPILING, None)
+    try:
+        os.environ |= {COMPILING: mode} if mode else {}
+        yield
+    finally:
+        os.environ.pop(COMPILING, None)
+        os.environ |= {} if before is None else {COMPILING: before}

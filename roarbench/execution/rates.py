@@ -35,6 +35,8 @@ class Rates:
     load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute too
     # share of a worker's training steps in which its GPU computes; others may use it while it waits for launches
     busy: float = 1.0
+    # capabilities that the measured device lacks, one line each; work continues without them
+    lacks: tuple[str, ...] = ()
     # recipes whose trainings exceed the device's memory: `name@version` and the reason
     too_large: tuple[tuple[str, str], ...] = ()
 
@@ -137,7 +139,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
 def _has_replayed_steps(suite: SuiteSpec) -> bool:
     """Return whether a GPU replays the suite's training steps; False for networks of which this is not known."""
     recipe, known = suite.recipe_record, suite.model in MODELS or suite.model.startswith(TORCHVISION)
-    return known and not recipe.has_several_passes
+    return known and not recipe.compile and not recipe.has_several_passes
 
 
 def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float, launching_share: float) -> float:

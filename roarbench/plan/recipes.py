@@ -130,6 +130,12 @@ def _make_choice_setting(kind: type[StrEnum]) -> RecipeSetting:
     return RecipeSetting(" or ".join(f"'{choice}'" for choice in kind), kind)
 
 
+def _read_flag(value: Any) -> bool:
+    if str(value) not in ("True", "true", "False", "false"):  # TOML's boolean, or the word in a title
+        raise ValueError
+    return str(value) in ("True", "true")
+
+
 def _check_starting_weights(value: Any) -> object:
     if value != "" and not re.fullmatch(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})", str(value)):
         raise ValueError
@@ -160,6 +166,7 @@ SETTINGS = {  # in the order of titles
     "optimiser": _make_choice_setting(Optimiser),
     # published weights at the start of training
     "start": RecipeSetting("torchvision:NAME/WEIGHTS", _check_starting_weights),
+    "compile": RecipeSetting("true or false", _read_flag),
 }
 
 
@@ -199,4 +206,6 @@ def _read_setting(key: str, value: object) -> object:
 def _format_value(value: object) -> str:
     if isinstance(value, tuple):
         return "+".join(map(_format_value, value))
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -40,6 +40,7 @@ def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_ha
     findings = found(tmp_path / "not" / "yet")
     assert all(finding.good for finding in findings.values())
     assert findings["free memory"].found == "17.2 GB"
+    assert findings["torch.compile"].found == "not used without a GPU"
     assert findings["store"].found == f"100.0 GB free in {tmp_path}"
     machine.setattr(doctor, "_does_hub_answer", lambda: False)
     text = call("doctor", "--store", tmp_path / "not").out
@@ -48,6 +49,14 @@ def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_ha
     told = json.loads(call("doctor", "--store", tmp_path, "--format", "json").out)
     assert [row["what"] for row in told] == [*findings]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_suite_adds_a_row_on_how_its_network_trains_and_an_unknown_one_is_refused_first(machine, call, tmp_path):
+    told = json.loads(call("doctor", "--store", tmp_path, "--suite", "quick", "--format", "json").out)
+    assert (told[-1]["what"], told[-1]["found"]) == ("training", "networks are compiled on GPUs only")
+    machine.setattr(doctor, "examine_machine", Mock(side_effect=AssertionError))
+    refused = call("doctor", "--store", tmp_path, "--suite", "quikc")
+    assert refused.code == 2 and "quikc" in refused.err and refused.err.count("\n") == 1
 
 
 def test_a_file_is_no_store(machine, tmp_path):
@@ -93,12 +102,21 @@ def test_a_hub_answers_or_cannot_be_reached(monkeypatch):
         assert doctor._does_hub_answer() == answers
 
 
-def test_gpus_with_their_memory(machine, tmp_path):
+def test_gpus_with_their_memory_and_what_compiling_needs(machine, tmp_path):
     memory = (140 * 10**9, 150 * 10**9)
     two = {"is_available": True, "device_count": 2, "get_device_name": "H200", "mem_get_info": memory}
     for name, value in two.items():
         machine.setattr(doctor.torch.cuda, name, lambda value=value: value)
+    machine.setattr(doctor.shutil, "which", lambda program: f"/usr/bin/{program}")
+    machine.setattr(doctor.sysconfig, "get_path", lambda kind: str(tmp_path))
+    (tmp_path / "Python.h").touch()
     assert found(tmp_path)["device"].found == "2 x H200, 140.0 GB of 150.0 GB free"
+    assert found(tmp_path)["torch.compile"][1:3] == ("ready", True)
+    machine.setattr(doctor.shutil, "which", lambda program: None)
+    machine.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    (tmp_path / "Python.h").unlink()
+    lacks = "lacks triton and a C compiler and Python's headers"
+    assert found(tmp_path)["torch.compile"][1:3] == (lacks, False)
 
 
 def test_gpus_that_cuda_cannot_use_come_with_the_wheel_to_install(machine, tmp_path):

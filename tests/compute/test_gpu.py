@@ -13,6 +13,7 @@ from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training, fit
+from roarbench.device_settings import COMPILING
 from roarbench.enums import Order, Precision, Unit
 from roarbench.errors import NoRoom
 from tests.helpers import trainings
@@ -73,9 +74,12 @@ def test_images_whose_masks_change_are_streamed_and_degraded_on_the_gpu():
         torch.testing.assert_close(read.cpu(), here.batch(index), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("compiling", [False, True])
 @pytest.mark.parametrize("micro_batch", [0, 3])
 @pytest.mark.parametrize("precision", Precision)
-def test_a_training_learns_what_it_learns_on_a_processor(precision, micro_batch):
+def test_a_training_learns_what_it_learns_on_a_processor(precision, micro_batch, compiling, monkeypatch):
+    if compiling:
+        monkeypatch.setenv(COMPILING, "default")
     _, held = both(n=40)
     recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch)
     logits = []

@@ -98,10 +98,10 @@ def test_a_failure_of_the_machine_in_a_capture_is_raised(monkeypatch):
             steps.run_or_replay(lambda images, labels: labels, *BATCH)
 
 
-def begin(recipe=RECIPE):
+def begin(recipe=RECIPE, compiled=False):
     """A training on the CPU that replays its steps as one on a GPU does."""
     training = Training(network(), *trainings.pictures(40), NORM, recipe, seed=3)
-    training._gpu, training._cache = True, None
+    training._gpu, training._compiles, training._cache = True, compiled, None
     training._replayed = training._make_replayed_steps()
     return training
 
@@ -112,9 +112,10 @@ def train(training, steps):
     return training
 
 
-def test_trainings_with_several_passes_per_step_are_not_replayed():
+def test_trainings_with_several_passes_per_step_or_a_compiled_network_are_not_replayed():
     assert begin()._replayed and begin(replace(RECIPE, micro_batch=8))._replayed
     assert begin(replace(RECIPE, micro_batch=4))._replayed is None
+    assert begin(compiled=True)._replayed is None
 
 
 def test_a_resumed_training_captures_a_new_graph(monkeypatch):

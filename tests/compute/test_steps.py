@@ -1,11 +1,14 @@
 """Steps that do not fit in a GPU's memory, on a processor: a network says when memory ran out."""
 
 from dataclasses import replace
+from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import nn
 
+from roarbench import device_settings
 from roarbench.compute import train
 from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.inputs import PIXEL_MOVING
@@ -109,6 +112,51 @@ def test_what_cannot_be_halved_is_refused_unless_others_hold_the_memory(make, im
     gpu["there"] = 1e9
     with pytest.raises(torch.OutOfMemoryError):
         training_of(make(), images).do_optimiser_step()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
+@pytest.mark.parametrize("compiled", [0, 2])
+def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(monkeypatch, compiled):
+    """The compiler compiles it inside of `backward`, after the forward pass changed the statistics of batch norm.
+
+    It is called twice for each side, because the last part of a batch has another number of images.
+    """
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    def compile_backward(graph, examples):
+        counts["compiled"] += 1
+        if counts["compiled"] > compiled:
+            raise RuntimeError("the backward kernel cannot be compiled")
+        return make_boxed_func(graph.forward)
+
+    counts = {"compiled": 0}
+    backend = aot_autograd(
+        fw_compiler=lambda graph, examples: make_boxed_func(graph.forward), bw_compiler=compile_backward
+    )
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    torch.compiler.reset()
+    states = []
+    for failed in ([], ["nothing is compiled"]):
+        monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", failed)
+        model, (inputs, labels) = network(), pictures(24)
+        recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3)
+        training = Training(model, inputs, labels, NORM, recipe, seed=3)
+        training._compiles, training._forward = True, device_settings.compile_network(model)
+        states.append((weights_after(training), list(training.losses)))
+    assert counts["compiled"] == compiled + 1
+    torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
+    torch.compiler.reset()
+
+
+def test_the_statistics_of_batch_norm_are_copied_only_before_a_step_that_compiles(monkeypatch):
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", ["nothing is compiled"])
+    model, (inputs, labels) = network(), pictures(24)
+    training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
+    training._compiles, model.buffers = True, Mock(wraps=model.buffers)
+    weights_after(training)
+    assert training.steps > 2 and model.buffers.call_count == 2  # sides
 
 
 def test_on_a_processor_nothing_is_halved():

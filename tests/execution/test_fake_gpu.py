@@ -14,7 +14,7 @@ from roarbench.compute.inputs import MEMORY_SHARE
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
-from roarbench.device_settings import choose_float32_layout
+from roarbench.device_settings import COMPILING, choose_float32_layout
 from roarbench.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
@@ -103,6 +103,23 @@ def test_a_gpu_holds_prepared_images_that_fit_in_its_memory(precision, kind, wid
             recipe = replace(RECIPE, precision=precision, augmentation=kind)
             training = train.Training(network(64).to(GPU), images, torch.arange(n) % 4, NORM, recipe, 0)
             assert (training._cache is not None) is held
+
+
+@pytest.mark.parametrize("by_recipe", [False, True])
+@pytest.mark.parametrize("by_option", [False, True])
+def test_networks_are_compiled_where_an_option_or_their_recipe_says_so_and_on_a_gpu_alone(
+    by_option, by_recipe, monkeypatch
+):
+    models, recipe = [], replace(RECIPE, compile=by_recipe)
+    monkeypatch.setattr(train, "compile_network", lambda model: models.append(model) or model)
+    if by_option:
+        monkeypatch.setenv(COMPILING, "default")
+    trained(recipe)
+    assert bool(models) is (by_option or by_recipe)
+    models.clear()
+    pictures, labels = trainings.pictures(N, 16)
+    fit(network(), pictures, labels, NORM, recipe, seed=1)
+    assert not models
 
 
 def test_exact_float32_has_channels_first_on_a_gpu_and_last_on_a_processor():

@@ -155,6 +155,8 @@ def test_rates_are_measured_per_image(monkeypatch):
     assert steps == [size for size in range(sizes) for _ in range(2 * half)]
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
     assert (found.rank, found.decode, found.draw, found.fill) == pytest.approx((7.0, 11.0, 13.0, 0.0))
+    steps.clear()
+    assert rate_measurement.time_training_per_image(PLANTED, PLANTED.recipe_record) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
@@ -201,10 +203,11 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
         assert large.busy == 1
 
 
-def test_steps_of_networks_of_other_packages_are_not_assumed_to_be_replayed(monkeypatch):
+@pytest.mark.parametrize(("network", "change"), [("resnet-quick", "compile=true"), ("timm:some", "epochs=9")])
+def test_steps_of_compiled_networks_and_of_other_packages_are_not_assumed_to_be_replayed(network, change, monkeypatch):
     suite = find_suite("cifar10")
     monkeypatch.setattr(rates, "count_cost_per_image", lambda suite: NetworkCost(10**6, 0, 0))
-    changed = replace(suite, model="timm:some", recipe=f"{suite.recipe}(epochs=9)")
+    changed = replace(suite, model=network, recipe=f"{suite.recipe}({change})")
     assert assume_rates(changed, GPU).train == pytest.approx(0.007 / suite.recipe_record.batch)
 
 
@@ -331,14 +334,14 @@ class OneWorker:
 
 
 @pytest.mark.parametrize(("gpus", "error"), [(4, None), (0, RunError("KeyError: 'a'")), (2, MachineError("is busy"))])
-def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_says_so(gpus, error):
-    made = replace(assume_rates(PLANTED, GPU), basis="")
-    worker, lines = OneWorker(None if error else made, error, gpus), []
+def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_says_what_it_lacks(gpus, error):
+    made = replace(assume_rates(PLANTED, GPU), basis="", lacks=("training is not compiled",))
+    worker, lines, said = OneWorker(None if error else made, error, gpus), [], made.lacks[0]
     if error:
         made = assume_rates(PLANTED, GPU if gpus else CORE)
+        said = f"the speed could not be measured ({error}); the times below use assumed rates"
     assert measure_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
-    said = f"planted v1: the speed could not be measured ({error}); the times below use assumed rates"
-    assert lines == ([said] if error else [])
+    assert lines == [f"planted v1: {said}"]
     assert worker.jobs == ((measure_worker_rates, (PLANTED, "what there is to do")),)
 
 

@@ -124,6 +124,15 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     assert drop_estimators_of_user_suite(part, {}).blocks == suite.blocks
 
 
+def test_a_file_has_its_networks_compiled_by_another_recipe(path):
+    usual, compiled = read_suite(path), changed(path, "epochs = 1", "epochs = 1\ncompile = true")
+    assert compiled.recipe == compiled.reference_recipe == "planted-brief@1(epochs=1,compile=true)"
+    assert compiled.recipe_record.compile and not usual.recipe_record.compile
+    assert compiled.version != usual.version
+    assert read_suite_record(convert_suite_to_record(compiled)).recipe == compiled.recipe
+    assert changed(path, "epochs = 1", "epochs = 1\ncompile = false").name_in_commands == usual.name_in_commands
+
+
 def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_another(path, tmp_path):
     usual = read_suite(path)
     shutil.copytree(tmp_path / "pictures", tmp_path / "elsewhere" / "photos")
@@ -317,6 +326,7 @@ WRONG = (
         "sides = 1",
         ", [recipe]: sides is 1, expected a list of fractions of the image side; write sides = [0.5, 1.0]",
     ),
+    ("epochs = 1", "compile = 1", ", [recipe]: compile is 1, expected true or false"),
     ("seeds = 1", "seeds = 1\n[[block]]\n[[block]]\nseed = 2", ", [[block]] 2: no key 'seed'; did you mean 'seeds'?"),
     ("seeds = 1", "seeds = 1\n[block]\nseeds = 2", "expected a list of tables; write [[block]] on a line of its own"),
     ("seeds = 1", "version = 2", "has a version, which only roarbench's own suites have; leave it out"),

@@ -10,14 +10,16 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
 from roarbench.datasets.catalogue import DATASETS, find_dataset
-from roarbench.enums import Unit
+from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
-from roarbench.plan.planned_runs import expand_points, list_run_keys
+from roarbench.identity import make_json_record
+from roarbench.plan.planned_runs import expand_points, list_run_keys, make_tuning_recipe
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
+from roarbench.plan.runs import Cell, Run
 from roarbench.plan.suite_options import apply_selection_options
 from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file_text, find_suite
 from tests.helpers.older_suites import OLDER
@@ -175,10 +177,20 @@ def test_other_numbers_stand_in_the_title_in_one_order():
             find_recipe(title)
 
 
-def test_a_flag_is_no_number_of_a_recipe():
+def test_a_recipe_that_compiles_is_another_recipe_and_one_that_does_not_has_the_record_that_it_had():
+    plain, compiled = RECIPES["imagenet@1"], find_recipe("imagenet@1(compile=true)")
+    assert compiled == change_recipe(plain, {"compile": True}) != plain
+    assert compiled.title == "imagenet@1(compile=true)"
+    assert change_recipe(plain, {"compile": False}) == plain
+    assert "compile" not in make_json_record(plain) and make_json_record(compiled)["compile"] is True
+    cell = Cell("imagenet", "resnet50", "grad", Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.9)
+    run = Run(cell, 0, plain.title, data="da7a", estimator="e571", reference="4ef")
+    assert replace(run, recipe=compiled.title).key != run.key
+    assert replace(run, recipe=compiled.title).recipe_record.compile
+    assert make_tuning_recipe(compiled).compile and not make_tuning_recipe(plain).compile
     for key in ("epochs", "batch"):
         with pytest.raises(CallerError, match=f"{key} is True, expected a"):
-            change_recipe(RECIPES["imagenet@1"], {key: True})
+            change_recipe(plain, {key: True})
 
 
 def test_the_papers_figure_is_one_suite_that_shares_its_last_level_with_quick():
