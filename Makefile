@@ -82,7 +82,7 @@ $(VENV)/installed-board: $(VENV)/installed
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/pip install -qq --no-compile -c constraints.txt -e '.[dev,leaderboard,postgres,ray]'
+	$(BIN)/pip install -qq --no-compile -c constraints.txt -e '.[dev,leaderboard,postgres,quantus,ray]'
 	touch $@
 
 clean:

@@ -1,19 +1,68 @@
-"""Faithfulness to one network without retraining: the drop of the predicted probability.
+"""Faithfulness to one network without retraining: Quantus' metrics, and the drop of the predicted probability.
 
-It uses a network that was never trained on images with removed features; ROAR avoids this problem. Therefore it has
-separate columns and does not affect gains, ranks, verdicts and warnings. Nothing here imports torch.
+These metrics use a network that was never trained on images with removed features; ROAR avoids this problem. Therefore
+the metrics have separate columns and do not affect gains, ranks, verdicts and warnings (docs/quantus.md). Nothing here
+imports torch.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
+from roarbench.enums import MapNumerics, Unit
+from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
 from roarbench.stats.probability_drop import ProbabilityDrop, compute_probability_drop
+from roarbench.store.quantus_scores import ScoreSpec
+
+IMAGES = 64  # the first test images; one batch of Quantus
+STEPS = 8  # steps per channel: each step flips an eighth of the pixels, counted in scalars
+PATCHES = 8  # regions per side
+REGIONS = 16  # removed regions: a quarter of the image
+RUNS = 50  # random subsets, each of an eighth of the scalars
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric with its column."""
+
+    id: str  # name in the store, in JSON and in CSV
+    heading: str  # column heading, with an arrow towards better maps
+    parameters: str  # arguments of Quantus, for any image size; part of a score's identity
+    about: str  # description of the number
+
+
+_COMMON = "abs=False, normalise=False, softmax=True, perturb_baseline=0 (the mean of the training images)"
+METRICS = (
+    Metric("pixel-flipping", "PF ↓", f"features_in_step=h*w/{STEPS}, {_COMMON}; mean over all steps",
+        "mean probability of the predicted class while scalars are removed, most important first"),
+    Metric("region-perturbation", "RP ↑",
+        f"patch_size=h/{PATCHES}, regions_evaluation={REGIONS}, order=morf, {_COMMON}; mean over the regions",
+        f"mean decrease of this probability while the {REGIONS} most important of {PATCHES} x {PATCHES} regions are "
+        "removed"),
+    Metric("faithfulness-correlation", "FC ↑", f"nr_runs={RUNS}, subset_size=c*h*w/8, numpy seed={SEED}, {_COMMON}",
+        f"correlation, over {RUNS} random subsets of scalars, of this decrease with the removed importance"),
+)  # fmt: skip
+
+
+def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
+    """Return the specifications of the scores to compute, by (estimator, metric), for every estimator that has maps."""
+    reference = make_reference_spec(suite, data).key
+    mapped = [estimator for estimator in suite.estimator_records if estimator.has_own_map]
+    making = {estimator: suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32 for estimator in mapped}
+    return {
+        (estimator.id, metric.id): ScoreSpec(
+            data, reference, estimator.fingerprint, metric.id, metric.parameters, IMAGES, making[estimator]
+        )
+        for estimator in mapped
+        for metric in METRICS
+    }
 
 
 def compute_probability_drops(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from roarbench.analysis.retraining_free_metrics import list_score_specs
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork
@@ -21,6 +22,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
 from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
+from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult
@@ -214,6 +216,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         submissions=read_submissions_of_estimators(store.database, {point.cell.estimator for point in results}),
         findings=describe_validation_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, AnnotationKind.STABILITY, rankings),
+        quantus=_load_quantus_scores(suite, store, version.data),
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
@@ -249,6 +252,16 @@ def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsSt
     keys = [build_run(suite, point, version.data, version.limit).key for point in list_untouched_points(suite)]
     stored = store.read_results(keys)
     return {number: stored[key] for number, key in enumerate(keys) if key in stored}
+
+
+def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
+    specs = list_score_specs(suite, data)
+    values = read_scores(store.database, [spec.key for spec in specs.values()])
+    scores: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    for (estimator, metric), spec in specs.items():
+        if spec.key in values:
+            scores[estimator][metric] = values[spec.key]
+    return dict(scores)
 
 
 def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:

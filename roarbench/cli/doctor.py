@@ -30,7 +30,7 @@ from roarbench.text import format_bytes
 
 _DISK, _MEMORY = 4e9, 3e9  # bytes of disk and memory for the suite `quick` with two workers, rounded up
 _DRIVER_TIMEOUT = 20.0  # seconds for an answer of the driver's program
-_EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "ray": "ray"}
+_EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantus", "ray": "ray"}
 
 
 class Diagnosis(NamedTuple):

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -48,6 +48,9 @@ def run(
     options: SuiteOptions,
     engine: EngineOptions,
     work: WorkOptions,
+    metrics: Annotated[
+        Literal["quantus"] | None, declare_option("Also score the maps by Quantus, in extra columns.", flags="--with")
+    ] = None,
     submitted: SubmissionOptions,
     format: Annotated[TableFormat, declare_option("Format of the final table.")] = "text",
     log_format: Annotated[
@@ -59,6 +62,7 @@ def run(
     console = log_as_json_lines() if logged else err
     suite = work.load(options.suite)
     part = _select_part(suite, options)
+    from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
     from roarbench.report.status import format_failure_advice, list_run_failures
     from roarbench.store.workspace import Workspace
@@ -66,6 +70,8 @@ def run(
     # workers on other machines of a cluster have other working directories
     store = work.store.absolute() if engine.engine == "ray" else work.store
     workspace = Workspace(store)
+    if metrics:
+        read_quantus_version()  # fails before hours of work if Quantus is missing
     _enable_compiling_if_faster(engine, workspace, part, console)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     submissions = _read_submissions(submitted)
@@ -74,6 +80,8 @@ def run(
         tell = None if logged else partial(_print_roar_table, suite, options, part, console)
         request = replace(suite.make_request(part), workers=count, start=start, pace=pace, tell_roar=tell)
         finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
+        if metrics and not finished.failed:
+            finished = add_quantus_scores(finished, results, console)
         advice = format_failure_advice(list_run_failures(finished.suite_results, results))
         where = results.database.where
     _print_tables(suite, options, part, format)

@@ -91,6 +91,7 @@ class FinishedSuite(NamedTuple):
 
     suite_results: SuiteResults  # stored results of the suite on the images of the run
     failed: int  # runs that failed or were left out because their training exceeds this machine's memory
+    work: JobContext  # images, references and rankings
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> FinishedSuite:
@@ -102,7 +103,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     todo = _find_missing_runs(suite_results, work)
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
-        return FinishedSuite(suite_results, 0)
+        return FinishedSuite(suite_results, 0, work)
     _refuse_near_chance(suite_results, work, console)
     lacking = count_missing_work(suite_results, workspace)
     refuse_full_disk(lacking, suite_results.data, workspace, workers)
@@ -133,7 +134,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                     break
     known = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
     _refuse_near_chance(known, work, console)
-    return FinishedSuite(known, failed)
+    return FinishedSuite(known, failed, work)
 
 
 def _is_needed_for_roar(run: Run) -> bool:

@@ -79,7 +79,7 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         **(
             {"permutation_p": row.network and row.network.permutation} if table.board.protocol.compares_networks else {}
         ),
-    }
+    } | ({"quantus": table.get_quantus_scores(row)} if table.metrics else {})
 
 
 def _find_verdict(table: SuiteTable, row: Row) -> str | None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.retraining_free_metrics import compute_probability_drops
+from roarbench.analysis.retraining_free_metrics import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     Mark,
     RowWarning,
@@ -153,9 +153,19 @@ class SuiteTable:
         return seen.hexdigest()[:12]
 
     @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the metrics of Quantus that have a column; empty without scores."""
+        return METRICS if self.suite_results.quantus else ()
+
+    @property
     def mask_levels(self) -> tuple[float, ...]:
         """Return the levels at which accuracies are compared with those of masks alone; empty except under ROAR."""
         return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
+
+    def get_quantus_scores(self, row: Row) -> dict[str, float | None]:
+        """Return the Quantus scores of a row's maps by metric; a missing score is None."""
+        scores = self.suite_results.quantus.get(row.estimator, {})
+        return {metric.id: scores.get(metric.id) for metric in self.metrics}
 
     @cached_property
     def probability_drops(self) -> dict[str, ProbabilityDrop]:

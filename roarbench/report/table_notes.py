@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from roarbench.analysis.own_network_results import describe_total_disagreement_of_networks
+from roarbench.analysis.retraining_free_metrics import IMAGES
 from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
@@ -81,6 +82,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         _describe_unstable_predictions(table, CONFUSED * signs),
         _describe_check_rows(table),
         _describe_left_out_estimators(table),
+        _describe_quantus_columns(table),
     )
     parts += (f"Hash of the runs: {table.hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
@@ -183,6 +185,13 @@ def _describe_check_rows(table: SuiteTable) -> str:
     count = sum(row.check for row in table.board.rows)
     rows = "row is a twin or another check" if count == 1 else f"{count} rows are twins or other checks"
     return f"The last {rows}, without rank and verdict." if count else ""
+
+
+def _describe_quantus_columns(table: SuiteTable) -> str:
+    if not table.metrics:
+        return ""
+    columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)
+    return f"Scores from Quantus (first {IMAGES} test images at most), which do not affect gains and ranks: {columns}."
 
 
 def _describe_intervals(table: SuiteTable) -> str:

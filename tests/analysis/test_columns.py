@@ -1,22 +1,25 @@
-"""What stands beside gains: the probability of the predicted class, noisy copies that keep it."""
+"""What stands beside gains: the probability of the predicted class, scores of Quantus, noisy copies that keep it."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.retraining_free_metrics import compute_probability_drops
+from roarbench.analysis.retraining_free_metrics import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
-from roarbench.analysis.stored_images_and_weights import add_prediction_stability_and_ties
-from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
+from roarbench.analysis.stored_images_and_weights import add_prediction_stability_and_ties, collect_results
+from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts, list_sections
 from roarbench.stats.probability_drop import compute_probability_drop
+from roarbench.store.quantus_scores import Score, store_scores
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
@@ -84,6 +87,39 @@ def test_tables_have_probabilities_where_nothing_is_retrained():
     (line,) = (line for line in render(shown, "markdown", notes=True).splitlines() if "| var-grad" in line)
     assert f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]" in line
     assert not {"aopc", "probability", "relative_change"} & set(rows_of(table_of(whole, "roar"))["random"])
+
+
+VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
+
+
+def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(store):
+    exact, short = list_score_specs(SUITE, "da7a"), list_score_specs(replace(SUITE, maps=MapNumerics.BF16), "da7a")
+    mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
+    assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
+    assert len({spec.key for spec in exact.values()}) == len(exact)
+    same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
+    assert same == {name for name, _ in exact if not find_estimator(name).uses_shared_pass}
+    assert collect_results(SUITE, store, data="da7a").quantus == {}
+    store_scores(store.database, [Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items()])
+    elsewhere = list_score_specs(SUITE, "0ther")
+    store_scores(store.database, [Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
+    assert collect_results(SUITE, store, data="da7a").quantus == {"grad": VALUES}
+
+
+def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
+    """Not gain, place, verdict or flag, not even with scores that say the opposite."""
+    whole = held()
+    plain = table_of(whole)
+    scored = table_of(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
+    before, after = (json.loads(render(shown, "json")) for shown in (plain, scored))
+    kept = {row["estimator"]: row.pop("quantus") for row in after["rows"]}
+    assert (after, scored.flags) == (before, plain.flags)
+    nothing = dict.fromkeys(VALUES)
+    assert (kept["grad"], kept["random"], kept["sobel"]) == (VALUES, nothing | {"pixel-flipping": 0.5}, nothing)
+    lines = render(scored, "markdown").splitlines()
+    assert lines[2].endswith("| above masks at 0.9 | PF ↓ | RP ↑ | FC ↑ |")
+    (grad,) = (line for line in lines if "| grad |" in line or "| grad (!) |" in line)
+    assert grad.endswith("| 0.235 | -0.500 | – |")
 
 
 def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marked_with_its_number(tmp_path):

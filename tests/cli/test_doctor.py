@@ -76,7 +76,7 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path):
         (doctor.os, "sysconf", pages.__getitem__, "free memory", "4 MB", "--workers"),
         (doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**8), "store", "100 MB free in", "--store"),
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", f"{tmp_path} cannot be", "--store"),
-        (doctor.importlib.util, "find_spec", lambda name: None, "extra ray", "not inst", "roarbench[ray]"),
+        (doctor.importlib.util, "find_spec", lambda name: None, "extra quantus", "not inst", "roarbench[quantus]"),
         (doctor, "_does_hub_answer", lambda: False, "data", "the hub does not answer; available without", "--data DIR"),
         (
             doctor,

@@ -1,0 +1,113 @@
+"""Score a suite's maps with Quantus' faithfulness metrics, stored in a separate table. Needs the extra `quantus`."""
+
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from torch import nn
+
+from roarbench.analysis.retraining_free_metrics import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
+from roarbench.enums import Split
+from roarbench.errors import CallerError
+from roarbench.execution import importance, network_jobs
+from roarbench.execution.artifact_verification import verify_images_and_rankings
+from roarbench.execution.job_context import ReferenceModel
+from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
+from roarbench.store.quantus_scores import Score, ScoreSpec, read_scores, store_scores
+from roarbench.store.results import ResultsStore
+from roarbench.store.software_and_hardware import read_code_version, read_package_version, read_provenance
+from roarbench.text import format_duration
+
+
+class QuantusInput(NamedTuple):
+    """Input for Quantus."""
+
+    model: nn.Module  # the reference, eval mode, returns logits
+    images: NDArray[np.float32]  # float32 (n, c, h, w), normalised: the fill value is 0
+    targets: NDArray[np.int64]  # int64 (n,), the reference's predicted classes
+    maps: NDArray[np.float32]  # float32 (n, c, h, w) or (n, h, w), larger = more important
+
+
+def read_quantus_version() -> str:
+    """Return the version of Quantus; raise CallerError if it is not installed."""
+    if not (version := read_package_version("quantus")):
+        raise CallerError("Quantus is not installed; run pip install 'roarbench[quantus]'")
+    return version
+
+
+def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Console) -> FinishedSuite:
+    """Score the maps of a suite with Quantus, estimator by estimator, unless the scores are stored."""
+    (results, _, work), start = finished, time.monotonic()
+    specs = list_score_specs(results.suite, results.data)
+    versions = read_provenance().versions | {"roarbench": read_code_version(), "quantus": read_quantus_version()}
+    done = read_scores(store.database, [spec.key for spec in specs.values()])
+    todo: defaultdict[str, list[ScoreSpec]] = defaultdict(list)
+    for (estimator, _), spec in specs.items():
+        if spec.key not in done:
+            todo[estimator].append(spec)
+    if todo:
+        verify_images_and_rankings(work, [])
+    for estimator, missing in todo.items():
+        inputs = _make_quantus_input(work.explained[0], estimator, missing[0].images)
+        scores = [_make_score(spec, estimator, score_maps(spec.metric, inputs), versions) for spec in missing]
+        store_scores(store.database, scores)
+        console.print(f"Quantus: {estimator} ({format_duration(time.monotonic() - start)})", soft_wrap=True)
+    return finished._replace(suite_results=collect_stored_results(results.suite, store, results.data, results.limit))
+
+
+def score_maps(metric: str, inputs: QuantusInput) -> NDArray[np.float64]:
+    """Score each map by one metric of Quantus, float64 (n,); NaN if the metric is undefined for a map."""
+    quantus: Any = import_module("quantus")  # the import takes seconds, and mypy does not find Quantus' names
+    _, channels, height, width = inputs.images.shape
+    common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
+    if metric == "pixel-flipping":
+        function = quantus.PixelFlipping(features_in_step=height * width // STEPS, **common)
+    elif metric == "region-perturbation":
+        function = quantus.RegionPerturbation(patch_size=height // PATCHES, regions_evaluation=REGIONS, **common)
+    else:
+        subset = channels * height * width // 8
+        function = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
+    scores = _call_metric(function, inputs)
+    return scores.mean(axis=1) if scores.ndim == 2 else scores  # (n, steps) or (n,)
+
+
+def _call_metric(metric: Any, inputs: QuantusInput) -> NDArray[np.float64]:
+    model, images, targets, maps = inputs
+    if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses constant maps
+        return np.full(len(maps), np.nan)
+    with _seed_numpy(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
+        scores = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
+    return np.array(scores, dtype=np.float64)
+
+
+def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
+    network_jobs.train_or_read_reference(explained)
+    count = min(images, len(explained.work.images.test.labels))
+    batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
+    (maps,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()
+    pixels, values = (np.ascontiguousarray(tensor.cpu().numpy()) for tensor in (batch.images, maps.importance))
+    return QuantusInput(explained.load_trained(), pixels, batch.targets.numpy(), values)
+
+
+def _make_score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:
+    defined = values[np.isfinite(values)]
+    return Score(spec, estimator, float(defined.mean()) if len(defined) else None, len(defined), versions)
+
+
+@contextmanager
+def _seed_numpy() -> Iterator[None]:
+    """Seed NumPy's global generator, Quantus' only source of random numbers, and restore its state afterwards."""
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(SEED)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002

@@ -1,0 +1,60 @@
+"""Scores of importance maps by another library (Quantus), in a separate table.
+
+A score is written once and never changed; a new definition of a metric gets a new key.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select
+
+from roarbench.enums import MapNumerics
+from roarbench.identity import Keyed, encode_canonically, make_json_record
+from roarbench.store.database import Database, insert_new, select_matching
+from roarbench.store.schema import scores
+
+
+@dataclass(frozen=True)
+class ScoreSpec(Keyed):
+    """Identity of a score."""
+
+    data: str  # fingerprint of the images
+    reference: str  # key of the explained network
+    estimator: str  # fingerprint of the estimator
+    metric: str  # name of the metric
+    parameters: str  # arguments of the metric that its own code leaves open, as text
+    images: int  # number of scored images, the first of the test split; a smaller split is scored completely
+    maps: MapNumerics = MapNumerics.FLOAT32  # requested settings for the explained network's maps; see `plan.runs.Run`
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score."""
+
+    spec: ScoreSpec  # identity of the score
+    estimator: str  # id of the estimator
+    value: float | None  # mean over the images; None if the metric is undefined for every image
+    count: int  # number of images in the mean
+    versions: dict[str, str]  # versions of roarbench, the metric's library and its dependencies
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))  # time in UTC
+
+
+def store_scores(database: Database, new: Iterable[Score]) -> None:
+    """Store scores in one transaction; existing scores stay unchanged."""
+    with database.begin_write() as connection:
+        insert_new(connection, scores, [_make_row(score) for score in new])
+
+
+def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | None]:
+    """Return the stored scores of these keys."""
+    columns = select(scores.c.key, scores.c.value)
+    with database.begin_read() as connection:
+        return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}
+
+
+def _make_row(score: Score) -> dict[str, Any]:
+    spec = score.spec
+    about = {"key": spec.key, "record": encode_canonically(make_json_record(spec)), "metric": spec.metric}
+    return about | {name: value for name, value in vars(score).items() if name != "spec"}

@@ -1,0 +1,102 @@
+"""Quantus' scores in the store, each derived again by plain loops; and the run that asks for them."""
+
+import csv
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+from io import StringIO
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.analysis.retraining_free_metrics import METRICS, list_score_specs
+from roarbench.execution import quantus
+from roarbench.execution.quantus import score_maps
+from roarbench.plan.protocols import ROAR
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITES
+from tests.helpers.command_line import publish
+from tests.helpers.tiny_suite import SUITE, TEST, make_work
+
+pytestmark = pytest.mark.skipif(not find_spec("quantus"), reason="Quantus is not installed")  # its import is slow
+
+IDS = [metric.id for metric in METRICS]
+WHOLE = np.zeros((TEST, 192), bool)
+ROUNDING = 1e-5  # float32 sums in another order, of probabilities
+
+
+def chance(explained, gone=WHOLE):
+    """Softmax probability of the targets without these numbers, bool (n, 192); float64 (n,)."""
+    images = np.where(gone.reshape(explained.images.shape), np.float32(0), explained.images)
+    with torch.no_grad():
+        logits = explained.model(torch.from_numpy(images))
+    return logits.double().softmax(1).numpy()[np.arange(len(images)), explained.targets]
+
+
+def places(importance):
+    """0 for the most important number of each image."""
+    return np.argsort(np.argsort(-importance, axis=1, kind="stable"), axis=1)
+
+
+def pixel_flipping(explained):
+    """24 steps of 8 scalars, an eighth of the 64 pixels."""
+    order = places(explained.maps.reshape(TEST, -1))
+    return np.mean([chance(explained, order < removed) for removed in range(8, 193, 8)], axis=0)
+
+
+def region_perturbation(explained):
+    """The 16 most important of 8 x 8 regions, here of a pixel each, with all channels."""
+    order = places(explained.maps.astype(np.float64).sum(axis=1).reshape(TEST, -1))
+    return np.mean([chance(explained) - chance(explained, np.tile(order < n, 3)) for n in range(1, 17)], axis=0)
+
+
+def faithfulness_correlation(explained):
+    """50 random subsets of 24 scalars."""
+    draws, losses, sums = np.random.RandomState(0), [], []
+    for _ in range(50):
+        gone = WHOLE.copy()
+        for row in gone:
+            row[draws.choice(192, 24, replace=False)] = True
+        losses.append(chance(explained) - chance(explained, gone))
+        sums.append((explained.maps.reshape(TEST, -1) * gone).sum(axis=1))
+    return np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(np.transpose(losses), np.transpose(sums), strict=True)])
+
+
+@pytest.mark.slow
+def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_same_everywhere(tmp_path):
+    explained = quantus._make_quantus_input(make_work(tmp_path).explained[0], "grad", 64)
+    for metric, slowly in zip(IDS, (pixel_flipping, region_perturbation, faithfulness_correlation), strict=True):
+        # a correlation divides by the small spread of the losses, so rounding weighs more there
+        tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
+        values = score_maps(metric, explained)
+        np.testing.assert_allclose(values, slowly(explained), atol=tolerance, rtol=0, err_msg=metric)
+        spec = list_score_specs(SUITE, "")["grad", metric]
+        flat_map = score_maps(metric, explained._replace(maps=np.ones_like(explained.maps)))
+        for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
+            score = quantus._make_score(spec, "grad", found, {})
+            assert (score.value, score.count) == (values.mean() if count else None, count)
+
+
+RUN = ("run", "--suite", "planted", "--max-images", "40")
+
+
+@pytest.mark.slow
+def test_a_run_with_quantus_adds_its_columns(monkeypatch, tmp_path, call):
+    publish(monkeypatch, replace(SUITES["planted"], blocks=(Block(ROAR, ("truth", "random"), (0.5,), seeds=1),)))
+    for _ in range(2):
+        answer = call(*RUN, "--store", tmp_path, "--with", "quantus", "--format", "json")
+        assert answer.code == 0, answer.err
+    assert "Quantus: " not in answer.err, "nothing is computed twice"
+    for row in json.loads(answer.out)["rows"]:
+        assert list(row["quantus"]) == IDS
+    shown = call("table", *RUN[1:], "--store", tmp_path, "--format", "csv").out
+    found = {row["estimator"]: row for row in csv.DictReader(StringIO(shown))}
+    assert {name for name, row in found.items() if row["quantus_pixel-flipping"]} == {"truth", "random"}
+
+
+def test_without_the_extra_the_command_says_so_before_it_works(monkeypatch, tmp_path, call):
+    monkeypatch.setattr(quantus, "read_package_version", lambda name: "")
+    answer = call(*RUN, "--store", tmp_path, "--with", "quantus")
+    assert (answer.code, answer.out, list(tmp_path.iterdir())) == (2, "", [])
+    assert answer.err == "roarbench: Quantus is not installed; run pip install 'roarbench[quantus]'\n"
