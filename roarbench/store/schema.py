@@ -147,6 +147,17 @@ checksums = Table(  # checksums of artifacts that many runs use
     Column("place", Text, nullable=False),  # machine and path of that folder
     Column("created", UtcDateTime, nullable=False),
 )
+scores = Table(
+    "scores",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("record", Text, nullable=False),  # canonical JSON of the score's identity; the key is its hash
+    *_make_required_columns(Text, "estimator", "metric"),
+    Column("value", Double),
+    Column("count", Integer, nullable=False),
+    Column("versions", JSON, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+)
 entries = Table(
     "entries",
     metadata,
