@@ -56,7 +56,7 @@ def run_trainings(engine: LocalEngine, todo: list[tuple[int, float, int, bool]])
     left, running = list(todo), 0
     while left or running:
         while left and engine.idle:
-            engine.submit(Job(f"training {len(left)}", train_once, left.pop()))
+            engine.start_job(Job(f"training {len(left)}", train_once, left.pop()))
             running += 1
         for outcome in engine.wait(1.0):
             running -= 1

@@ -48,7 +48,7 @@ def run_jobs(engine: Any, count: int) -> list[JobOutcome]:
     begun, ended = 0, list[JobOutcome]()
     while len(ended) < count:
         while engine.idle and begun < count:
-            engine.submit(Job(str(begun), pos, (ANSWERS,)))
+            engine.start_job(Job(str(begun), pos, (ANSWERS,)))
             begun += 1
         ended += engine.wait(1.0)
     return ended

@@ -21,7 +21,7 @@ class Advice(NamedTuple):
 
     slug: str
     title: str
-    levels_text: str  # levels of ROAR in words if some of the suite's are left out
+    incomplete_levels_text: str  # levels of ROAR in words if some of the suite's are left out
     front: list[AdvisedRow]
     near: list[AdvisedRow]
 
@@ -46,4 +46,4 @@ def recommend_rows(board: PairedBoard) -> Advice | None:
     reached = front[-1].gain.low or 0.0
     near = [choice for choice in rest if choice.gain.high is not None and choice.gain.high >= reached]
     near.sort(key=lambda choice: -(choice.gain.value or 0.0))
-    return Advice(board.slug, board.title, board.questions[0].levels_text, front, near)
+    return Advice(board.slug, board.title, board.questions[0].incomplete_levels_text, front, near)

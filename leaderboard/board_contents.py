@@ -123,7 +123,7 @@ class BoardContents:
     title: str
     protocol: Protocol
     levels: tuple[float, ...]
-    levels_text: str  # levels in words if some of the suite's are left out, such as `at 90 %`; else empty
+    incomplete_levels_text: str  # levels in words if some of the suite's are left out, such as `at 90 %`; else empty
     headline: str  # estimators that beat every control, in one or two sentences; empty without such verdicts
     facts: tuple[str, ...]  # data, estimators, networks and date
     measured: str  # label of the shown numbers, such as `matched gain, points`
@@ -138,7 +138,7 @@ class BoardContents:
     @property
     def tab_label(self) -> str:
         """Return the board's short name: its protocol, and its levels if some are left out."""
-        return f"{self.protocol.tab} {self.levels_text}".rstrip()
+        return f"{self.protocol.tab} {self.incomplete_levels_text}".rstrip()
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:

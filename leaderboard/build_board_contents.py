@@ -53,6 +53,7 @@ def make_board_contents(
     controls = [
         row for row in rows if find_estimator_or_placeholder(row.id).is_model_free and row.value.value is not None
     ]
+    measure = capitalize(protocol.gain) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(
         slug=make_slug(results),
         title=results.title,
@@ -62,11 +63,11 @@ def make_board_contents(
         facts=list_facts(
             table,
             table.names,
-            f"{capitalize(protocol.gain) if table.has_gains_and_ranks else 'Masks alone'} {table.levels_text}".rstrip(),
+            f"{measure} {table.incomplete_levels_text}".rstrip(),
             board.images,
         )
         + (("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
-        levels_text=table.levels_text,
+        incomplete_levels_text=table.incomplete_levels_text,
         measured=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # without signs, because rows have doubts in words
         caption=f"{table.caption}. {write_all_notes(table, signs=False)}",

@@ -52,7 +52,7 @@ def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str
 
 
 def write_combined_headline(
-    network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), levels_text: str = ""
+    network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), incomplete_levels_text: str = ""
 ) -> str:
     """Count estimators that explain their network and that beat Random under ROAR; state whether blurred noise does.
 
@@ -62,11 +62,13 @@ def write_combined_headline(
         network: The rows under own-network gain.
         roar: The rows under ROAR, possibly fewer.
         added: The rows that were added to the suite, which are not counted.
-        levels_text: The levels if ROAR has only some of the suite's, such as `at 90 %`. Rows that lack one of them are
-            not counted.
+        incomplete_levels_text: The levels if ROAR has only some of the suite's, such as `at 90 %`. Rows that lack one
+            of them are not counted.
     """
     explained = write_own_network_headline(network, added)
-    retrained = [row for row in _select_estimators(roar, added) if row.gain.value is not None or not levels_text]
+    retrained = [
+        row for row in _select_estimators(roar, added) if row.gain.value is not None or not incomplete_levels_text
+    ]
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
     of = f"{'its ' * any(row.estimator in added for row in roar)}{len(retrained)}"
@@ -74,7 +76,7 @@ def write_combined_headline(
     one = "beats" if beat < 2 else "beat"
     blurred = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
     so = (", and so does blurred noise" if beat else ", but blurred noise does") * blurred
-    where = f"under ROAR {levels_text}".rstrip()
+    where = f"under ROAR {incomplete_levels_text}".rstrip()
     return f"{explained}; {where} {beat or 'none'} of {of} {one} Random{so}."
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -38,6 +38,8 @@ from roarbench.store.workspace import Workspace
 
 Bytes = NDArray[np.uint8]
 Masks = NDArray[np.bool_]
+MaskSource = Literal["own", "other", "matched"]  # the image's map, that of another image, or the latter's matched mask
+Kind = MaskSource | Literal["map", "sibling"]  # line of a sheet; `sibling` has the masks of another network's map
 # black over red and yellow to white: four anchors whose brightness rises, for printing in grey
 _ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]], dtype=np.float64)
 
@@ -50,9 +52,8 @@ class Pictures:
     numbers: Sequence[int]
     rule: str
     level: float
-    # lines of a row's sheet: `map`, `own`, and the protocol's other masks, such as the mask of another network's map,
-    # `sibling`
-    kinds: Sequence[str]
+    # lines of a row's sheet: `map`, `own`, and the protocol's other masks
+    kinds: Sequence[Kind]
     side: int  # pixels per side of a picture
     rows: Sequence[str]  # estimators with a sheet
     damaged: tuple[str, ...]  # estimators with unreadable rankings
@@ -134,21 +135,23 @@ def make_pictures(
 ) -> Pictures:
     """Make the pictures of rows from their rankings for the first explained network, and for the second one."""
     images, protocol, unit, numbers, rule = chosen
-    levels = results.list_levels(protocol, unit)
-    other_kinds = ["matched", "other"] if protocol.paired else []
-    other_kinds += ["sibling"] if protocol.compares_networks and siblings.keys() >= ranked.keys() else []
-    level, kinds = levels[len(levels) // 2], ("map", "own", *other_kinds)
+    levels = results.list_kept_levels(protocol, unit)
+    kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.paired else ())]
+    kinds += ["sibling"] if protocol.compares_networks and siblings.keys() >= ranked.keys() else []
+    level = levels[len(levels) // 2]
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # open pages are rendered repeatedly
     def sheet(name: str) -> bytes:
-        rgb = makes.convert_to_rgb
+        rgb = makes.convert_to_channels_last_rgb
         lines = makes.draw_row(ranked[name], kinds, siblings.get(name)) if name else [rgb(makes.pixels)]
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
 
-    return Pictures(tuple(numbers.tolist()), rule, level, kinds, images.record.size, tuple(ranked), (), {}, sheet)
+    return Pictures(
+        tuple(numbers.tolist()), rule, level, tuple(kinds), images.record.size, tuple(ranked), (), {}, sheet
+    )
 
 
 class PictureMaker:
@@ -165,27 +168,28 @@ class PictureMaker:
         self.numbers, self.protocol, self.level, self.seed = numbers, protocol, level, seed
         self.others = pair_images(len(images.test.labels), TEST_IDS, seed)[numbers]
 
-    def draw_row(self, rankings: Rankings, kinds: Iterable[str], sibling: Rankings | None = None) -> list[Bytes]:
+    def draw_row(self, rankings: Rankings, kinds: Iterable[Kind], sibling: Rankings | None = None) -> list[Bytes]:
         """Return the pictures of a row, uint8 (n, h, w, 3) for each kind, from its rankings and another network's."""
-        return [
-            self._draw_heat_maps(rankings)
-            if kind == "map"
-            else self._draw_remaining_features(sibling, "own")
-            if kind == "sibling" and sibling
-            else self._draw_remaining_features(rankings, kind)
-            for kind in kinds
-        ]
+        return [self._draw_line(kind, rankings, sibling) for kind in kinds]
 
-    def _draw_remaining_features(self, rankings: Rankings, kind: str) -> Bytes:
-        removed = _expand_to_image(self.make_masks(rankings, kind), rankings.layout)
-        return self.convert_to_rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
+    def _draw_line(self, kind: Kind, rankings: Rankings, sibling: Rankings | None) -> Bytes:
+        if kind == "map":
+            return self._draw_heat_maps(rankings)
+        if kind == "sibling":
+            assert sibling is not None, "the kind is listed only if every row has such rankings"
+            return self._draw_remaining_features(sibling, "own")
+        return self._draw_remaining_features(rankings, kind)
 
-    def make_masks(self, rankings: Rankings, kind: str) -> Masks:
-        """Return the `own` mask, that of the `other` image, or the `matched` one, bool (n, d)."""
+    def _draw_remaining_features(self, rankings: Rankings, source: MaskSource) -> Bytes:
+        removed = _expand_to_image(self.make_masks(rankings, source), rankings.layout)
+        return self.convert_to_channels_last_rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
+
+    def make_masks(self, rankings: Rankings, source: MaskSource) -> Masks:
+        """Return the images' removal masks at the level of the pictures, bool (n, d)."""
         planes, layout = rankings.splits[Split.TEST], rankings.layout
-        whose = self.others if kind == "other" else self.numbers
+        whose = self.others if source == "other" else self.numbers
         own = _find_removed_features(planes[whose], self.level, self.protocol.order, layout)
-        if kind != "matched":
+        if source != "matched":
             return own
         codes = read_bin_codes(planes[self.others], layout)
         ties = draw_matching_ties(self.seed, self.numbers, layout.features)
@@ -202,7 +206,7 @@ class PictureMaker:
         return np.asarray(np.rint(np.stack(colours, axis=-1)), np.uint8)
 
     @staticmethod
-    def convert_to_rgb(pixels: Bytes) -> Bytes:
+    def convert_to_channels_last_rgb(pixels: Bytes) -> Bytes:
         """Return images in colour, uint8 (n, h, w, 3)."""
         colour = np.moveaxis(pixels, 1, -1)
         return np.broadcast_to(colour, (*colour.shape[:3], 3))

@@ -49,7 +49,7 @@ def render_page(site: Site, address: Address) -> Page:
         raise PageNotFound(f"There is no page {shorten_line(address.page, 40)!r} here.")
     there = {address.page for address in site.known}
     labels = {name: label for name, (label, _) in PAGES.items() if label and name in there}
-    nav = [(name, label, _make_nav_link(name, site, address)) for name, label in labels.items()]
+    nav = [(name, label, _find_nav_href(name, site, address)) for name, label in labels.items()]
     suite = address.suite or next(iter(site.views), "")
     fields = PAGES[address.page][1](site, address)
     cite = site.get_page_link("cite", suite) if suite else ""
@@ -155,7 +155,7 @@ def export_site(views: Views, folder: Path) -> int:
     return len(site.known) or 1
 
 
-def _make_nav_link(page: str, site: Site, at: Address) -> str:
+def _find_nav_href(page: str, site: Site, at: Address) -> str:
     """Return the link to a page, for the current suite if the page depends on one."""
     addresses = [address for address in site.known if address.page == page]
     return site.get_link(next((address for address in addresses if address == Address(page, at.suite)), addresses[0]))

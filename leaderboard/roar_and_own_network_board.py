@@ -60,12 +60,12 @@ class Question:
     asks: str
     kinds: Mapping[str, str]  # descriptions of the colour classes
     answers: Mapping[str, Answer]
-    levels_text: str  # levels if some of the suite's are left out, such as `at 90 %`; else empty
+    incomplete_levels_text: str  # levels if some of the suite's are left out, such as `at 90 %`; else empty
 
     @property
     def gain_with_levels(self) -> str:
         """Return the name of the gain in a sentence, with levels if some are left out."""
-        return f"{self.gain} {self.levels_text}".rstrip()
+        return f"{self.gain} {self.incomplete_levels_text}".rstrip()
 
     @property
     def title(self) -> str:
@@ -124,7 +124,9 @@ def make_paired_board(both: CombinedTable, matched_board: BoardContents | None =
     return PairedBoard(
         slug=make_slug(results),
         title=results.title,
-        headline=write_combined_headline(both.own.rows, both.roar.rows, results.suite.added, both.roar.levels_text),
+        headline=write_combined_headline(
+            both.own.rows, both.roar.rows, results.suite.added, both.roar.incomplete_levels_text
+        ),
         facts=list_facts(both.own, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the first two notes define the gains, as the page does
         questions=tuple(questions),
@@ -155,9 +157,16 @@ def _make_questions(both: CombinedTable) -> list[Question]:
             "Do the pixels matter in the data?",
             RANDOM_KINDS,
             retrained,
-            roar.levels_text,
+            roar.incomplete_levels_text,
         ),
-        Question(protocol, protocol.gain, "Does the map explain this network?", NETWORK_KINDS, scored, own.levels_text),
+        Question(
+            protocol,
+            protocol.gain,
+            "Does the map explain this network?",
+            NETWORK_KINDS,
+            scored,
+            own.incomplete_levels_text,
+        ),
     ]
 
 
@@ -172,7 +181,7 @@ def _make_matched_gain_question(board: BoardContents) -> Question:
         if row.started
     }
     asks = "Does the map show evidence in the image?"
-    return Question(board.protocol, board.protocol.gain, asks, KINDS, answers, board.levels_text)
+    return Question(board.protocol, board.protocol.gain, asks, KINDS, answers, board.incomplete_levels_text)
 
 
 def _make_roar_answer(row: Row) -> Answer:

@@ -86,7 +86,7 @@ class SuiteView:
         """Return the ranked estimators that the boards of the first unit have, in the suite's order."""
         results = self.results
         boards = ((protocol, results.list_units(protocol)[0]) for protocol in self.protocols)
-        there = {name for board in boards for name in results.list_rows_and_levels(*board)[0]}
+        there = {name for board in boards for name in results.list_planned_rows_and_kept_levels(*board)[0]}
         return tuple(name for name in results.suite.estimators_with_rank if name in there)
 
     def get_tab_label(self, protocol: Protocol) -> str:
@@ -98,7 +98,8 @@ class SuiteView:
         results = self.results
         units = results.list_units(protocol)[:1]
         return "".join(
-            results.describe_incomplete_levels(protocol, unit, results.list_levels(protocol, unit)) for unit in units
+            results.describe_incomplete_levels(protocol, unit, results.list_kept_levels(protocol, unit))
+            for unit in units
         )
 
     @cached_property
@@ -161,7 +162,7 @@ class SuiteView:
         return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.list_units(protocol)]
 
     @property
-    def boards(self) -> list[BoardContents]:
+    def boards_of_first_unit(self) -> list[BoardContents]:
         """Return the board of every protocol over its first unit and all levels, the headline protocol's first."""
         return [self.get_board(protocol) for protocol in self.protocols]
 
@@ -175,7 +176,7 @@ class SuiteView:
         ]
 
     @property
-    def suites_on_same_images(self) -> list["SuiteView"]:
+    def suites_on_same_images_and_network(self) -> list["SuiteView"]:
         """Return the other suites on the same images and network."""
         like = (self.results.data, self.results.suite.model, self.results.limit)
         other_views = (view for view in self.beside().values() if view is not self)
@@ -184,7 +185,9 @@ class SuiteView:
     @property
     def roar_table(self) -> SuiteTable | None:
         """Return a ROAR table with ranks: the suite's own, or that of another suite on the same images and network."""
-        tables = (view.table(ROAR) for view in (self, *self.suites_on_same_images) if ROAR in view.protocols)
+        tables = (
+            view.table(ROAR) for view in (self, *self.suites_on_same_images_and_network) if ROAR in view.protocols
+        )
         return next((table for table in tables if any(row.place for row in table.rows)), None)
 
     @property
@@ -232,7 +235,7 @@ class LiveStore:
         with self._lock, self._store.database.use_one_connection():
             state = self._store.read_change_stamp()
             if state != self.state:
-                order = list_suites_in_order(self._store)
+                order = list_possible_suites(self._store)
                 needed = self._select_suites_of_first_page(order) if first_page_only else order
                 self._read = {suite: self._read_if_changed(suite) for suite in needed}
                 read = [view for _, views in self._read.values() for view in views]
@@ -269,7 +272,7 @@ class LiveStore:
                 for view in self.read_views(first_page_only=True).values():
                     view.paired_board or view.board  # noqa: B018
                     first_page_shown.wait(_PAUSE)
-                for suite in list_suites_in_order(self._store):
+                for suite in list_possible_suites(self._store):
                     # one suite per lock, so a visitor waits for one suite at most
                     with self._lock, self._store.database.use_one_connection():
                         self._read[suite] = self._read_if_changed(suite)
@@ -279,11 +282,11 @@ class LiveStore:
                     sleep(_BREATH)
                 boards_ready.set()
                 for view in self.read_views().values():
-                    view.boards  # noqa: B018
+                    view.boards_of_first_unit  # noqa: B018
             sleep(_PAUSE)
 
 
-def sort_by_size(views: Iterable[SuiteView]) -> list[SuiteView]:
+def sort_for_display(views: Iterable[SuiteView]) -> list[SuiteView]:
     """Return suites on images before those on tables, those with both questions first, then by size of the images."""
     records = {view: view.results.suite.dataset_record for view in views}
     return sorted(
@@ -292,7 +295,7 @@ def sort_by_size(views: Iterable[SuiteView]) -> list[SuiteView]:
     )
 
 
-def list_suites_in_order(store: ResultsStore) -> list[SuiteSpec]:
+def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
     """Return the suites that a store may have in `make_sort_key`'s order of ties: newest version first, users' last."""
     listed, there = list(SUITES), store.list_datasets_and_networks()
     order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}

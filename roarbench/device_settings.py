@@ -53,10 +53,10 @@ def choose_device() -> torch.device:
 
 def choose_clock(device: torch.device) -> Callable[[], float]:
     """Return a clock in seconds: this process's processor time, or on a GPU the wall time when all its work is done."""
-    return time.process_time if device.type == "cpu" else _read_gpu_clock
+    return time.process_time if device.type == "cpu" else _read_time_after_gpu_work
 
 
-def _read_gpu_clock() -> float:
+def _read_time_after_gpu_work() -> float:
     torch.cuda.synchronize()
     return time.perf_counter()
 

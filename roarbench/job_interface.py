@@ -40,12 +40,12 @@ class Engine(Protocol):
 
     @property
     def idle(self) -> int:
-        """Return how many jobs can be submitted now."""
+        """Return how many jobs can be started now."""
 
-    def submit(self, job: Job) -> None:
+    def start_job(self, job: Job) -> None:
         """Give a job to an idle worker."""
 
-    def stop(self, name: str) -> None:
+    def stop_job(self, name: str) -> None:
         """Stop the job of this name if it is running; its outcome is then the error of a lost worker."""
 
     def wait(self, timeout: float) -> list[JobOutcome]:

@@ -1,7 +1,7 @@
 """Run jobs in single-threaded processes of this machine: one process per core, or one or more per GPU.
 
 If a worker dies or hangs, only its job is lost, and the worker is replaced. If a job that failed on a worker is
-submitted again, it goes to a worker on another GPU, or without GPUs to another worker. A worker that failed three jobs
+started again, it goes to a worker on another GPU, or without GPUs to another worker. A worker that failed three jobs
 in a row is not replaced. Workers end when the parent process is gone, so a killed command leaves no process.
 """
 
@@ -93,12 +93,12 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         """Return the number of idle workers."""
         return max(0, len(self._idle) - len(self._waiting))
 
-    def submit(self, job: Job) -> None:
+    def start_job(self, job: Job) -> None:
         """Give a job to an idle worker, a job that failed before if possible to a worker on which it has not failed."""
         self._waiting.append(job)
         self._assign_jobs()
 
-    def stop(self, name: str) -> None:
+    def stop_job(self, name: str) -> None:
         """Stop a running job; its outcome is then the error of a lost worker."""
         for worker, job in self._busy.values():
             if job.name == name:

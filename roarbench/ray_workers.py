@@ -164,12 +164,12 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         """Return the number of idle workers that Ray has started."""
         return len(self._idle)
 
-    def submit(self, job: Job) -> None:
+    def start_job(self, job: Job) -> None:
         """Give a job to an idle worker."""
         worker = self._idle.pop()
         self._busy[worker.actor.perform.remote(job)] = (worker, job)
 
-    def stop(self, name: str) -> None:
+    def stop_job(self, name: str) -> None:
         """Stop a running job; its outcome is then the error of a lost worker."""
         for reference, (worker, job) in self._busy.items():
             if job.name == name:

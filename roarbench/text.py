@@ -21,7 +21,7 @@ def format_signed(number: float) -> str:
     return text[1:] if text[1:] == "0.0" else text
 
 
-def format_percent(fraction: float | None) -> str:
+def format_percent_number(fraction: float | None) -> str:
     """Format a fraction in percent with one decimal, without `%`; a dash for None."""
     return MISSING if fraction is None else f"{100 * fraction:.1f}"
 

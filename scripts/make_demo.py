@@ -37,7 +37,7 @@ def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
     partial.mkdir()
     with ResultsStore.open(make_default_url(partial)) as store:
         for file in read_index(RESULTS):
-            if not suites or file.suite.partition("@")[0] in suites:
+            if not suites or file.versioned_suite.partition("@")[0] in suites:
                 import_results(store, RESULTS / file.path)
         with store.database.begin_write() as connection:
             connection.execute(delete(schema.imports))

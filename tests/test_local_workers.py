@@ -104,7 +104,7 @@ def test_a_job_goes_to_another_gpu_than_the_one_that_failed_it():
 def test_idle_workers_are_counted_work_side_by_side_and_end_with_the_context_whatever_they_do():
     with pytest.raises(KeyError), LocalEngine(2) as engine:
         for name, call, arguments, idle in (("long", time.sleep, (PATIENCE,), 1), ("short", add, (1, 1), 0)):
-            engine.submit(Job(name, call, arguments))
+            engine.start_job(Job(name, call, arguments))
             assert engine.idle == idle
         pids = [worker.process.pid for worker, _ in engine._busy.values()]
         (ended,) = collect(engine, 1).values()
@@ -118,7 +118,7 @@ def test_a_worker_sees_one_gpu_in_turn_and_how_many_share_it_and_so_does_the_one
     def shown(engine):
         names = ("CUDA_VISIBLE_DEVICES", SHARING, "TORCHINDUCTOR_COMPILE_THREADS")
         for number in range(3):
-            engine.submit(Job(str(number), eval, (f"[__import__('os').environ[name] for name in {names}]",)))
+            engine.start_job(Job(str(number), eval, (f"[__import__('os').environ[name] for name in {names}]",)))
         return sorted(outcome.value for outcome in collect(engine, 3).values())
 
     threads = str(max(1, min(32, len(os.sched_getaffinity(0)) // 3)))
@@ -140,9 +140,9 @@ def test_a_worker_that_is_killed_or_stopped_or_whose_machine_failed_is_replaced(
     pid = do(engine, os.getpid).value
     assert type(do(engine, torch.empty, 10**15).error) is MachineError
     assert engine.idle == 1
-    engine.submit(Job("long", time.sleep, (PATIENCE,)))
-    engine.stop("another")
-    engine.stop("long")
+    engine.start_job(Job("long", time.sleep, (PATIENCE,)))
+    engine.stop_job("another")
+    engine.stop_job("long")
     assert str(collect(engine, 1)["long"].error) == "the worker's process died (stopped on request)"
     assert do(engine, os.getpid).value != pid
     assert not is_alive(pid)
@@ -152,7 +152,7 @@ def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends
     """One job that fails again and again is no fault of its worker."""
     with LocalEngine(1) as engine:
         for name in "aaaabc":
-            engine.submit(Job(name, os._exit, (3,)))
+            engine.start_job(Job(name, os._exit, (3,)))
             assert collect(engine, 1)[name].error
             assert engine.idle == (name != "c")
         with pytest.raises(MachineError, match="every worker failed 3 jobs in a row"):
@@ -161,13 +161,13 @@ def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends
 
 def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_sleep_of_the_command(engine, monkeypatch):
     monkeypatch.setattr(local_workers, "STILL", 30.0)
-    engine.submit(Job("long", time.sleep, (1.0,)))
+    engine.start_job(Job("long", time.sleep, (1.0,)))
     assert engine.wait(0.1) == []
     engine._looked -= 1000.0  # this process was stopped, and its workers with it
     assert collect(engine, 1)["long"].error is None
     monkeypatch.setattr(local_workers, "STILL", 2.0)
     pid = do(engine, os.getpid).value
-    engine.submit(Job("job", time.sleep, (PATIENCE,)))
+    engine.start_job(Job("job", time.sleep, (PATIENCE,)))
     os.kill(pid, signal.SIGSTOP)
     assert str(collect(engine, 1)["job"].error) == "the worker's process died (no response for 2 s)"
     assert do(engine, os.getpid).value != pid
@@ -203,14 +203,14 @@ def test_workers_that_start_do_not_hear_an_interrupt_and_the_death_of_one_fails_
     monkeypatch.setattr(local_workers, "multiprocessing", multiprocessing)  # as outside of tests
     with LocalEngine(2) as engine:
         interrupted, killed = (worker.process for worker in engine._idle)
-        engine.submit(Job("job", add, (1, 1)))
+        engine.start_job(Job("job", add, (1, 1)))
         killed.kill()  # it is still importing torch
         for pause in (0.05, 0.0):  # at once, and amid its imports
             os.kill(interrupted.pid, signal.SIGINT)
             time.sleep(pause)
         assert "process died" in str(collect(engine, 1)["job"].error)
         for name in ("one", "other"):
-            engine.submit(Job(name, os.getpid, ()))
+            engine.start_job(Job(name, os.getpid, ()))
         assert interrupted.pid in {outcome.value for outcome in collect(engine, 2).values()}
     assert "Traceback" not in capfd.readouterr().err
 
@@ -219,7 +219,7 @@ def compute_for_ever(told):
     """A parent whose worker never looks up."""
     with LocalEngine(1) as engine:
         pid = do(engine, os.getpid).value
-        engine.submit(Job("spin", eval, ("sum(1 for _ in iter(int, 1))",)))
+        engine.start_job(Job("spin", eval, ("sum(1 for _ in iter(int, 1))",)))
         told.send(pid)
         time.sleep(PATIENCE)
 
@@ -242,7 +242,7 @@ def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts
     script.write_text(
         "import threading\nfrom operator import add\n"
         "from roarbench.job_interface import Job\nfrom roarbench.local_workers import LocalEngine\n"
-        "def work():\n    with LocalEngine(1) as engine:\n        engine.submit(Job('sum', add, (1, 2)))\n"
+        "def work():\n    with LocalEngine(1) as engine:\n        engine.start_job(Job('sum', add, (1, 2)))\n"
         "        while not (ended := engine.wait(1.0)):\n            pass\n        print('sum', ended[0].value)\n"
         "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n"
     )
@@ -258,7 +258,7 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
             ("library", logging.getLogger("library").info, "nobody asked"),
             ("number", int, "one"),
         ):
-            engine.submit(Job(name, call, (argument,)))
+            engine.start_job(Job(name, call, (argument,)))
             collect(engine, 1)
         pid = do(engine, os.getpid).value
     (path,) = tmp_path.iterdir()

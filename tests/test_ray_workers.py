@@ -101,15 +101,15 @@ def test_a_worker_that_fails_jobs_in_a_row_leaves(started, monkeypatch):
     monkeypatch.setattr("roarbench.ray_workers.IN_A_ROW", 2)
     engine = started(1, 1)
     for name in ("one", "one"):
-        engine.submit(Job(name, os._exit, (3,)))
+        engine.start_job(Job(name, os._exit, (3,)))
         assert type(collect(engine, 1)[name].error) is MachineError
         assert until_idle(engine, 1) == 1
-    engine.submit(Job("stopped", time.sleep, (PATIENCE,)))
-    engine.stop("gone")  # it has ended already
-    engine.stop("stopped")
+    engine.start_job(Job("stopped", time.sleep, (PATIENCE,)))
+    engine.stop_job("gone")  # it has ended already
+    engine.stop_job("stopped")
     assert type(collect(engine, 1)["stopped"].error) is MachineError
     assert until_idle(engine, 1) == 1
-    engine.submit(Job("other", os._exit, (3,)))
+    engine.start_job(Job("other", os._exit, (3,)))
     collect(engine, 1)
     with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last with: the worker was lost"):
         engine.wait(1.0)
@@ -118,7 +118,7 @@ def test_a_worker_that_fails_jobs_in_a_row_leaves(started, monkeypatch):
 def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, started):
     engine = started(2, 2)
     for name in ("one", "other"):
-        engine.submit(Job(name, time.sleep, (PATIENCE,)))
+        engine.start_job(Job(name, time.sleep, (PATIENCE,)))
     assert engine.idle == 0
     engine._busy = {
         job: (worker._replace(failed=frozenset("ab")), *rest) for job, (worker, *rest) in engine._busy.items()
@@ -139,7 +139,7 @@ def test_more_workers_than_gpus_share_them(cluster, started):
     node = cluster.add_node(num_cpus=1, num_gpus=1)
     engine = started(2, 2)
     for name in ("one", "other"):
-        engine.submit(Job(name, eval, ("__import__('os').environ.copy()",)))
+        engine.start_job(Job(name, eval, ("__import__('os').environ.copy()",)))
     for outcome in collect(engine, 2).values():
         assert (outcome.value["CUDA_VISIBLE_DEVICES"], outcome.value[SHARING]) == ("0", "2")
     cluster.remove_node(node)

@@ -6,7 +6,7 @@ from roarbench.text import (
     fit_on_one_line,
     format_decimals,
     format_interval,
-    format_percent,
+    format_percent_number,
     format_rank,
     make_printable,
     wrap_lines,
@@ -25,10 +25,14 @@ def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_one
     ):
         assert format_interval(gain) == words
     accuracy = Estimate(0.523, 0.51, 0.536)
-    assert format_interval(accuracy, format_percent) == "52.3 [51.0, 53.6]"
+    assert format_interval(accuracy, format_percent_number) == "52.3 [51.0, 53.6]"
     assert format_interval(accuracy, "{:.2f}".format) == "0.52 [0.51, 0.54]"
-    assert format_interval(accuracy._replace(high=None), format_percent) == "52.3"
-    assert (format_percent(0.12345), format_percent(1.0), format_percent(None)) == ("12.3", "100.0", "–")
+    assert format_interval(accuracy._replace(high=None), format_percent_number) == "52.3"
+    assert (format_percent_number(0.12345), format_percent_number(1.0), format_percent_number(None)) == (
+        "12.3",
+        "100.0",
+        "–",
+    )
     assert (format_decimals(0.12345, 3), format_decimals(None, 3)) == ("0.123", "–")
 
 

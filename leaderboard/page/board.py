@@ -52,7 +52,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "card": "" if live else site.add_file(f"{stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
-        "tabs": list(_make_protocol_tabs(site, view, protocol)),
+        "tabs": list(_make_board_tabs(site, view, protocol)),
         "units": [
             (str(other_unit), site.get_link(find_board_address(view, protocol, other_unit)), other_unit == unit)
             for other_unit in units
@@ -94,7 +94,7 @@ def _build_combined_context(site: Site, view: SuiteView, board: PairedBoard) -> 
         "heading": heading,
         "advice": recommend_rows(board),
         "drawn": make_scatter(board),
-        "tabs": list(_make_protocol_tabs(site, view, None)),
+        "tabs": list(_make_board_tabs(site, view, None)),
         "units": [],
         "levels": [],
         "suites": _make_suite_tabs(site, view),
@@ -130,13 +130,13 @@ def _list_download_files(site: Site, view: SuiteView, name: str, tables: list[Su
     return [(kind.upper(), site.add_file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
 
 
-def _make_protocol_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
+def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
     """Yield tabs: both questions, the suite's protocols, and headline protocols of suites on the same images."""
     if view.leads_with_roar_and_own_network:
         yield BOTH, site.get_page_link("board", view.slug), current is None
     elsewhere = {
         protocol: other
-        for other in reversed(view.suites_on_same_images)
+        for other in reversed(view.suites_on_same_images_and_network)
         for protocol in find_headline_protocols(other.results.suite)
         if other.results.suite.name != view.results.suite.name and protocol in other.protocols
     }

@@ -14,7 +14,7 @@ from leaderboard.page.board import find_board_address
 from leaderboard.page_text import format_day, shorten_line
 from leaderboard.pictures import Pictures
 from leaderboard.roar_and_own_network_board import Answer, PairedBoard
-from leaderboard.views import SuiteView, sort_by_size
+from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import (
     count_passes,
     describe_control_inputs,
@@ -33,7 +33,7 @@ _FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
 def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
     name = address.get_choice("estimator")
-    views = sort_by_size(view for view in site.views.values() if name in view.rows)
+    views = sort_for_display(view for view in site.views.values() if name in view.rows)
     if not views:
         raise PageNotFound(f"There is no estimator {shorten_line(name, 60)!r} here.")
     boards = [(view, board, board.rows_by_id[name]) for view in views for board in _select_boards(view, name)]
@@ -44,7 +44,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     return {
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
-        "origin": _describe_origin_and_date(view, name),
+        "origin": _describe_who_ran_it_and_when(view, name),
         "passes": sum(
             count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
         ),
@@ -81,7 +81,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
     """Return the boards of the headline protocols that have a row, or else those of other protocols."""
     leading = [board for board in view.headline_boards if name in board.rows_by_id]
-    return leading or [board for board in view.boards if name in board.rows_by_id]
+    return leading or [board for board in view.boards_of_first_unit if name in board.rows_by_id]
 
 
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
@@ -109,7 +109,7 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
     return f"{answer.verdict_text}, {format_interval(answer.gain)} points"
 
 
-def _describe_origin_and_date(view: SuiteView, name: str) -> str:
+def _describe_who_ran_it_and_when(view: SuiteView, name: str) -> str:
     """Describe who ran the estimator, and when; empty if nobody did."""
     runs = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).parsed_id.marks

@@ -11,7 +11,7 @@ from leaderboard.page.board import find_board_address
 from leaderboard.page_text import shorten_line
 from leaderboard.roar_and_own_network_board import Answer
 from leaderboard.roar_and_own_network_scatter import make_scatter
-from leaderboard.views import SuiteView, sort_by_size
+from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.runs import Run
 
@@ -32,7 +32,7 @@ class QuestionColumn(NamedTuple):
 def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the fields of the page: which estimator to use, then verdicts by kind of data."""
     kinds, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
-    shown = sort_by_size(_drop_repeated_suites(site.views.values()))
+    shown = sort_for_display(_drop_repeated_suites(site.views.values()))
     for view in shown:
         if view.results.has_rows:
             for column in _make_question_columns(site, view):
@@ -58,7 +58,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
     """Leave out suites that another suite on their images and network repeats."""
     for view in views:
-        if not any(_is_repeated_by(view, other) for other in view.suites_on_same_images):
+        if not any(_is_repeated_by(view, other) for other in view.suites_on_same_images_and_network):
             yield view
 
 

@@ -30,7 +30,7 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
     A level counts only if Random was run there, unless the protocol does not compare with Random. The result is empty
     if an estimator has all levels, or if none has any.
     """
-    rows, levels = results.list_rows_and_levels(protocol, unit)
+    rows, levels = results.list_planned_rows_and_kept_levels(protocol, unit)
     by_row: defaultdict[str, set[float]] = defaultdict(set)
     for name, t in _list_points_with_results(results, protocol, unit):
         by_row[name].add(t)

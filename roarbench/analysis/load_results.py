@@ -165,7 +165,7 @@ def _list_folder_fingerprints(suite: SuiteSpec, folder: str, sources: Iterable[I
     return [source.data for source in sources if source.files == files]
 
 
-def load_reusable_results(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
+def load_results_reused_by_run(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
     """Load the stored results that `run` would reuse; empty without a store.
 
     `data` is the fingerprint of the images, or None for the suite's own images. An empty `data` means that the folder

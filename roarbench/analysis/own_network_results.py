@@ -32,7 +32,7 @@ def make_own_network_board(
     levels: Collection[float] = (),
 ) -> Board | None:
     """Judge rows by own-network gain, at all levels if `levels` is empty; None if the suite lacks the protocol."""
-    if not results.list_levels(protocol, unit):
+    if not results.list_kept_levels(protocol, unit):
         return None
     scores = _make_correctness_without_bits(results, protocol, unit, levels)
     kept = _find_kept_by_row(results, protocol, unit, scores)
@@ -63,7 +63,9 @@ def list_complete_points(results: SuiteResults, protocol: Protocol, unit: Unit) 
     """Return the rows and levels with a result of every network under every network's map."""
     stored = results.find_results(protocol, unit)
     rows = (at for at in stored if at != UNTOUCHED)
-    return [at for at in rows if _arrange_grid(results, stored[at], find_estimator(at[0]).depends_on_network)]
+    return [
+        at for at in rows if _arrange_by_map_and_network(results, stored[at], find_estimator(at[0]).depends_on_network)
+    ]
 
 
 def describe_total_disagreement_of_networks(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
@@ -84,8 +86,8 @@ def load_kept_under_own_and_next_map(
     """Return predictions kept under own and next network's map, each a bool (images,) per network and level."""
     stored, per_network = results.find_results(protocol, unit), find_estimator(name).depends_on_network
     own, other = list[Bits](), list[Bits]()
-    for t in results.list_levels(protocol, unit):
-        grid = _arrange_grid(results, stored.get((name, t), {}), per_network) or ()
+    for t in results.list_kept_levels(protocol, unit):
+        grid = _arrange_by_map_and_network(results, stored.get((name, t), {}), per_network) or ()
         for i in range(len(grid)):
             own.append(grid[i][i].correctness)
             other.append(grid[(i + 1) % len(grid)][i].correctness)
@@ -95,7 +97,7 @@ def load_kept_under_own_and_next_map(
 def _make_correctness_without_bits(
     results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]
 ) -> Correctness:
-    rows, all_levels = results.list_rows_and_levels(protocol, unit)
+    rows, all_levels = results.list_planned_rows_and_kept_levels(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
     return Correctness(
         rows,
@@ -118,25 +120,29 @@ def _find_kept_by_row(
         return by_row
     for name in scores.estimators:
         per_network = find_estimator(name).depends_on_network
-        grids = [_arrange_grid(results, stored.get((name, t), {}), per_network) for t in scores.levels]
+        grids = [_arrange_by_map_and_network(results, stored.get((name, t), {}), per_network) for t in scores.levels]
         complete = [grid for grid in grids if grid]
         if complete and len(complete) == len(grids) and name not in scores.inconsistent:
             answers = np.array([[[result.correctness[shared] for result in row] for row in grid] for grid in complete])
-            same_masks = _are_removal_masks_equal(complete, results.masks, shared)
+            same_masks = _has_same_masks_for_all_networks(complete, results.masks, shared)
             by_row[name] = KeptPredictions(answers.transpose(1, 2, 0, 3), same_masks)
     return by_row
 
 
 def _mark_images_predicted_alike(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
     """Mark the images to which all networks assign the same class, bool (images,); None without enough results."""
-    untouched = _arrange_grid(results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True)
+    untouched = _arrange_by_map_and_network(
+        results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True
+    )
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
     shared: NDArray[np.bool_] = np.all([result.correctness for row in untouched for result in row], axis=0)
     return shared
 
 
-def _arrange_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], per_network: bool) -> Grid | None:
+def _arrange_by_map_and_network(
+    results: SuiteResults, by_seed: Mapping[int, RunResult], per_network: bool
+) -> Grid | None:
     """Arrange an estimator's results at one level as a grid of maps by networks; None if a result is missing.
 
     If the map is the same for all networks, one score per network is stored and used for every map.
@@ -148,7 +154,9 @@ def _arrange_grid(results: SuiteResults, by_seed: Mapping[int, RunResult], per_n
     return [[by_seed[seeds[i, j]] for j in numbers] for i in numbers]
 
 
-def _are_removal_masks_equal(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+def _has_same_masks_for_all_networks(
+    grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]
+) -> bool:
     for grid in grids:
         hashes = [masks.get(grid[i][i].run.key, "") for i in range(len(grid))]
         if not all(hashes):

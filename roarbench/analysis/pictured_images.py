@@ -42,14 +42,14 @@ def count_correct_predictions_per_image(
     results: SuiteResults, protocol: Protocol, unit: Unit, row: str, images: Sequence[int]
 ) -> CorrectCountsPerImage:
     """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
-    own, by_other_map = _collect_row_correctness(results, protocol, unit, [row])
+    own, by_other_map = _collect_own_and_other_correctness(results, protocol, unit, [row])
     right, against = (
         tuple(sum(bits[image] for bits in rows) for image in images) if rows else () for rows in (own, by_other_map)
     )
     return CorrectCountsPerImage(right, against, len(own), "kept" if protocol.compares_networks else "right")
 
 
-def _collect_row_correctness(
+def _collect_own_and_other_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the correctness of rows and of their counterparts at the protocol's levels, as lists of bool (images,)."""
@@ -57,7 +57,7 @@ def _collect_row_correctness(
         pairs = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in pairs for bits in own], [bits for _, other in pairs for bits in other]
     twins = [protocol.make_paired_twin_id(name) for name in names]
-    stored, levels = results.find_results(protocol, unit).items(), results.list_levels(protocol, unit)
+    stored, levels = results.find_results(protocol, unit).items(), results.list_kept_levels(protocol, unit)
     own, other = (
         [made.correctness for (name, t), seeds in stored if name in rows and t in levels for made in seeds.values()]
         for rows in (names, twins)
@@ -70,7 +70,7 @@ def choose_images_by_lost_predictions(
 ) -> tuple[NDArray[np.int64], str]:
     """Choose the test images to show, int64 (n,), and describe the rule in words; both are empty without results."""
     asking = [name for name in results.suite.estimators_with_rank if not find_estimator_or_placeholder(name).control]
-    own, other = _collect_row_correctness(results, protocol, unit, asking)
+    own, other = _collect_own_and_other_correctness(results, protocol, unit, asking)
     if not own:
         return np.empty(0, np.int64), ""
     cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))

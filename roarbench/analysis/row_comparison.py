@@ -81,13 +81,13 @@ def _compare_own_network_gains(draws: SuiteDraws, protocol: Protocol, unit: Unit
     gains = compute_own_network_gain_per_row(bits, protocol.order, bootstrap)
     one, two = gains[first], gains[second]
     difference = make_estimate(one.gain.subtract(two.gain), bootstrap.confidence)
-    counts = [_count_kept_predictions(bits[name], protocol.order) for name in (first, second)]
+    counts = [_count_discordant_predictions(bits[name], protocol.order) for name in (first, second)]
     compared = [make_estimate(a.subtract(b), bootstrap.confidence) for a, b in zip(one.levels, two.levels, strict=True)]
     by_level = zip(levels, *counts, compared, strict=True)
     return RowPair(difference, None, tuple(LevelComparison(*numbers) for numbers in by_level), counted)
 
 
-def _count_kept_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:
+def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:
     """Count per level how networks differ under own and other maps; `unchanged` is (maps, networks, levels, images)."""
     networks, images = unchanged.shape[0], unchanged.shape[3]
     own = unchanged[np.arange(networks), np.arange(networks)]  # (networks, levels, images)

@@ -152,13 +152,13 @@ def find_row_marks(draws: SuiteDraws, name: str) -> tuple[Mark, ...]:
     own = roar.areas.get(name)
     weaker = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
     weaker[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
-    gains = {kind: _make_mark(draws, kind, other, own) for kind, other in weaker.items() if own and other}
-    masks = _make_mask_only_mark(draws, name)
+    gains = {kind: _grade_share(draws, kind, other, own) for kind, other in weaker.items() if own and other}
+    masks = _grade_mask_only_accuracy(draws, name)
     return (*gains.values(), *([masks] if masks else []))
 
 
-def _make_mark(draws: SuiteDraws, kind: str, part: Sample, whole: Sample) -> Mark:
-    """Return a mark; its share is unknown if there are no intervals or networks are at chance."""
+def _grade_share(draws: SuiteDraws, kind: str, part: Sample, whole: Sample) -> Mark:
+    """Return the mark of `part` as a share of `whole`, unknown without intervals and if networks are at chance."""
     known = draws.roar.has_intervals and (kind != MASKS or draws.mask_only.has_intervals)
     if not known or draws.suite_results.at_chance_warning:
         return Mark(kind, Estimate(), None)
@@ -168,10 +168,11 @@ def _make_mark(draws: SuiteDraws, kind: str, part: Sample, whole: Sample) -> Mar
     return Mark(kind, share, Grade.STRONG if share.low > STRONG else Grade.SOME if share.low > SOME else Grade.NONE)
 
 
-def _make_mask_only_mark(draws: SuiteDraws, name: str) -> Mark | None:
+def _grade_mask_only_accuracy(draws: SuiteDraws, name: str) -> Mark | None:
+    """Grade the accuracy above chance on masks alone as a share of the accuracy on images; None without both."""
     at = name, draws.highest_level_shared_with_mask_only
     alone, images = (drawn.draws.get_accuracy(at) for drawn in (draws.mask_only, draws.roar))
     if alone is None or images is None:
         return None
     chance = 1 / draws.suite_results.classes
-    return _make_mark(draws, MASKS, *(Sample(part.value - chance, part.draws - chance) for part in (alone, images)))
+    return _grade_share(draws, MASKS, *(Sample(part.value - chance, part.draws - chance) for part in (alone, images)))

@@ -76,8 +76,8 @@ def _list_result_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version
         seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
         combined = [] if suite.networks else _join_given_weights(seeds)
         versions = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
-        explained = [version for version in versions if _has_results(suite, version, store, with_reference=True)]
-        if not explained and _has_results(suite, versions[0], store, with_reference=False):
+        explained = [version for version in versions if _has_results(suite, version, store, of_explained_network=True)]
+        if not explained and _has_results(suite, versions[0], store, of_explained_network=False):
             explained = versions[:1]
         stored += explained
     return stored
@@ -93,9 +93,10 @@ def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
     return [*seeds]
 
 
-def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, with_reference: bool) -> bool:
+def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, of_explained_network: bool) -> bool:
+    """Return whether a version has results that depend on an explained network, or else results that do not."""
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
-    return bool(store.find_done_keys([run.key for run in runs if bool(run.reference) is with_reference]))
+    return bool(store.find_done_keys([run.key for run in runs if bool(run.reference) is of_explained_network]))
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Versions:
     # fingerprints of the images of failed runs, with images per split, oldest first
     begun: tuple[tuple[str, int | None], ...]
 
-    def find_newest_data(self, limit: int | None) -> str:
+    def find_default_data(self, limit: int | None) -> str:
         """Return the fingerprint of the default images; empty if they cannot be determined.
 
         If the suite's own images have several versions, the most recent one with results is used. Images of unknown
@@ -136,7 +137,7 @@ class Versions:
 
     def list_options(self, version: Version) -> tuple[str, ...]:
         """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
-        data = ("--data", version.data[:_SHOWN]) if version.data != self.find_newest_data(version.limit) else ()
+        data = ("--data", version.data[:_SHOWN]) if version.data != self.find_default_data(version.limit) else ()
         names = version.given.split(",") if version.given != find_default_explained_weights(self.suite) else []
         return (*data, *(word for name in names for word in ("--reference", shorten_reference(name))))
 
@@ -185,7 +186,7 @@ def collect_results(
     `limit` is the number of images per split, or None for all.
     """
     versions = _load_versions(suite, store, sources)
-    images = versions.find_newest_data(limit) if data is None else data
+    images = versions.find_default_data(limit) if data is None else data
     return _load_results(versions, Version(images, limit, suite.given), store)
 
 

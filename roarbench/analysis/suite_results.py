@@ -190,7 +190,7 @@ class SuiteResults:
 
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
-        rows, levels = self.list_rows_and_levels(protocol, unit, fill)
+        rows, levels = self.list_planned_rows_and_kept_levels(protocol, unit, fill)
         if not levels or protocol.compares_networks:  # correctness per image has no meaning for these protocols
             return None
         own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
@@ -216,11 +216,11 @@ class SuiteResults:
             return scores
         return replace(scores, differences=subtract_counterparts(scores, own, other, protocol))
 
-    def list_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+    def list_kept_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
-        return self.list_rows_and_levels(protocol, unit)[1]
+        return self.list_planned_rows_and_kept_levels(protocol, unit)[1]
 
-    def list_rows_and_levels(
+    def list_planned_rows_and_kept_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Return `SuiteSpec.list_protocol_rows_and_levels` without the levels that are left out."""
@@ -244,7 +244,7 @@ class SuiteResults:
     def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return the units of a protocol, starting with that of its tables; empty if the suite lacks the protocol."""
         units = dict.fromkeys(block.unit for block in self.suite.blocks)
-        return tuple(unit for unit in units if self.list_levels(protocol, unit))
+        return tuple(unit for unit in units if self.list_kept_levels(protocol, unit))
 
     def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
         """Return the results of a protocol by point and seed; the default fill is that of its tables."""

@@ -29,7 +29,7 @@ from roarbench.api.inputs import (
     read_labels,
 )
 from roarbench.api.network_file_writer import add_two_class_function, write_network_source
-from roarbench.api.removal import find_sigmoid_warnings
+from roarbench.api.removal import find_single_logit_warnings
 from roarbench.compute.external_networks import add_second_logit, extract_logits
 from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
 from roarbench.compute.networks import build_network
@@ -41,7 +41,7 @@ from roarbench.plan.new_suite import BASE, compose_recipe_lines
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.toml_table import format_toml
-from roarbench.text import describe_type, fit_on_one_line, format_percent
+from roarbench.text import describe_type, fit_on_one_line, format_percent_number
 
 _FEW = 4  # images for checks of a network
 _MOST_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
@@ -187,7 +187,7 @@ def _try_and_write_network(
         whole = add_second_logit(model, few)
         check_network_outputs(whole, few)
         if whole is not model:
-            for line in find_sigmoid_warnings(whole, images):
+            for line in find_single_logit_warnings(whole, images):
                 say(f"warning: {line}")
             source, function = add_two_class_function(source, function, len(list(whole.children())) == 2)
         network = NetworkWithSource(whole, source, function, compute_checked_logits(whole, few).shape[1])
@@ -222,7 +222,8 @@ def _check_quantization(
         beyond = (data.images < low - step / 2) | (data.images > high + step / 2)
         share = float(beyond.double().mean())
         if split is Split.TEST and share > _MOST_OUTSIDE:
-            seen = f"{format_percent(share)} % of the values of test images lie outside the range of training images"
+            percent = format_percent_number(share)
+            seen = f"{percent} % of the values of test images lie outside the range of training images"
             raise CallerError(f"{seen}; normalise both alike, or write x_test.clip(LOW, HIGH)")
         if beyond.any():
             seen = f"{int(beyond.sum())} values of {split} images are far from all others"

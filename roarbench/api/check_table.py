@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from roarbench.api.own_network_gain_of_maps import GainTable, OwnNetworkTable
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.verdicts import Verdict, judge_comparisons
-from roarbench.text import format_count, format_interval, format_percent
+from roarbench.text import format_count, format_interval, format_percent_number
 
 if TYPE_CHECKING:
     import pandas
@@ -65,7 +65,7 @@ class CheckTable(GainTable):
         rows = ((name, *(format_interval(self.gain(column, name)) for column in self.gains)) for name in self._names())
         return [("estimator", *self.gains), *rows]
 
-    def bars(self) -> dict[str, dict[str, Estimate]]:
+    def gains_by_panel(self) -> dict[str, dict[str, Estimate]]:
         """Return one panel per column."""
         return {f"{column}, points": {name: self.gain(column, name) for name in self._names()} for column in self.gains}
 
@@ -114,7 +114,9 @@ class CheckTable(GainTable):
         """Describe the measure and the scope of its intervals."""
         levels = "; ".join(f"{name} at t = {', '.join(f'{t:g}' for t in some)}" for name, some in self.levels.items())
         own, known = self.own_network, self.accuracy is not None
-        accuracy = f", of which the network classifies {format_percent(self.accuracy)} % correctly" if known else ""
+        accuracy = (
+            f", of which the network classifies {format_percent_number(self.accuracy)} % correctly" if known else ""
+        )
         agree = f" {OWN}: the {own.images} images on which all {own.networks} networks agree." if own else ""
         return (
             f"{self.disagreement}\n{format_count(self.images, 'image')}{accuracy}; {levels}.\n"

@@ -66,7 +66,7 @@ class MapScores(NamedTuple):
 
     @property
     def kept_predictions(self) -> NDArray[np.bool_] | None:
-        """Return which predictions stay the same in all batches; None if all networks always have the same masks."""
+        """Return which predictions stay the same, (maps, networks, levels, images); None if masks never differ."""
         return None if all(self.same) else np.concatenate(self.unchanged, 3)
 
 

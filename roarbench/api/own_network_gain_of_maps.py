@@ -48,7 +48,7 @@ class GainTable(ABC):
         """Return the table's cells as strings, headings first."""
 
     @abstractmethod
-    def bars(self) -> Mapping[str, Mapping[str, Estimate]]:
+    def gains_by_panel(self) -> Mapping[str, Mapping[str, Estimate]]:
         """Return gains by panel label and estimator."""
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class GainTable(ABC):
         from roarbench.report.curve_panels import save_figure
         from roarbench.report.suite_charts import plot_gains
 
-        figure = plot_gains(self.bars())
+        figure = plot_gains(self.gains_by_panel())
         if file is not None:
             save_figure(figure, Path(file))
         return figure
@@ -150,7 +150,7 @@ class OwnNetworkTable(GainTable):
         ps = (format_decimals(gain and gain.permutation, 3) for gain in map(self.gains.get, self._sort_names()))
         return [(*row, p) for row, p in zip(cells, ("permutation p", *ps), strict=True)]
 
-    def bars(self) -> dict[str, dict[str, Estimate]]:
+    def gains_by_panel(self) -> dict[str, dict[str, Estimate]]:
         """Return the gains, largest first."""
         return {"own-network gain, points": {name: self.gain(name) for name in self._sort_names()}}
 

@@ -42,7 +42,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     """
     if source is None and RESULTS:
         entries = read_index(RESULTS)
-        published = {file.suite for file in entries}
+        published = {file.versioned_suite for file in entries}
         versions = [title for title in published if title.startswith(f"{suite}@")]  # none if `suite` has a version
         # the version of a suite from a user's file is a hash; any order will do
         title = max(versions, key=lambda title: int(title.rpartition("@")[2], 16), default=suite)
@@ -50,7 +50,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
             title = find_suite(suite).versioned
         if title not in published:
             raise UnknownName("published suite", title, published)
-        own = [RESULTS / file.path for file in entries if file.suite == title]
+        own = [RESULTS / file.path for file in entries if file.versioned_suite == title]
         return _read_result_from_files(find_published_suite(title, own), own)
     files = list_checked_result_files(str(source or ""))
     return _read_result_from_files(find_published_suite(suite, files), files)
@@ -66,7 +66,7 @@ def load_all_results() -> "pandas.DataFrame":
 
     frames = []
     published = read_index(RESULTS) if RESULTS else ()
-    for name in sorted({file.suite.partition("@")[0] for file in published}):
+    for name in sorted({file.versioned_suite.partition("@")[0] for file in published}):
         result = load_published_results(name)
         suite = result.plan
         about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}

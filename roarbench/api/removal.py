@@ -27,7 +27,7 @@ from roarbench.compute.external_networks import (
     wrap_if_channels_last_fails,
     wrap_to_return_logits,
 )
-from roarbench.compute.network_checks import check_network_outputs, list_sigmoid_warnings
+from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
 from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.device_settings import choose_float32_layout
 from roarbench.enums import Order, Unit
@@ -232,16 +232,16 @@ def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the ne
     network = add_second_logit(wrapped, few)
     warnings_found = check_network_outputs(network, few, name)
     if network is not wrapped:
-        warnings_found += find_sigmoid_warnings(network, pixels, name)
+        warnings_found += find_single_logit_warnings(network, pixels, name)
     for warning in warnings_found:
         warnings.warn(warning, stacklevel=3)
     return network
 
 
-def find_sigmoid_warnings(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
-    """Return `list_sigmoid_warnings` of images at equal steps, because files are often sorted by class."""
+def find_single_logit_warnings(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
+    """Return `list_single_logit_warnings` of images at equal steps, because files are often sorted by class."""
     some = pixels[:: -(-len(pixels) // _SOME)]
-    return list_sigmoid_warnings(network, move_to_model(network, some.clone()), name)
+    return list_single_logit_warnings(network, move_to_model(network, some.clone()), name)
 
 
 def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> list[slice]:
@@ -270,7 +270,7 @@ def _split_for_scoring(images: Tensor, network: nn.Module) -> list[slice]:
 
 
 def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
-    """Compute a network's logits, float32 (n, classes), on the CPU."""
+    """Compute logits, float32 (n, classes) on the CPU, in batches; the network's mode (train or eval) stays."""
     with torch.inference_mode():
         parts = (move_to_model(model, images[part]) for part in _split_for_scoring(images, model))
         fast = (part.contiguous(memory_format=choose_float32_layout(part.device)) for part in parts)

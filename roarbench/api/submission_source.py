@@ -166,7 +166,7 @@ class WrittenStatements:
                 raise CallerError(f"two different objects are called '{name}'; rename one of them")
             return
         self._objects[name] = value
-        statement = _write_import(name, value)
+        statement = _write_import_if_installed(name, value)
         if not statement and _is_named_tuple(value):
             self._write_definition("collections", collections)
             defaults = [self._write_value(default, name) for default in value._field_defaults.values()]
@@ -204,7 +204,7 @@ def _is_named_tuple(value: Any) -> bool:
     return made and not _list_own_methods(value)
 
 
-def _write_import(name: str, value: object) -> str:
+def _write_import_if_installed(name: str, value: object) -> str:
     if isinstance(value, ModuleType):
         if not _is_module_installed(value):
             raise CallerError(f"the code uses your module '{value.__name__}'; import the functions from it by name")

@@ -29,7 +29,7 @@ from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, compute_area_weights
-from roarbench.text import format_percent
+from roarbench.text import format_percent_number
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 CONTROLS = ("random", "sobel")
@@ -98,7 +98,7 @@ def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
     if total >= _FEWEST and is_at_chance(correct, total, classes):
         seen = f"the network classifies {correct} of {total} images correctly, which is not significantly above chance"
         remedy = "check normalisation, labels and weights"
-        warnings.warn(f"{seen} ({format_percent(1 / classes)} %); {remedy}", stacklevel=3)
+        warnings.warn(f"{seen} ({format_percent_number(1 / classes)} %); {remedy}", stacklevel=3)
 
 
 def _make_check_table(

@@ -283,7 +283,7 @@ def plan(
     part, data, decoded, seconds = _select_part(suite, options), work.data, None, None
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
-    from roarbench.analysis.load_results import load_reusable_results
+    from roarbench.analysis.load_results import load_results_reused_by_run
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import count_missing_work, make_plan
     from roarbench.execution.local_worker_count_and_rates import count_default_workers, start_rate_measurement
@@ -300,7 +300,7 @@ def plan(
         )
         part = _select_part(suite, options, entries)
         seconds = pace and pace.estimate_seconds_per_map(part)
-    suite_results = load_reusable_results(part, suite.query, decoded)
+    suite_results = load_results_reused_by_run(part, suite.query, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)

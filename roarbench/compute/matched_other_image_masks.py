@@ -74,23 +74,26 @@ def make_other_image_masks(
     removal_bins = other_bins if order is Order.MORF else shape[1] - 1 - other_bins
     cells = strata.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + removal_bins
     images = zip(own_masks, cells, ties, strict=True)
-    return np.stack([_match_mask(mask, cell, tie, shape) for mask, cell, tie in images])
+    return np.stack([_make_matched_mask(mask, cell, tie, shape) for mask, cell, tie in images])
 
 
-def _match_mask(
-    mask: NDArray[np.bool_], cells: NDArray[np.unsignedinteger[Any]], ties: NDArray[np.integer], shape: tuple[int, int]
+def _make_matched_mask(
+    own_mask: NDArray[np.bool_],
+    cells: NDArray[np.unsignedinteger[Any]],
+    ties: NDArray[np.integer],
+    shape: tuple[int, int],
 ) -> NDArray[np.bool_]:
-    """Return the matched mask of one image, (d,); a cell is a bin of the other ranking within a stratum.
+    """Return the matched mask of one image, (d,), by `cells`: bins of the other ranking within strata.
 
     Whole cells are removed until the next one would be too many; only the features of that last cell are sorted.
     """
-    counts = np.bincount(2 * cells + mask, minlength=2 * prod(shape)).reshape(*shape, 2)
+    counts = np.bincount(2 * cells + own_mask, minlength=2 * prod(shape)).reshape(*shape, 2)
     sizes, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
     removed_counts = np.clip(wanted - (sizes.cumsum(1) - sizes), 0, sizes)
     divided = (removed_counts > 0) & (removed_counts < sizes)
     removed: NDArray[np.bool_] = (removed_counts == sizes).take(cells, mode="clip")
     (undecided,) = divided.take(cells, mode="clip").nonzero()
-    keys = cells[undecided] * np.int64(len(mask)) + ties[undecided]
+    keys = cells[undecided] * np.int64(len(own_mask)) + ties[undecided]
     ends = sizes[divided].cumsum()
     first_kept = np.zeros(shape, np.int64)  # smallest key that is kept
     first_kept[divided] = np.sort(keys)[ends - sizes[divided] + removed_counts[divided]]

@@ -115,7 +115,7 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
     return [f"{name} returns {seen} instead of logits, so maps explain the {seen}; remove its last {without}"]
 
 
-def list_sigmoid_warnings(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
+def list_single_logit_warnings(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
     """Return a warning if the one logit of a network of `add_second_logit` seems to be a probability.
 
     The network is in eval mode; `images` are many normalised images, float (n, c, h, w).

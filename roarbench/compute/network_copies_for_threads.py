@@ -30,7 +30,7 @@ def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | 
         the network itself, as a function that the network has as an attribute may do.
     """
     weights = (*model.parameters(), *model.buffers())
-    if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks, model.modules())):
+    if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks_or_is_compiled, model.modules())):
         return None
     try:
         copied, seen = copy_sharing_weights(model), _observe_layer_calls(model, images)
@@ -84,7 +84,7 @@ def _observe_layer_calls(model: nn.Module, images: Tensor) -> _LayerCalls:
     return seen
 
 
-def _has_hooks(part: nn.Module) -> bool:
+def _has_hooks_or_is_compiled(part: nn.Module) -> bool:
     """Return whether a module has hooks or is compiled."""
     hooks = part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks
     compiled = isinstance(part, torch.jit.ScriptModule) or hasattr(part, "_orig_mod") or part._compiled_call_impl

@@ -154,7 +154,12 @@ def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) ->
     """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
     parents = [folder / name for name in dict.fromkeys(record.split_names.values())]
-    files = [group.folder / file for parent in parents for group in _group_image_files(parent) for file in group.files]
+    files = [
+        group.folder / file
+        for parent in parents
+        for group in _list_images_of_class_folders(parent)
+        for file in group.files
+    ]
     if foreign := Counter(
         file.suffix.lower() for parent in parents for file in _list_files_without_image_suffix(parent)
     ):
@@ -191,7 +196,7 @@ def _find_innermost_folder(folder: Path) -> Path:
     return folder
 
 
-def _group_image_files(parent: Path) -> tuple[file_formats.FileGroup, ...]:
+def _list_images_of_class_folders(parent: Path) -> tuple[file_formats.FileGroup, ...]:
     if classes := file_formats.list_class_names(parent):
         return file_formats.list_labelled_images(parent, classes)[0]
     _, loose = file_formats.list_labelled_images(parent.resolve().parent, [parent.resolve().name])

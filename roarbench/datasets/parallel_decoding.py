@@ -187,7 +187,7 @@ def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[Row
     with LocalEngine(workers) as engine:
         while waiting:
             while engine.idle and queue:
-                engine.submit(queue.pop())
+                engine.start_job(queue.pop())
             for outcome in engine.wait(1.0):
                 if isinstance(outcome.error, CallerError):
                     raise outcome.error

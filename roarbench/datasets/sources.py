@@ -164,7 +164,7 @@ def _list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Sp
     if folder is not None and record.own == FOLDERS:
         return _list_folder_images({split: folder / name for split, name in record.split_names.items()}, record)
     source = str(folder) if data or record.own else record.bundled or record.hub
-    by_split = _find_parquet_files(record, folder, source)
+    by_split = _find_or_download_parquet_files(record, folder, source)
     try:
         files = {split: _select_files_with_enough_images(record, by_split[split], source) for split in Split}
         labels = _read_labels(record, files, source)
@@ -199,7 +199,9 @@ def _list_numbered_folder_images(parent: Path, classes: int) -> tuple[Groups, ND
     return groups, np.array(names, np.int64)[labels]
 
 
-def _find_parquet_files(record: DatasetRecord, folder: Path | None, source: str) -> dict[Split, Iterable[Path]]:
+def _find_or_download_parquet_files(
+    record: DatasetRecord, folder: Path | None, source: str
+) -> dict[Split, Iterable[Path]]:
     by_name: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
         by_name = download_lazily(record)

@@ -68,7 +68,7 @@ def measure_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[s
     """Measure rates with the first idle worker, before any job; assume them if that fails. `say` receives messages."""
     while not engine.idle:
         engine.wait(_PATIENCE)
-    engine.submit(Job("rates", measure_worker_rates, (suite, work)))
+    engine.start_job(Job("rates", measure_worker_rates, (suite, work)))
     outcomes: list[JobOutcome] = []
     while not outcomes:
         outcomes = engine.wait(_PATIENCE)

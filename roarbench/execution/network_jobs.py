@@ -290,7 +290,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
             results.append(_make_result(run, is_unchanged, seconds, rankings, weights, smoothness))
             own, scored = find_explained_and_scored_network(run.seed)
             if masks is not None and own == scored:
-                annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_masks(masks)
+                annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_each_mask(masks)
     return ScoredRuns(results, annotations=annotations)
 
 
@@ -316,7 +316,7 @@ def _predict_test_classes(
     return np.stack([network_logits.argmax(1).numpy() for network_logits in logits])
 
 
-def hash_masks(masks: NDArray[np.uint8]) -> str:
+def hash_each_mask(masks: NDArray[np.uint8]) -> str:
     """Return the first bytes of the hash of each image's packed mask, uint8 (n, width), in base 64."""
     digests = (blake2b(mask.tobytes(), digest_size=HASHED).digest() for mask in masks)
     return b64encode(b"".join(digests)).decode()

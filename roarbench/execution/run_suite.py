@@ -230,7 +230,10 @@ def _is_near_chance(suite_results: SuiteResults) -> bool:
 
 
 def _refuse_near_chance(suite_results: SuiteResults, work: JobContext, console: Console) -> None:
-    """Raise CallerError if an explained network is near chance, with the line of the suite's file to change."""
+    """Raise CallerError if an explained network is near chance.
+
+    Before that, three short trainings find the line of the suite's file to change.
+    """
     if not _is_near_chance(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)

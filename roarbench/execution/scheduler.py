@@ -164,7 +164,7 @@ class _Runner:
             made = [step for step in ready[:_LOOKED_AT] if not find_failure(step) and step.is_made()]
             for step in made:
                 self._record_done_elsewhere(step)
-            wanted = [step for step in ready if step not in made and not self._leave_to_other_processes(step)]
+            wanted = [step for step in ready if step not in made and not self._leave_interrupted_step_to_others(step)]
             yield from self._claim_leases({step.make_lease_request(self._data): step for step in wanted})
 
     def _claim_leases(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
@@ -210,14 +210,14 @@ class _Runner:
             # fails before hours of training if another folder has made the network
             if step.kind in ("reference", "network", "tune"):
                 self._checksums.record_or_compare(list_output_artifacts(step))
-            self._engine.submit(step.job)
+            self._engine.start_job(step.job)
 
     def _record_output_and_release_leases(self, step: Step) -> None:
         """Record the output of a finished step without runs, and delete its leases."""
         self._checksums.record_new_files(list_output_artifacts(step))
         self._store.release_leases(step.keys, self._owner)
 
-    def _leave_to_other_processes(self, step: Step) -> bool:
+    def _leave_interrupted_step_to_others(self, step: Step) -> bool:
         """Leave a step that was interrupted here to other processes for a while, if any are working on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
@@ -239,7 +239,7 @@ class _Runner:
         for name in self._lease_numbers:
             if name not in self._stopped and self._beats.has_lost(self._schedule.steps[name].keys):
                 self._stopped.add(name)
-                self._engine.stop(name)
+                self._engine.stop_job(name)
 
     def _handle_outcome(self, outcome: JobOutcome) -> Iterator[FinishedStep]:
         step = self._schedule.steps[outcome.name]

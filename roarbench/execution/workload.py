@@ -100,7 +100,7 @@ def count_work(
     missing = SharedInputs(*map(operator.sub, needed, existing))
     retrained, recipe = own + len(missing.common), suite.recipe_record
     rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
-    parts = [(counts[split], *_split_estimators_by_network(suite, rows)) for split, rows in rankings.items()]
+    parts = [(counts[split], *_split_off_submissions_by_network(suite, rows)) for split, rows in rankings.items()]
     layouts = {unit: Layout(record.shape, unit, list_stored_levels(suite)) for unit in Unit}
     plane_bytes = {unit: layout.planes * layout.bytes_per_plane for unit, layout in layouts.items()}
     sizes = {row: counts[row.split] * plane_bytes[row.unit] for row in needed.rankings}
@@ -230,7 +230,7 @@ def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int
     return round(train_images * features * _KEPT) if is_kept else 0
 
 
-def _split_estimators_by_network(
+def _split_off_submissions_by_network(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
     """Return the estimators, and separately the submissions, that explain each network."""

@@ -49,7 +49,7 @@ def drop_estimators_of_user_suite(suite: SuiteSpec, reasons: Mapping[str, str]) 
     return replace(suite, own=replace(suite.own, left_out=left), blocks=tuple(b for b in blocks if b.estimators))
 
 
-def convert_suite_to_record(suite: SuiteSpec) -> dict[str, Any]:
+def convert_user_suite_to_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a user's suite as JSON values, without the local path of its data."""
     assert suite.own is not None, "the others are in the table"
     return {
@@ -60,8 +60,8 @@ def convert_suite_to_record(suite: SuiteSpec) -> dict[str, Any]:
     }
 
 
-def read_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
-    """Return the suite that `convert_suite_to_record` has converted to these values."""
+def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
+    """Return the suite that `convert_user_suite_to_record` has converted to these values."""
     blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     given = [GivenNetwork(**network) for network in values.get("networks", ())]

@@ -124,7 +124,7 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     networks: dict[str, GivenNetwork] = {}
     for text in top.read_texts("networks"):
         with top.add_location_to_errors():
-            network = _read_given_network(text, base)
+            network = _parse_network_and_weights(text, base)
             if network.given in networks:
                 seen = f"networks has '{text}' with the same weights as another network"
                 raise CallerError(f"{seen}; list each network once")
@@ -132,7 +132,7 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     return tuple(networks.values())
 
 
-def _read_given_network(text: str, base: Path) -> GivenNetwork:
+def _parse_network_and_weights(text: str, base: Path) -> GivenNetwork:
     name, at, weights = text.partition("@")
     if not at and re.fullmatch(rf"{_TIMM}[\w.]+", name):
         return GivenNetwork(name, name, "", name)
@@ -251,7 +251,7 @@ def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Reci
         base = find_recipe(section.read_text("like", default.title if default else None))
         table = RECIPES[base.title.partition("(")[0]]
         values = {key: getattr(base, key) for key in SETTINGS if getattr(base, key) != getattr(table, key)}
-        return change_recipe(table, values | section.read_unread_values() | ({"start": start} if start else {}))
+        return change_recipe(table, values | section.take_unread_values() | ({"start": start} if start else {}))
 
 
 def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:

@@ -28,7 +28,7 @@ RESULTS = next((folder for folder in _RESULTS if folder.is_dir()), None)
 FOLDER = Path(__file__).parents[1] / "suites"
 
 
-def read_named_suite(path: Path) -> SuiteSpec:
+def read_builtin_suite(path: Path) -> SuiteSpec:
     """Return the suite of one of the package's files."""
     top = parse_toml(path.read_text("utf-8"), path)
     version = top.read_integer("version", 1, 9999)
@@ -41,7 +41,7 @@ def read_named_suite(path: Path) -> SuiteSpec:
 def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
     """Return all versions of the named suites, quick suites first; old versions come from the published results."""
     files = [*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ())]
-    suites = {(suite.name, suite.version): suite for suite in map(read_named_suite, files)}
+    suites = {(suite.name, suite.version): suite for suite in map(read_builtin_suite, files)}
     return {key: suites[key] for key in sorted(suites, key=lambda key: (not key[0].startswith("quick"), *key))}
 
 

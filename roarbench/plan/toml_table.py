@@ -101,7 +101,7 @@ class TomlTable:
         sections = self._read_value(key, None, expected, _make_list_check(lambda value: isinstance(value, dict)))
         return [TomlTable(common | section, f"{self._where}, [[{key}]] {n}") for n, section in enumerate(sections, 1)]
 
-    def read_unread_values(self) -> dict[str, Any]:
+    def take_unread_values(self) -> dict[str, Any]:
         """Return the values not read yet, and mark them as read."""
         left = {key: value for key, value in self._values.items() if key not in self._read_keys}
         self._read_keys |= set(left)

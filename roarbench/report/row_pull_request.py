@@ -37,10 +37,10 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
         return "There is no new file, and all published rows are unchanged.\n"
     lines = [(f"`{file.path}`", f"{file.rows:,}", _list_names(results), file.about) for file, results in new.items()]
     parts = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), lines)]
-    for suite in dict.fromkeys(file.suite for file in new):
+    for suite in dict.fromkeys(file.versioned_suite for file in new):
         parts += [
             f"### {suite} with the new results",
-            _format_suite_table(folder, suite, [file for file in results_by_file if file.suite == suite]),
+            _format_suite_table(folder, suite, [file for file in results_by_file if file.versioned_suite == suite]),
         ]
     return "\n\n".join(
         [*parts, "Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
@@ -90,7 +90,7 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
         raise CallerError(seen, Hint("; `{}` adds rows", "run", ("--suite", suite)))
     # the files of a suite hold all runs of the suite, including runs shared with other suites
     files = read_checked_folder(folder).items()
-    published = {one.run.key for file, rows in files if file.suite == stored.suite.versioned for one in rows}
+    published = {one.run.key for file, rows in files if file.versioned_suite == stored.suite.versioned for one in rows}
     keys = frozenset(result.run.key for _, result in mine) - published
     if not keys:
         raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {stored.suite.title} already")

@@ -31,7 +31,7 @@ from roarbench.stats.curves import POINTS
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
-from roarbench.text import format_decimals, format_percent
+from roarbench.text import format_decimals, format_percent_number
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
 CONFUSED = "†"  # mark of rows with low prediction stability
@@ -224,7 +224,7 @@ class SuiteTable:
         return " ".join(filter(None, (CONFUSED * (estimator in self.unstable_predictions), doubt)))
 
     @property
-    def levels_text(self) -> str:
+    def incomplete_levels_text(self) -> str:
         """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
         return self.suite_results.describe_incomplete_levels(self.board.protocol, self.unit, self.board.levels)
 
@@ -287,8 +287,10 @@ class SuiteTable:
         clean = self.has_gains_and_ranks and board.rows and not board.protocol.compares_networks
         scored = "scoring networks" if board.protocol.trains else "the same networks"
         if clean:
-            parts.append(f"{scored}: {format_percent(board.rows[0].clean.value)}% correct on untouched images (t=0)")
-        return "; ".join(filter(None, [*parts, f"chance {format_percent(self.chance)}%"]))
+            parts.append(
+                f"{scored}: {format_percent_number(board.rows[0].clean.value)}% correct on untouched images (t=0)"
+            )
+        return "; ".join(filter(None, [*parts, f"chance {format_percent_number(self.chance)}%"]))
 
 
 def is_control_off_zero(protocol: Protocol, row: Row) -> bool:

@@ -22,7 +22,7 @@ from roarbench.text import (
     format_decimals,
     format_interval,
     format_markdown_table,
-    format_percent,
+    format_percent_number,
     format_rank,
     format_signed,
 )
@@ -158,7 +158,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add(f"gain at {t:g}", gains, 3, f"gain\nat {t:g}")
     for i, t in enumerate(board.levels):  # a higher level is worth more
         long, short = ("predictions kept", "kept") if own else ("accuracy", "accuracy")
-        shares = (format_percent(row.accuracies[i].value) for row in rows)
+        shares = (format_percent_number(row.accuracies[i].value) for row in rows)
         add(f"{long} at {t:g}", shares, 2 + t, f"{short}\nat {t:g}")
     for t in table.mask_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)

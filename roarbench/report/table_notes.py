@@ -17,7 +17,15 @@ from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option
 from roarbench.report.table import CONFUSED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
-from roarbench.text import SAME, capitalize, fit_on_one_line, format_count, format_interval, format_percent, list_some
+from roarbench.text import (
+    SAME,
+    capitalize,
+    fit_on_one_line,
+    format_count,
+    format_interval,
+    format_percent_number,
+    list_some,
+)
 
 PAGE = "docs/how-it-works.md"
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
@@ -244,7 +252,7 @@ def describe_methods(table: SuiteTable) -> str:
     shown = [row.estimator for row in table.rows]
     controls = [find_display_name(name).full_name for name in shown if find_estimator_or_placeholder(name).control]
     known = [results.references[number] for number in sorted(results.references)]
-    right = ", ".join(f"{format_percent(one.correct / one.total)} %" for one in known)
+    right = ", ".join(f"{format_percent_number(one.correct / one.total)} %" for one in known)
     seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""
     networks = f"{format_count(suite.references, 'network')} ({suite.architecture_names})"
     if suite.given:

@@ -29,7 +29,7 @@ from roarbench.report.status import describe_unranked_rows
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.text import MISSING, format_decimals, format_interval, format_markdown_table, format_percent
+from roarbench.text import MISSING, format_decimals, format_interval, format_markdown_table, format_percent_number
 
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
 Columns = dict[str, list[str]]  # cells by heading, one per row of the panel
@@ -161,7 +161,7 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
     for t in suite_draws.main_gains.levels:
         columns[f"smoothness at {t:g}"] = [format_decimals(suite_draws.smoothness.get((name, t)), 2) for name in names]
     ties = suite_draws.suite_results.ties
-    return columns | ({"ties, %": [format_percent(ties.get(name)) for name in names]} if ties else {})
+    return columns | ({"ties, %": [format_percent_number(ties.get(name)) for name in names]} if ties else {})
 
 
 def _list_twin_columns(panel: ValidityPanel) -> Columns:
@@ -194,9 +194,9 @@ def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
     if accuracy.value is None:
         return MISSING
     if over_random.value is None:
-        return format_percent(accuracy.value)
+        return format_percent_number(accuracy.value)
     sure = "" if over_random.high is None else f" ± {POINTS * (over_random.high - over_random.value):.1f}"
-    return f"{format_percent(accuracy.value)} ({POINTS * over_random.value:+.1f}{sure})"
+    return f"{format_percent_number(accuracy.value)} ({POINTS * over_random.value:+.1f}{sure})"
 
 
 def write_legend(panel: ValidityPanel) -> list[str]:
@@ -218,7 +218,7 @@ def write_legend(panel: ValidityPanel) -> list[str]:
         ]
     if suite_draws.mask_only.levels:
         lines += [
-            f"mask-only: accuracy in percent (minus Random's), chance {format_percent(1 / results.classes)}; "
+            f"mask-only: accuracy in percent (minus Random's), chance {format_percent_number(1 / results.classes)}; "
             "smoothness: Random has 1"
         ]
     if results.ties:

@@ -44,7 +44,7 @@ def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample],
     """
     rows = [name for name in first if name in second]
     samples = [[gains[name] for name in rows] for gains in (first, second)]
-    tau = _compute_tau(*([sample.value for sample in gains] for gains in samples))
+    tau = _compute_tau([(first[name].value, second[name].value) for name in rows])
     if tau is None:
         return None
     (first_signs, sure_one), (second_signs, sure_other) = (
@@ -66,13 +66,13 @@ def _find_signs_and_significance(samples: list[Sample], confidence: float) -> tu
     return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
 
 
-def _compute_tau(first: Sequence[float | None], second: Sequence[float | None]) -> float | None:
-    """Compute Kendall's tau-b; None for fewer than three rows, or if all gains on one side are equal."""
-    if len(first) < FEWEST_ROWS:
+def _compute_tau(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Compute Kendall's tau-b of pairs of gains; None for fewer than three, or if all gains on one side are equal."""
+    if len(pairs) < FEWEST_ROWS:
         return None
     from scipy.stats import kendalltau  # importing scipy.stats takes as long as a table, and tables need no tau
 
-    tau = float(kendalltau(first, second).statistic)
+    tau = float(kendalltau(*zip(*pairs, strict=True)).statistic)
     return None if tau != tau else tau  # NaN if all gains are equal
 
 
@@ -155,6 +155,7 @@ def compare_boards(first: Board, second: Board) -> Replication:
     )
     words = [verdict for row in rows for verdict in row.verdicts]
     insides = [inside for row in rows for inside in (row.inside, row.inside_again) if inside is not None]
+    gains = ((row.gain.value, row.again.value) for row in rows)
     return Replication(
         rows,
         len(words),
@@ -162,7 +163,7 @@ def compare_boards(first: Board, second: Board) -> Replication:
         sum({verdict.one, verdict.other} == _OPPOSED for verdict in words),
         len(insides),
         sum(insides),
-        _compute_tau([row.gain.value for row in rows], [row.again.value for row in rows]),
+        _compute_tau([(one, other) for one, other in gains if one is not None and other is not None]),
     )
 
 

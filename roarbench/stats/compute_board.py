@@ -77,7 +77,7 @@ def compute_board_from_draws(
         compute_detectable_difference(judge.pairs_without_submissions) if judge.has_intervals else None,
         sum(scores.submitted.isdisjoint(pair) for pair in judge.comparisons),
         len(scores.explained_networks),
-        POINTS * references.deviation if references else None,
+        POINTS * references.deviation_without_image_noise if references else None,
         references.rows if references else 0,
         references.freedom if references else None,
     )

@@ -41,7 +41,7 @@ class ReferenceVariance:
     digest: bytes  # hash of the correctness behind the estimates
 
     @property
-    def deviation(self) -> float:
+    def deviation_without_image_noise(self) -> float:
         """Return the standard deviation of a row's true gain between explained networks, each retrained, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
@@ -228,7 +228,7 @@ class TrainingVariance:
     deviations: Floats
 
     @property
-    def deviation(self) -> float:
+    def deviation_without_image_noise(self) -> float:
         """Return the standard deviation of a training's true accuracy, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
@@ -245,7 +245,7 @@ class VarianceComponents:
         if explained and self.references is not None:
             noise = self.references.noise / self.references.variance if self.references.variance else 0.0
             return float(np.linalg.norm(self.references.get_factor_column(t)) * np.sqrt(max(0.0, 1 - noise)))
-        return self.trainings.deviation if self.trainings is not None else None
+        return self.trainings.deviation_without_image_noise if self.trainings is not None else None
 
 
 def estimate_variance_components(boards: Iterable[Correctness]) -> VarianceComponents | None:

@@ -45,7 +45,7 @@ class PublishedFile:
     about: str  # owner and machine of the results, one line
 
     @property
-    def suite(self) -> str:
+    def versioned_suite(self) -> str:
         """Return the suite and version of its rows, `NAME@VERSION`."""
         return "@".join(self.path.split("/")[:2])
 
@@ -61,14 +61,16 @@ def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dic
     for file, result in ((file, result) for file, results in results_by_file.items() for result in results):
         run = result.run
         other, first = seen.setdefault(run.key, (file, result))
-        if other is not file and other.suite == file.suite:
+        if other is not file and other.versioned_suite == file.versioned_suite:
             raise StoreError(f"{file.path} and {other.path} both have the run {run.key}; keep it in one of them")
         if first.bits != result.bits:
             raise StoreError(f"{file.path} and {other.path} have different results of the run {run.key}")
-        if data.setdefault(file.suite, run.data) != run.data:
+        if data.setdefault(file.versioned_suite, run.data) != run.data:
             raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
     if earlier_folder:
-        _check_nothing_lost({key: result for key, (_, result) in seen.items()}, read_checked_folder(earlier_folder))
+        _refuse_lost_or_changed_rows(
+            {key: result for key, (_, result) in seen.items()}, read_checked_folder(earlier_folder)
+        )
     return results_by_file
 
 
@@ -137,7 +139,7 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     if len(results) != file.rows:
         raise StoreError(f"{file.path} has {len(results)} rows, expected {file.rows} as in {INDEX}")
     try:
-        suite = find_published_suite(file.suite, [path])
+        suite = find_published_suite(file.versioned_suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
     suites = {number: replace(suite, replication=number) for number in {one.run.seed // REPLICATION for one in results}}
@@ -184,7 +186,7 @@ def _make_setting_key(point: Point) -> tuple[object, ...]:
     return twin, replace(point.cell, estimator=CLEAN), point.seed
 
 
-def _check_nothing_lost(now: dict[str, RunResult], before: dict[PublishedFile, list[RunResult]]) -> None:
+def _refuse_lost_or_changed_rows(now: dict[str, RunResult], before: dict[PublishedFile, list[RunResult]]) -> None:
     for file, old in ((file, result) for file, results in before.items() for result in results):
         seen, new = f"the run {old.run.key} of {file.path} was published", now.get(old.run.key)
         if new is None:

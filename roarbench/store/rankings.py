@@ -199,7 +199,9 @@ class RankingsStore:
                 weights = find_common_weights_checksum(parts, descriptions)
                 about = {"format": FORMAT, **make_spec_record(spec), "weights": weights}
                 refuse_mixed_devices(parts, descriptions)
-                files = {str(split): self._join_parts(spec, split, count) for split, count in counts.items()}
+                files = {
+                    str(split): self._join_parts_into_split_file(spec, split, count) for split, count in counts.items()
+                }
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = about | {"files": files, "versions": versions}
                 if before := self._find_checksum_of_duplicate(spec, weights):
@@ -252,7 +254,7 @@ class RankingsStore:
     def _make_part_path(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
         return self.get_folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
 
-    def _join_parts(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
+    def _join_parts_into_split_file(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Write the file of one split from its parts; return its entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
         about, seconds = make_file_metadata(spec, split), 0.0

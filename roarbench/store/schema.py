@@ -64,7 +64,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value and value.replace(tzinfo=UTC)
 
 
-def _make_time_column() -> Column[datetime]:
+def _make_created_column() -> Column[datetime]:
     return Column("created", UtcDateTime, nullable=False, default=lambda: datetime.now(UTC))
 
 
@@ -102,7 +102,7 @@ failures = Table(
     Column("id", Integer, primary_key=True),
     Column("key", String(32), nullable=False),
     *_make_required_columns(Text, "record", "reason", "code_version"),
-    _make_time_column(),
+    _make_created_column(),
     Index("ix_failures_key", "key"),
 )
 leases = Table(
@@ -126,7 +126,7 @@ tries = Table(  # interrupted jobs, until they are done or failed
     Column("id", Integer, primary_key=True),
     Column("key", String(32), nullable=False),
     *_make_required_columns(Text, "reason", "host"),
-    _make_time_column(),
+    _make_created_column(),
     Index("ix_tries_key", "key"),
 )
 stopped = Table(  # failed steps that wait for `retry`
@@ -135,7 +135,7 @@ stopped = Table(  # failed steps that wait for `retry`
     Column("key", String(32), primary_key=True),
     Column("what", Text, nullable=False),  # name of the step; empty for a run
     *_make_required_columns(Text, "data", "reason"),
-    _make_time_column(),
+    _make_created_column(),
 )
 checksums = Table(  # checksums of artifacts that many runs use
     "checksums",
@@ -164,14 +164,14 @@ entries = Table(
     Column("id", String(49), primary_key=True),  # NAME@ and the first 8 hex digits of the hash
     Column("sha256", String(64), nullable=False),
     Column("source", LargeBinary, nullable=False),
-    _make_time_column(),
+    _make_created_column(),
 )
 imports = Table(  # rows computed by another store
     "imports",
     metadata,
     Column("key", String(32), primary_key=True),
     Column("file", String(64), nullable=False),  # checksum of the imported file
-    _make_time_column(),
+    _make_created_column(),
 )
 images = Table(  # sources of images
     "images",
@@ -180,7 +180,7 @@ images = Table(  # sources of images
     *_make_required_columns(Text, "data", "dataset"),
     Column("limit", Integer),
     *_make_required_columns(Text, "kind", "folder", "files"),
-    _make_time_column(),
+    _make_created_column(),
 )
 forgotten = Table(  # archived results and failures
     "forgotten",
@@ -190,7 +190,7 @@ forgotten = Table(  # archived results and failures
     *_make_required_columns(Text, "record", "kind"),
     Column("row", JSON, nullable=False),
     *_make_required_columns(Text, "reason", "who", "code_version"),
-    _make_time_column(),
+    _make_created_column(),
     Index("ix_forgotten_key", "key"),
 )
 remarks = Table(  # annotations of submissions, rankings and runs
@@ -198,7 +198,7 @@ remarks = Table(  # annotations of submissions, rankings and runs
     metadata,
     Column("key", Text, primary_key=True),  # kind and subject, see `submissions_and_annotations.AnnotationKind`
     Column("value", JSON, nullable=False),
-    _make_time_column(),
+    _make_created_column(),
 )
 suites = Table(  # suites from users' files
     "suites",
@@ -206,7 +206,7 @@ suites = Table(  # suites from users' files
     Column("id", Text, primary_key=True),  # NAME@VERSION
     Column("record", Text, nullable=False),  # canonical JSON of `plan.suite_record.convert_suite_to_record`
     Column("folder", Text, nullable=False),  # folder of the suite's data on this machine
-    _make_time_column(),
+    _make_created_column(),
 )
 reproductions = Table(  # rows that this store's owner recomputed
     "reproductions",
@@ -216,7 +216,7 @@ reproductions = Table(  # rows that this store's owner recomputed
     Column("verdict", Text, nullable=False),
     Column("correct", Integer, nullable=False),
     Column("code_version", Text, nullable=False),
-    _make_time_column(),
+    _make_created_column(),
     Index("ix_reproductions_key", "key"),
 )
 

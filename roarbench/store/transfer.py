@@ -28,7 +28,7 @@ from roarbench.files import compute_sha256, write_new_file
 from roarbench.identity import check_field_values, encode_canonically, make_json_record
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_record import convert_suite_to_record, read_suite_record
+from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.store import schema
 from roarbench.store.database import insert_new, select_matching
 from roarbench.store.image_set_sources import (
@@ -183,7 +183,7 @@ def export_results(
     plain = [make_json_record(replace(source, folder=Path(source.folder).name, files="")) for source in image_sources]
     about |= {_NOTES: encode_canonically(plain).encode()}
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs]
-    if own := [convert_suite_to_record(suite) for suite in suites]:
+    if own := [convert_user_suite_to_record(suite) for suite in suites]:
         about |= {_SUITES: encode_canonically(own).encode()}
     table = pa.Table.from_pylist([_make_export_row(result, sources) for result in stored], schema=COLUMNS)
     write_new_file(path, lambda temporary: _write_table(table, about, temporary))
@@ -329,7 +329,7 @@ def _read_metadata(
         image_sources = [ImageSource(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
         checked = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
         section = "suites"
-        suites = [read_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
+        suites = [read_user_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
         section = "entries"
         return checked, suites, parse_annotations(metadata.get(_ANNOTATIONS, b"{}"))
     except _ODD as error:

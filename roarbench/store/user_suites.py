@@ -17,7 +17,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.files import convert_write_errors, write_atomically
 from roarbench.identity import encode_canonically
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_record import convert_suite_to_record, read_suite_record
+from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.plan.suites import VERSIONS
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import suites
@@ -38,7 +38,7 @@ def insert_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
     rows = [
         {
             "id": suite.name_in_commands,
-            "record": encode_canonically(convert_suite_to_record(suite)),
+            "record": encode_canonically(convert_user_suite_to_record(suite)),
             "folder": suite.dataset_record.folder,
         }
         for suite in new
@@ -53,7 +53,7 @@ def read_suites(database: Database) -> list[SuiteSpec]:
         rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
     for row in rows:
         with suppress(CallerError, KeyError, TypeError, ValueError):
-            suite = read_suite_record(json.loads(row.record))
+            suite = read_user_suite_record(json.loads(row.record))
             if suite.name_in_commands == row.id:
                 stored_suites.append(_set_dataset_folder(suite, row.folder))
     return stored_suites

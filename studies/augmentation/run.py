@@ -8,7 +8,7 @@ import json
 from itertools import product
 from pathlib import Path
 
-from roarbench.text import MISSING, format_markdown_table, format_percent
+from roarbench.text import MISSING, format_markdown_table, format_percent_number
 from studies.page import write_shipped_tables
 
 FOLDER = Path(__file__).parent
@@ -23,7 +23,7 @@ def make_shipped_tables() -> dict[str, str]:
     found = {tuple(line[1:5]): line[5] for line in lines if line[0] == 0}
 
     def cell(epochs: int, kind: str, row: str) -> str:
-        images, masks = (format_percent(found.get((epochs, kind, row, alone))) for alone in (False, True))
+        images, masks = (format_percent_number(found.get((epochs, kind, row, alone))) for alone in (False, True))
         return images if images == masks == MISSING or row == "none" else f"{images} / {masks}"
 
     made = [[kind, str(n), *(cell(n, kind, row) for row in NAMES)] for kind, n in product(KINDS, LENGTHS)]

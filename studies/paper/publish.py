@@ -22,7 +22,7 @@ from studies.paper.published import DATA, RESULTS, SETS
 def publish(name: str, store: Path, file: str, about: str, replication: int) -> int:
     """Write the new rows of a data set's suite to results/ and its index; returns how many there are."""
     suite = replace(find_suite(f"benchmark-{name}"), replication=replication)
-    files = [RESULTS / each.path for each in read_index(RESULTS) if each.suite == suite.versioned]
+    files = [RESULTS / each.path for each in read_index(RESULTS) if each.versioned_suite == suite.versioned]
     known = {result.run.key for path in files for result in read_exported_results(path)}
     with open_results(store, "") as rows:
         found = collect_results(add_stored_estimators(suite, rows), rows, data=DATA.get(name))

@@ -189,14 +189,14 @@ def read_sets(folder: Path) -> list[DataSet]:
     """Import the published rows of the benchmark into a store in this folder; returns what each data set has."""
     with ResultsStore.open(make_default_url(folder)) as store:
         for file in read_index(RESULTS):
-            if file.suite == ALONE or file.suite.startswith("benchmark-"):
+            if file.versioned_suite == ALONE or file.versioned_suite.startswith("benchmark-"):
                 import_results(store, RESULTS / file.path)
         return [DataSet.read(name, store, folder) for name in (*SETS, "imagenet")]
 
 
 def share_done(results: SuiteResults, protocol: Protocol) -> float:
     """Return the share of the runs at a board's levels that are published; 0 if the suite lacks the protocol."""
-    place, levels = (protocol.retrain, protocol.order), results.list_levels(protocol, Unit.SCALAR)
+    place, levels = (protocol.retrain, protocol.order), results.list_kept_levels(protocol, Unit.SCALAR)
     cells = ((point, point.cell) for point in expand_points(results.suite))
     asked = [point for point, cell in cells if (cell.retrain, cell.order) == place and cell.t in (0.0, *levels)]
     return sum(point in results.results for point in asked) / max(1, len(asked))

@@ -70,7 +70,7 @@ def test_a_table_names_the_levels_that_it_leaves_out():
         for protocol in (ROAR, DIFFROAR, MASK_ONLY):
             table = make_table(SuiteDraws.of(results), protocol, ROWS)
             words[name, protocol.name] = (
-                table.levels_text,
+                table.incomplete_levels_text,
                 "levels 0.3, 0.9, without 0.5 of the suite;" in table.caption,
             )
     part = ("at 30 % and 90 %", True)
@@ -90,6 +90,6 @@ def test_own_network_gain_needs_every_network_under_every_map():
     last = {at for at in cells if at.cell.t == 0.9 or at == one_run}
     part = keep_common_levels(replace(whole, results={at: one for at, one in whole.results.items() if at not in last}))
     assert keep_common_levels(whole).kept_levels == {}
-    assert part.list_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
+    assert part.list_kept_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
     board = SuiteDraws.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))
     assert board.levels == (0.3,) and all(row.gain.value is not None for row in board.rows)

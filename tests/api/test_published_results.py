@@ -70,8 +70,10 @@ def test_rows_on_images_from_a_folder_of_the_user_are_found_if_all_rows_have_the
 def test_a_published_suite_without_rows_of_roar_shows_own_network_gain(monkeypatch):
     """Its joint table begins with ROAR."""
     published = read_index(ROOT / "results")
-    files = [file for file in published if file.suite == "benchmark-fashion-mnist@1" and "/roar-" not in file.path]
-    assert 0 < len(files) < sum(file.suite == files[0].suite for file in published)
+    files = [
+        file for file in published if file.versioned_suite == "benchmark-fashion-mnist@1" and "/roar-" not in file.path
+    ]
+    assert 0 < len(files) < sum(file.versioned_suite == files[0].versioned_suite for file in published)
     monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: tuple(files))
     found = roarbench.load_published_results("benchmark-fashion-mnist")
     assert "Own-network gain" in str(found) and "Nothing has been run" not in str(found)
@@ -118,7 +120,11 @@ def test_gains_of_a_suite_that_was_retrained_at_one_of_its_levels_are_those_at_t
 @pytest.mark.slow
 def test_all_published_rows_are_one_frame_and_those_of_the_benchmark_are_among_them(monkeypatch):
     """Of two suites, whose own frames have the same gains; rows without a gain are left out."""
-    shown = [file for file in read_index(ROOT / "results") if file.suite in ("benchmark-breast-cancer@1", "quick@7")]
+    shown = [
+        file
+        for file in read_index(ROOT / "results")
+        if file.versioned_suite in ("benchmark-breast-cancer@1", "quick@7")
+    ]
     monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: shown)
     frame = roarbench.load_all_results()
     assert [*frame.columns[:6]] == ["suite", "version", "dataset", "network", "question", "estimator"]

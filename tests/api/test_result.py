@@ -146,8 +146,8 @@ def test_after_an_interrupt_the_same_call_goes_on_also_inside_a_running_loop(fre
     runs = []
 
     class Engine(InlineEngine):
-        def submit(self, job):
-            super().submit(job)
+        def start_job(self, job):
+            super().start_job(job)
             found = re.findall("^[0-9a-f]+$", job.name)  # runs are called by their keys
             runs.extend(found)
             if found and len(runs) == 2:

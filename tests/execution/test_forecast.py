@@ -324,7 +324,7 @@ class OneWorker:
     def __init__(self, value, error, gpus):
         self.gpus, self._outcome = gpus, JobOutcome("rates", value, error)
 
-    def submit(self, job):
+    def start_job(self, job):
         assert self.idle
         self.jobs += ((job.call, job.arguments),)
 

@@ -31,7 +31,7 @@ from roarbench.plan.protocols import MORF, OWN_NETWORK
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_options import set_explained_networks
-from roarbench.plan.suite_record import convert_suite_to_record, read_suite_record
+from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.plan.suites import find_suite
 from roarbench.store import user_suites
 from roarbench.store.results import ResultsStore, make_default_url
@@ -83,9 +83,9 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
         "net.make",
     ]
     assert suite.given.count("file@") == suite.references == 3
-    kept = read_suite_record(json.loads(encode_canonically(convert_suite_to_record(suite))))
+    kept = read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite))))
     assert kept == suite
-    assert str(path.parent) not in encode_canonically(convert_suite_to_record(suite))
+    assert str(path.parent) not in encode_canonically(convert_user_suite_to_record(suite))
     assert kept.networks[2].source == FILE
     with pytest.raises(CallerError, match="already specifies its explained networks; change networks in its file"):
         set_explained_networks(suite, [str(path.parent / "one.pt")])

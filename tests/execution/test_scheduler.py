@@ -173,13 +173,13 @@ class FailingMachine(InlineEngine):
         super().__init__()
         self.left = Counter(tries)
 
-    def submit(self, job):
+    def start_job(self, job):
         if self.left[job.name]:
             self.left[job.name] -= 1
             self.done.append(job.name)
             self._ended.append(JobOutcome(job.name, None, KILLED))
         else:
-            super().submit(job)
+            super().start_job(job)
 
 
 def test_a_job_that_its_machine_cut_off_is_tried_again_and_counts_as_failed_after_three_tries(fresh, store):

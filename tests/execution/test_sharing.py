@@ -96,7 +96,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
     heir, told, beating = Owner.of_this_process(), [], []
 
     class Losing(InlineEngine):
-        def stop(self, name):
+        def stop_job(self, name):
             told.append(name)
             self._ended = [JobOutcome(name, None, MachineError("stopped"))]
 

@@ -23,7 +23,7 @@ def collect(engine: Engine, count: int) -> dict[str, JobOutcome]:
 
 def do(engine: Engine, call: Callable[..., object], *arguments: object) -> JobOutcome:
     """Do one job."""
-    engine.submit(Job("job", call, arguments))
+    engine.start_job(Job("job", call, arguments))
     return collect(engine, 1)["job"]
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from roarbench.cli.main import main
-from roarbench.plan.suites import VERSIONS, read_named_suite
+from roarbench.plan.suites import VERSIONS, read_builtin_suite
 
 OLDER = {
-    suite.versioned: suite for suite in map(read_named_suite, sorted(Path(__file__).with_suffix("").glob("*.toml")))
+    suite.versioned: suite for suite in map(read_builtin_suite, sorted(Path(__file__).with_suffix("").glob("*.toml")))
 }
 
 

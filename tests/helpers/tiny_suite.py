@@ -106,7 +106,7 @@ def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
 
 
 class InlineEngine:
-    """Does each job when it is submitted, but measures nothing, which takes a second; knows what it did."""
+    """Does each job when it is started, but measures nothing, which takes a second; knows what it did."""
 
     def __init__(self, workers: int = 1, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
         self.done: list[str] = []
@@ -123,7 +123,7 @@ class InlineEngine:
     def idle(self) -> int:
         return 0 if self._ended else 1
 
-    def submit(self, job: Job) -> None:
+    def start_job(self, job: Job) -> None:
         self.done.append(job.name)
         if job.call is measure_worker_rates:
             self._ended.append(JobOutcome(job.name, replace(assume_rates(job.arguments[0], CORE), basis=""), None))

@@ -188,7 +188,7 @@ def test_a_suite_of_roar_alone_is_repeated_by_one_with_all_its_runs_and_not_by_o
 
     small, large, other = view(None, "a", "b"), view("both", "a", "b", "c"), view("both", "A", "B", "C")
     for beside, shown in (([large], []), ([other], [small]), ([view(None, "a", "b", "c")], [small])):
-        small.suites_on_same_images = beside
+        small.suites_on_same_images_and_network = beside
         assert list(verdicts_by_suite._drop_repeated_suites([small])) == shown
 
 
@@ -197,7 +197,7 @@ def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
     import_module("make_demo").write_demo(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {DEFAULT_FILE, "pictures"}  # no log of writes
     with views_of(tmp_path) as views:
-        published = {file.suite for file in read_index(ROOT / "results")}
+        published = {file.versioned_suite for file in read_index(ROOT / "results")}
         shown = {view.results.suite.versioned for view in views.values()}
         assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
         counts = verdicts_by_suite.build_context(Site(views, list_addresses(views)), make_address("suites"))["counts"]

@@ -109,7 +109,7 @@ def test_suites_on_the_same_images_and_network_stand_beside_each_other(tmp_path)
         make_store(tmp_path, suite, images=60)
     with views_of(tmp_path) as views:
         matched, places = views["quick-matched-v2"], {row.place for row in views["quick-v1"].board.rows}
-        assert [view.slug for view in matched.suites_on_same_images] == [
+        assert [view.slug for view in matched.suites_on_same_images_and_network] == [
             "quick-v1"
         ] and matched.board.roar_from == "quick v1"
         assert {row.roar for row in matched.board.rows} <= {*places, None}
@@ -175,7 +175,7 @@ def test_a_cached_page_is_shown_until_the_first_board_of_every_suite_is_there(tm
     for part in ("paired_board", "board"):
         note = property(lambda view, part=part: built.append((part, view.slug, ready.is_set())))
         monkeypatch.setattr(SuiteView, part, note)
-    monkeypatch.setattr(SuiteView, "boards", ())
+    monkeypatch.setattr(SuiteView, "boards_of_first_unit", ())
     with pytest.raises(InterruptedError):
         live.compute_pages_in_advance()
     slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all

@@ -19,7 +19,11 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
 from roarbench.plan.read_suite_file import parse_suite, read_suite
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
-from roarbench.plan.suite_record import convert_suite_to_record, drop_estimators_of_user_suite, read_suite_record
+from roarbench.plan.suite_record import (
+    convert_user_suite_to_record,
+    drop_estimators_of_user_suite,
+    read_user_suite_record,
+)
 from roarbench.plan.suites import find_default_explained_weights
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 
@@ -113,14 +117,14 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     assert (data.classes, data.train_images, data.test_images, data.size) == (3, 18, 6, 8)  # a quarter of 8, thrice
     assert suite.title == f"pictures@{suite.version}"
     assert len(expand_points(suite)) == 5
-    plain = encode_canonically(convert_suite_to_record(suite))
+    plain = encode_canonically(convert_user_suite_to_record(suite))
     assert str(path.parent) not in plain  # where its data lie is nobody's business
-    found = read_suite_record(json.loads(plain))
+    found = read_user_suite_record(json.loads(plain))
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.without_location)
     part = drop_estimators_of_user_suite(suite, {"grad": "no gradient"})
     assert part.name_in_commands == suite.name_in_commands
-    assert read_suite_record(convert_suite_to_record(part)).blocks == part.blocks
+    assert read_user_suite_record(convert_user_suite_to_record(part)).blocks == part.blocks
     assert drop_estimators_of_user_suite(part, {}).blocks == suite.blocks
 
 
@@ -129,7 +133,7 @@ def test_a_file_has_its_networks_compiled_by_another_recipe(path):
     assert compiled.recipe == compiled.reference_recipe == "planted-brief@1(epochs=1,compile=true)"
     assert compiled.recipe_record.compile and not usual.recipe_record.compile
     assert compiled.version != usual.version
-    assert read_suite_record(convert_suite_to_record(compiled)).recipe == compiled.recipe
+    assert read_user_suite_record(convert_user_suite_to_record(compiled)).recipe == compiled.recipe
     assert changed(path, "epochs = 1", "epochs = 1\ncompile = false").name_in_commands == usual.name_in_commands
 
 
@@ -153,8 +157,11 @@ def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_anot
         suite = changed(path, old, new)
         assert suite.version != usual.version, new
     assert (usual.tuned_on, suite.tuned_on) == (Split.TRAIN, Split.TEST)
-    assert read_suite_record(json.loads(encode_canonically(convert_suite_to_record(suite)))).tuned_on is Split.TEST
-    assert "tuned_on" not in convert_suite_to_record(usual)  # versions of suites that were made before it stay
+    assert (
+        read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite)))).tuned_on
+        is Split.TEST
+    )
+    assert "tuned_on" not in convert_user_suite_to_record(usual)  # versions of suites that were made before it stay
 
 
 def test_protocols_of_their_own_levels_and_units_and_fills_of_those_that_have_them(path):
@@ -183,7 +190,7 @@ def test_a_file_may_name_published_weights_to_explain(path):
     suite = changed(path, "references = 1", 'explains = ["torchvision:resnet50-v1"]')
     assert (suite.given, suite.references) == ("torchvision:resnet50-v1@0676ba61", 1)
     assert find_default_explained_weights(suite) == suite.given and suite.version != read_suite(path).version
-    kept = read_suite_record(json.loads(encode_canonically(convert_suite_to_record(suite))))
+    kept = read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite))))
     assert (kept.name_in_commands, kept.given) == (suite.name_in_commands, suite.given)
 
 
@@ -199,7 +206,9 @@ def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
     assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)
     assert suite.explain_inapplicable("linear-classifier") == "it is fitted to training images, but the suite has none"
     assert not suite.explain_inapplicable("deviation")
-    assert read_suite_record(json.loads(encode_canonically(convert_suite_to_record(suite)))).dataset_record.numbered
+    assert read_user_suite_record(
+        json.loads(encode_canonically(convert_user_suite_to_record(suite)))
+    ).dataset_record.numbered
 
 
 def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
@@ -213,11 +222,11 @@ def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
     assert (
         changed(path, SIZE, f"{said}\nrange = 1").name_in_commands == suite.name_in_commands != usual.name_in_commands
     )
-    kept = json.loads(encode_canonically(convert_suite_to_record(suite)))
-    assert read_suite_record(kept).dataset_record == replace(data, folder="")
+    kept = json.loads(encode_canonically(convert_user_suite_to_record(suite)))
+    assert read_user_suite_record(kept).dataset_record == replace(data, folder="")
     kept["dataset"] |= {"interpolation": "cubist"}
     with pytest.raises(CallerError, match="interpolation is 'cubist', expected nearest, "):
-        read_suite_record(kept)
+        read_user_suite_record(kept)
     published = changed(path, SIZE, 'preprocessing = "torchvision:resnet50/IMAGENET1K_V2"').dataset_record
     assert (published.size, published.resize, published.interpolation) == (224, 232, "bilinear")
     assert published.mean == pytest.approx((123.675, 116.28, 103.53))  # of torchvision's documentation, times 255
@@ -258,7 +267,7 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     assert fit.estimators == ("random", "grad")
     reversed_columns = changed(on_table, "label_column", 'columns = ["two", "one"], label_column')
     part = drop_inapplicable_estimators(reversed_columns).suite
-    kept = read_suite_record(convert_suite_to_record(part))
+    kept = read_user_suite_record(convert_user_suite_to_record(part))
     assert kept.dataset_record.columns == ("two", "one")
     assert (kept.name_in_commands, kept.dataset_record) == (part.name_in_commands, part.dataset_record.without_location)
 

@@ -22,7 +22,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
-from roarbench.text import format_interval, format_percent, format_rank
+from roarbench.text import format_interval, format_percent_number, format_rank
 from tests.helpers.made_up import SUITE, TWINS, held
 from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tables import printed, rows_of, table_of, words_of
@@ -184,7 +184,7 @@ def test_text_has_the_same_cells_and_checks_below_all_rows():
     for row in TABLE.rows:
         line = line_of(whole, row.estimator)
         assert [cell for cell in (format_rank(row.place), format_interval(row.gain)) if cell not in line] == []
-        assert [cell for each in row.accuracies if (cell := format_percent(each.value)) not in line] == []
+        assert [cell for each in row.accuracies if (cell := format_percent_number(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.vs_random, row.vs_random_blurred))
 
 

@@ -27,7 +27,7 @@ NAMES = ("name", "grad(steps=5,noise=0.1)~blurred (!)", "random")
 NUMBERS = ("gain [95%]", "+1.0 [+0.5, +1.5]", "0.0")
 WORDS = ("beats", "yes", "≈ a control")
 DRAWS = Bootstrap(resamples=50)  # numbers have the same digits with more
-PUBLISHED = sorted({file.suite for file in read_index(RESULTS)})
+PUBLISHED = sorted({file.versioned_suite for file in read_index(RESULTS)})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def list_published_tables(suite, source):
 def folder(tmp_path):
     """A folder with the files of `quick` 7 and of another suite, which has rows of `quick`, too."""
     for file in read_index(RESULTS):
-        if file.suite in ("quick@7", "benchmark-imagenette64@1"):
+        if file.versioned_suite in ("quick@7", "benchmark-imagenette64@1"):
             (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(RESULTS / file.path, tmp_path / file.path)
             add_file_to_index(tmp_path, file.path, file.rows, file.about)

@@ -255,7 +255,7 @@ def test_the_spread_over_trainings_by_hand():
     )
     found = spread.trainings
     assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
-    assert found.deviation**2 == pytest.approx(1 / 10)
+    assert found.deviation_without_image_noise**2 == pytest.approx(1 / 10)
     assert found.deviations.tolist() == pytest.approx([1, -1])
     single, double = (estimate_variance_components([explained(4, 3, trainings)]) for trainings in (1, 2))
     assert single.trainings.freedom == 2 * 2  # Random's alone
@@ -265,8 +265,11 @@ def test_the_spread_over_trainings_by_hand():
     alone, found = estimate_variance_components([explained(4, 1, trainings=2)]), double.references
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
     assert double.compute_run_standard_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
-    assert double.compute_run_standard_deviation(False, 0.9) == double.trainings.deviation
-    assert (alone.references, alone.compute_run_standard_deviation(True, 0.9)) == (None, alone.trainings.deviation)
+    assert double.compute_run_standard_deviation(False, 0.9) == double.trainings.deviation_without_image_noise
+    assert (alone.references, alone.compute_run_standard_deviation(True, 0.9)) == (
+        None,
+        alone.trainings.deviation_without_image_noise,
+    )
 
 
 def test_the_order_of_rows_and_a_second_name_change_nothing():

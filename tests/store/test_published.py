@@ -209,4 +209,4 @@ def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_
 def test_the_projects_own_folder_passes(call):
     """The key of each row is that of a run of its version."""
     assert call("results", "check", ROOT / "results").code == 0
-    assert len({file.suite for file in read_index(ROOT / "results") if file.rows}) == 9
+    assert len({file.versioned_suite for file in read_index(ROOT / "results") if file.rows}) == 9

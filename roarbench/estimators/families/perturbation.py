@@ -163,11 +163,11 @@ def exact_shapley(inputs: MapInput) -> Tensor:
         shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)
         logits = inputs.model(shown.flatten(0, 1))
         worth = logits.gather(1, targets.repeat(len(members))[:, None]).view(len(members), n).double()
-        values += worth.T @ _compute_coalition_weights(members)
+        values += worth.T @ _compute_shapley_weights(members)
     return values.view(images.shape)
 
 
-def _compute_coalition_weights(members: Tensor) -> Tensor:
+def _compute_shapley_weights(members: Tensor) -> Tensor:
     """Return the weight of each coalition in the value of each feature, float64, shaped like `members` (k, d).
 
     The weight is positive for coalitions that contain the feature, negative for the others.
