@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS
 from leaderboard.roar_and_own_network_board import Answer, NamedRow, PairedBoard
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 
 
 class AdvisedRow(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roarbench.plan.protocols import Protocol
 from roarbench.report.row_doubts import Doubt
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import ControlComparison

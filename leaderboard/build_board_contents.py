@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_linear_axis
 from leaderboard.headline import describe_winners, write_own_network_headline
-from leaderboard.page_text import format_day, make_slug, shorten_line
+from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder

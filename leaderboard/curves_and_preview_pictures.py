@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_linear_axis
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.text import format_interval, format_signed
 
 _SIZE, _ROWS = (1200, 630), 7  # pixels of an Open Graph picture; maximum rows

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from leaderboard.page_text import make_slug
+from leaderboard.text_helpers import make_slug
 from roarbench.analysis.pictured_images import IMAGES, choose_images_by_lost_predictions, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqlite_stamp
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.page import board, compare, estimator, images, submit_and_cite, trust, verdicts_by_suite
-from leaderboard.page_text import REPOSITORY, format_day, shorten_line
+from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
 from leaderboard.views import Views, find_live_store
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_display_name

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.first_page_cache import ALL, Selection, ShownStore, boards_ready, first_page_shown
-from leaderboard.page_text import make_slug
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.roar_and_own_network_board import PairedBoard, make_paired_board
+from leaderboard.text_helpers import make_slug
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
@@ -36,7 +36,7 @@ from roarbench.plan.suites import SUITES, VERSIONS, find_headline_protocols
 from roarbench.report.roar_and_own_network_table import CombinedTable, has_combined_table
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.results import ResultsStore
 from roarbench.store.user_suites import read_suites
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from roarbench.enums import Precision
 from roarbench.errors import CallerError, MachineError
-from roarbench.settings import restore_after_last_exit
+from roarbench.process_wide_settings import restore_after_last_exit
 from roarbench.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable of a worker: number of workers on its GPU

@@ -20,7 +20,7 @@ from leaderboard.pictures import (
     save_pictures,
 )
 from leaderboard.views import read_suite_versions
-from roarbench.analysis.own_network_results import list_complete_points
+from roarbench.analysis.own_network_gain_of_suite import list_complete_points
 from roarbench.enums import Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.job_context import JobContext

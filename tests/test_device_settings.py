@@ -26,7 +26,7 @@ from roarbench.device_settings import (
 from roarbench.errors import CallerError, MachineError
 from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.execution import device_inputs as inputs
-from roarbench.execution import importance, local_worker_count_and_rates
+from roarbench.execution import importance, local_workers_and_rates
 from roarbench.store.software_and_hardware import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 
@@ -42,14 +42,12 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     assert list_gpu_ids() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert list_gpu_ids() == ()
-    assert local_worker_count_and_rates.count_default_workers() == count_cores()
-    monkeypatch.setattr(local_worker_count_and_rates, "list_gpu_ids", lambda: ("0", "1", "2"))
-    assert local_worker_count_and_rates.count_default_workers() == 3
+    assert local_workers_and_rates.count_default_workers() == count_cores()
+    monkeypatch.setattr(local_workers_and_rates, "list_gpu_ids", lambda: ("0", "1", "2"))
+    assert local_workers_and_rates.count_default_workers() == 3
     for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
-        monkeypatch.setattr(local_worker_count_and_rates, "count_cores", lambda count=count: count)
-        assert local_worker_count_and_rates.count_default_workers(side) == workers, (
-            "up to eight share a GPU, one a core"
-        )
+        monkeypatch.setattr(local_workers_and_rates, "count_cores", lambda count=count: count)
+        assert local_workers_and_rates.count_default_workers(side) == workers, "up to eight share a GPU, one a core"
 
 
 def test_gpus_that_cuda_cannot_use_are_an_error_in_its_own_words(monkeypatch):

@@ -1,6 +1,6 @@
 """Numbers and text from outside as a reader sees them."""
 
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.text import (
     fit_on_one_line,

@@ -12,7 +12,7 @@ from scipy.stats import bootstrap, false_discovery_control
 from roarbench.enums import PAPER_LEVELS
 from roarbench.plan.protocols import ROAR
 from roarbench.stats.board import Board
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness, compute_area_weights
 from roarbench.stats.verdicts import FALSE_DISCOVERIES, Verdict

@@ -8,9 +8,9 @@ from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
 from leaderboard.curves_and_preview_pictures import draw_curve_panels, draw_preview_card
 from leaderboard.links import Address, PageNotFound, Site, make_address
-from leaderboard.page_text import shorten_line
 from leaderboard.roar_and_own_network_board import PairedBoard
 from leaderboard.roar_and_own_network_scatter import make_scatter
+from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol

@@ -11,9 +11,9 @@ from leaderboard.curves_and_preview_pictures import EstimatorCurves, make_estima
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address
-from leaderboard.page_text import format_day, shorten_line
 from leaderboard.pictures import Pictures
 from leaderboard.roar_and_own_network_board import Answer, PairedBoard
+from leaderboard.text_helpers import format_day, shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import (
     count_passes,

@@ -3,8 +3,8 @@
 from typing import Any
 
 from leaderboard.links import Address, PageNotFound, Site
-from leaderboard.page_text import shorten_line
 from leaderboard.pictures import Pictures
+from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.analysis.pictured_images import (
     CorrectCountsPerImage,

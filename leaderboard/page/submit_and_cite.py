@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from leaderboard.board_contents import BEATS, BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
-from leaderboard.page_text import REPOSITORY, shorten_line
+from leaderboard.text_helpers import REPOSITORY, shorten_line
 from leaderboard.views import SuiteView, Views
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER

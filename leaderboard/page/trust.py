@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.links import Address, Site
-from leaderboard.page_text import shorten_line
+from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView, Views
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR

@@ -8,9 +8,9 @@ from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
-from leaderboard.page_text import shorten_line
 from leaderboard.roar_and_own_network_board import Answer
 from leaderboard.roar_and_own_network_scatter import make_scatter
+from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.runs import Run

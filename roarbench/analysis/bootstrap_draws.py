@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
-from roarbench.analysis.own_network_results import make_own_network_board
+from roarbench.analysis.own_network_gain_of_suite import make_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board import Board, drop_ranks_and_verdicts
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_board_from_draws
 from roarbench.stats.curves import Correctness
 from roarbench.stats.probability_drop import compute_areas_between_lerf_and_morf

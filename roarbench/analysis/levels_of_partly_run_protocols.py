@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from roarbench.analysis.own_network_results import list_complete_points
+from roarbench.analysis.own_network_gain_of_suite import list_complete_points
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_estimator

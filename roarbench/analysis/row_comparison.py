@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.own_network_results import load_kept_predictions
+from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.bootstrap import Estimate, make_estimate
+from roarbench.stats.bootstrap_intervals import Estimate, make_estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.stats.sampled_gains import SampledGains

@@ -15,7 +15,7 @@ from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import KAR, LERF, MORF, ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.board_agreement import Agreement, compute_agreement
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.sampled_gains import SampledGains
 
 KINDS = (*TWINS, "redrawn")  # `redrawn` belongs to Random alone

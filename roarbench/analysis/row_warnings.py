@@ -13,7 +13,7 @@ from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Estimate, Sample, estimate_ratio
+from roarbench.stats.bootstrap_intervals import Estimate, Sample, estimate_ratio
 from roarbench.text import capitalize, format_interval
 
 SOME, STRONG = 0.5, 0.9  # a mark has this grade if the lower end of its share's interval is larger

@@ -20,7 +20,7 @@ from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import RemovalSettings, check_and_wrap_network, read_fill_value, read_several_networks
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
-from roarbench.stats.bootstrap import Bootstrap, Estimate, make_estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, make_estimate
 from roarbench.stats.own_network_gain import (
     FEWEST_PERMUTED,
     OwnNetworkGain,

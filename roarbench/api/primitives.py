@@ -33,7 +33,7 @@ from roarbench.compute.degrade import degrade
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.runs import find_recorded_fill_name
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import compute_area_weights
 from roarbench.stats.resampling import draw_image_weights
 
@@ -186,7 +186,9 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     """
     bootstrap_settings = Bootstrap() if bootstrap is None else bootstrap
     if not isinstance(bootstrap_settings, Bootstrap):
-        raise CallerError(f"bootstrap is {bootstrap!r}, expected a roarbench.stats.bootstrap.Bootstrap, or None")
+        raise CallerError(
+            f"bootstrap is {bootstrap!r}, expected a roarbench.stats.bootstrap_intervals.Bootstrap, or None"
+        )
     values = np.atleast_2d(to_array(correct)).astype(np.float64)
     less = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
     if not values.size or not np.isfinite(values).all() or not np.isfinite(less).all():

@@ -27,7 +27,7 @@ from roarbench.api.removal import (
 )
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
-from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, compute_area_weights
 from roarbench.text import format_percent_number
 

@@ -184,7 +184,7 @@ def _enable_compiling_if_faster(
     """
     from roarbench.device_settings import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe
-    from roarbench.store.training_speeds import suggest_compiling
+    from roarbench.store.compilation_speeds import suggest_compiling
 
     gpus = list_gpu_ids()
     if not engine.compile and gpus and (why := suggest_compiling(workspace, part)):
@@ -201,7 +201,7 @@ def _choose_workers(
     engine: EngineOptions, work: WorkOptions, image_side: int, logs: Path | None
 ) -> "tuple[int, Start]":
     """Return the number of workers for images of this side length, and the function that starts them."""
-    from roarbench.execution.local_worker_count_and_rates import count_workers, start_local_workers
+    from roarbench.execution.local_workers_and_rates import count_workers, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
@@ -286,7 +286,7 @@ def plan(
     from roarbench.analysis.load_results import load_results_reused_by_run
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import count_missing_work, make_plan
-    from roarbench.execution.local_worker_count_and_rates import count_default_workers, start_rate_measurement
+    from roarbench.execution.local_workers_and_rates import count_default_workers, start_rate_measurement
     from roarbench.store.workspace import Workspace
 
     workers = work.workers or count_default_workers(part.dataset_record.size)

@@ -232,7 +232,7 @@ def report(
     source: ResultsOptions,
 ) -> None:
     """Write a supplement for a paper (HTML or PDF): tables, curves, warnings, methods, provenance and BibTeX."""
-    from leaderboard.suite_report import write_report
+    from leaderboard.single_file_report import write_report
     from leaderboard.views import SuiteView
     from roarbench.analysis.load_results import load_suite_results
 

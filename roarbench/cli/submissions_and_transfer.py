@@ -124,7 +124,7 @@ def reproduce(
 ) -> None:
     """Repeat one stored run from scratch, reference and rankings included, and compare."""
     from roarbench.analysis.load_results import open_writable_results
-    from roarbench.execution.local_worker_count_and_rates import count_workers
+    from roarbench.execution.local_workers_and_rates import count_workers
     from roarbench.execution.reproduce import RerunRequest
     from roarbench.execution.reproduce import reproduce as again
     from roarbench.store.submissions_and_annotations import ReproductionOutcome

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.compute.degrade import RandomlyDegradedImages, degrade, unpack_removal_masks
-from roarbench.compute.exchanged_masks import ExchangedImages
+from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
 from roarbench.enums import Unit
 
 AHEAD = 4  # parts of batches that are read ahead
@@ -93,7 +93,7 @@ class StreamedChangingImages:
     """
 
     def __init__(
-        self, drawn: RandomlyDegradedImages | ExchangedImages, pixels: NDArray[np.uint8], device: torch.device
+        self, drawn: RandomlyDegradedImages | ImagesWithExchangedMasks, pixels: NDArray[np.uint8], device: torch.device
     ) -> None:
         self._drawn, self.generator = drawn, drawn.generator
         self._pixels = StreamedImages(pixels, None, torch.empty(0), drawn.unit, device)

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import RandomlyDegradedImages
-from roarbench.compute.exchanged_masks import ExchangedImages
+from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
 from roarbench.compute.inputs import (
     MAX_CACHE_BYTES,
     MEMORY_SHARE,
@@ -286,7 +286,7 @@ class Training:
             generator.set_state(state)
 
     def _list_generators(self) -> list[torch.Generator]:
-        if isinstance(self._inputs, RandomlyDegradedImages | ExchangedImages | StreamedChangingImages):
+        if isinstance(self._inputs, RandomlyDegradedImages | ImagesWithExchangedMasks | StreamedChangingImages):
             return [self._generator, self._inputs.generator]
         return [self._generator]
 

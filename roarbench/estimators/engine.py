@@ -18,7 +18,7 @@ from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator
 from roarbench.estimators.families.gradients import ReportLogits, compute_base_maps
 from roarbench.estimators.network_surgery import convert_precision
 from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
-from roarbench.settings import restore_after_last_exit
+from roarbench.process_wide_settings import restore_after_last_exit
 
 # forms without noisy copies
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
+from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
@@ -31,7 +31,7 @@ def make_images_with_exchanged_masks(
     """Return training images with the removal masks of other images of a split, drawn with a seed."""
     generator, is_other_split = torch.Generator().manual_seed(EXCHANGE + seed), mask_split is not Split.TRAIN
     pixels, mean = get_device_or_mapped_pixels(images, Split.TRAIN), get_device_mean(images)
-    exchanged = ExchangedImages(pixels, tuple(masks), mean, unit, generator, is_other_split, fill)
+    exchanged = ImagesWithExchangedMasks(pixels, tuple(masks), mean, unit, generator, is_other_split, fill)
     return stream_unless_on_device(exchanged, images, Split.TRAIN)
 
 

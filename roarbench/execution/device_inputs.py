@@ -22,7 +22,7 @@ from roarbench.compute.degrade import (
     replace_features,
     unpack_removal_masks,
 )
-from roarbench.compute.exchanged_masks import ExchangedImages
+from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
 from roarbench.compute.inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
@@ -112,7 +112,7 @@ def get_device_or_mapped_pixels(images: ImageData, split: Split) -> Tensor:
 
 
 def stream_unless_on_device(
-    inputs: RandomlyDegradedImages | ExchangedImages, images: ImageData, split: Split
+    inputs: RandomlyDegradedImages | ImagesWithExchangedMasks, images: ImageData, split: Split
 ) -> Inputs:
     """Return a split's images with changing masks, read ahead from their file if they are not on the device."""
     if inputs.pixels.device.type == choose_device().type:

@@ -21,7 +21,7 @@ from torch import nn
 
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.degrade import RandomlyDegradedImages, RemovalMasks
-from roarbench.compute.exchanged_masks import RankingMask
+from roarbench.compute.images_with_exchanged_masks import RankingMask
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.mask_smoothness import compute_smoothness
 from roarbench.compute.prediction import (

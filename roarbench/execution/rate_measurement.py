@@ -55,7 +55,7 @@ from roarbench.execution.workload import (
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.training_speeds import COMPILED, GRAPHS, UNCOMPILED, Speeds
+from roarbench.store.compilation_speeds import COMPILED, GRAPHS, UNCOMPILED, Speeds
 from roarbench.text import fit_on_one_line
 
 _STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes

@@ -15,7 +15,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.local_worker_count_and_rates import measure_rates
+from roarbench.execution.local_workers_and_rates import measure_rates
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.run_suite import schedule_runs_on_workers
 from roarbench.execution.workload import count_work

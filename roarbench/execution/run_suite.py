@@ -32,7 +32,7 @@ from roarbench.execution.artifact_verification import (
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph, find_steps_depending_on_recipes
-from roarbench.execution.local_worker_count_and_rates import PER_CORE, measure_rates, start_local_workers
+from roarbench.execution.local_workers_and_rates import PER_CORE, measure_rates, start_local_workers
 from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay, estimate_step_seconds

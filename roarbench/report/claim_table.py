@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.own_network_results import compute_own_network_gains
+from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains
 from roarbench.analysis.paper_claims import (
     CLAIMS,
     HALF,
@@ -23,7 +23,7 @@ from roarbench.enums import Order, Unit
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.runs import CLEAN
 from roarbench.stats.board import ONE_NETWORK, RANDOM
-from roarbench.stats.bootstrap import Sample
+from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 

@@ -9,7 +9,7 @@ from roarbench.analysis.row_warnings import Grade
 from roarbench.analysis.stored_images_and_weights import describe_prediction_under_noise
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import ControlComparison
 from roarbench.text import format_records_as_csv

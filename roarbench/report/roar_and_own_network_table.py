@@ -22,7 +22,7 @@ from roarbench.report.table import SuiteTable, find_default_unit, make_suite_tab
 from roarbench.report.table_notes import PAGE, describe_shared_origin, list_table_doubts, write_all_notes
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, format_interval, format_markdown_table, format_records_as_csv

@@ -13,7 +13,7 @@ from roarbench.plan.protocols import KAR, ROAR
 from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, AxisLabel, Chart, PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.text import MISSING
 
 _ROW, _MARGINS = 0.26, 0.75  # inches per row; inches for margins

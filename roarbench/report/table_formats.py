@@ -13,7 +13,7 @@ from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import PAGE, summarize_notes, write_all_notes
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import Row
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.text import (

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from roarbench.analysis.own_network_results import describe_total_disagreement_of_networks
+from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.retraining_free_metrics import IMAGES
 from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, shorten_reference

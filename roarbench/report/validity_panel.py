@@ -27,7 +27,7 @@ from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import ROAR
 from roarbench.report.status import describe_unranked_rows
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.text import MISSING, format_decimals, format_interval, format_markdown_table, format_percent_number
 

@@ -8,7 +8,7 @@ from roarbench.enums import OTHER_IMAGE, Order
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison

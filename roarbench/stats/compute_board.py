@@ -13,7 +13,7 @@ from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM, ZERO, Board, IntervalScope, Row
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.curves import POINTS, UNTOUCHED, Correctness
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.enums import FEWEST_NETWORKS, Order
-from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, Floats
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.bootstrap_intervals import Estimate, Sample
 from roarbench.stats.curves import POINTS, Correctness, Floats, compute_area_weights
 from roarbench.stats.resampling import Draws
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.bootstrap import Sample, compute_quantile
+from roarbench.stats.bootstrap_intervals import Sample, compute_quantile
 from roarbench.stats.curves import Floats
 
 

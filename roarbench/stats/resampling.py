@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.curves import Bits, Correctness, Floats, Point, hash_correctness
 from roarbench.stats.training_and_network_variance import (
     PRIORS,

@@ -9,7 +9,7 @@ from roarbench.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM, IntervalScope
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import Correctness, Floats, compute_gain
 from roarbench.stats.resampling import Draws
 from roarbench.stats.training_and_network_variance import VarianceComponents

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from roarbench.stats.bootstrap import Estimate, Sample, compute_quantile
+from roarbench.stats.bootstrap_intervals import Estimate, Sample, compute_quantile
 from roarbench.stats.curves import Floats
 from roarbench.stats.rank_intervals import Pairs
 from roarbench.text import SAME

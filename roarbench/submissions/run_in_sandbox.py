@@ -18,11 +18,11 @@ from roarbench.enums import TEST_IDS
 from roarbench.errors import SandboxError
 from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.identity import hash_value
-from roarbench.submissions.channel import create_answer, create_request, read_answer
 from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_printable_fault
 from roarbench.submissions.limits import FILES, Limits
 from roarbench.submissions.sandbox_command import make_sandbox_command, make_trusted_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
+from roarbench.submissions.sealed_memory_messages import create_answer, create_request, read_answer
 from roarbench.submissions.seccomp_filter import open_filter
 from roarbench.text import fit_on_one_line, list_some
 

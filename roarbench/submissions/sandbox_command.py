@@ -17,7 +17,7 @@ from roarbench.submissions.limits import SCRATCH
 _PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
 _NETWORKS = ("__init__", "external_networks", "builtin_network_table", "networks", "torchvision_networks")
-_INSIDE = ("__init__", "adapters", "channel", "isolation_probe", "limits", "sandbox_program")
+_INSIDE = ("__init__", "adapters", "sealed_memory_messages", "isolation_probe", "limits", "sandbox_program")
 _OWN = (  # files of roarbench for the program in the sandbox
     *("__init__.py", "errors.py", "stopping.py", "text.py"),
     *(f"compute/{name}.py" for name in _NETWORKS),

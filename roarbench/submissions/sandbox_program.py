@@ -25,7 +25,7 @@ import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from roarbench.compute.networks import build_network  # noqa: E402
-from roarbench.submissions import channel, limits  # noqa: E402
+from roarbench.submissions import limits, sealed_memory_messages  # noqa: E402
 from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point  # noqa: E402
 
 _FILE = "submission.py"  # file name in tracebacks
@@ -52,7 +52,7 @@ class _ReceivedPart(NamedTuple):
 
 def main(request: int, answer: int, started: int) -> None:
     """Answer a request; a byte is written to the pipe `started` just before the submission's code runs."""
-    about, arrays = channel.read_request(request)
+    about, arrays = sealed_memory_messages.read_request(request)
     os.close(request)
     torch.set_num_threads(1)
     # same settings as for all other maps
@@ -71,11 +71,11 @@ def main(request: int, answer: int, started: int) -> None:
         header |= _explain_parts(estimate, parts, answer)
     except _SubmissionFailed as failure:
         header = {"fault": failure.kind, "words": failure.words[:8000], "trace": failure.trace[:8000]}
-    channel.write_answer_header(answer, header)
+    sealed_memory_messages.write_answer_header(answer, header)
     os._exit(0)  # skips the submission's exit handlers
 
 
-def _read_part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _ReceivedPart:
+def _read_part(number: int, about: dict[str, Any], arrays: sealed_memory_messages.Arrays) -> _ReceivedPart:
     """Read one part of a request, whose arrays have names that begin with its number."""
     start = f"{number}."
     tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
@@ -130,7 +130,7 @@ def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answe
                     "output-shape", f"the map has {importance.ndim} dimensions, but earlier maps have {dims}"
                 )
             dims, any_drew = importance.ndim, any_drew or drew
-            channel.write_map(answer, written, importance.numpy())
+            sealed_memory_messages.write_map(answer, written, importance.numpy())
             written += importance.numel()
         memory.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # peak bytes of this process
     seconds = time.process_time() - start

@@ -20,7 +20,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.stats import resampling as drawing
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import compare_boards
-from roarbench.stats.bootstrap import Bootstrap, Sample, compute_half_width
+from roarbench.stats.bootstrap_intervals import Bootstrap, Sample, compute_half_width
 from roarbench.stats.compute_board import compute_board_from_draws
 from roarbench.stats.curves import Correctness
 from roarbench.stats.resampling import Draws, draw_resamples

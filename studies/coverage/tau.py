@@ -3,7 +3,7 @@
 import numpy as np
 
 from roarbench.stats.board_agreement import compute_agreement
-from roarbench.stats.bootstrap import Sample
+from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.curves import Floats
 
 OUTCOME = ("held", "width", "held_by_percentiles", "width_of_percentiles")

@@ -13,7 +13,7 @@ from roarbench.enums import Order
 from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board_agreement import Replication, compute_agreement
-from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.bootstrap_intervals import Estimate, Sample
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.paper.published import (
     HALF,

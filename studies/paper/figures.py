@@ -23,7 +23,7 @@ from roarbench.report.curve_panels import (
     label_ends,
 )
 from roarbench.report.suite_charts import draw_gain_bars, make_panel_curve
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from studies.paper.published import DataSet, cost, front, value_of
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.own_network_results import compute_own_network_gains
+from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains
 from roarbench.analysis.paper_claims import Curve
 from roarbench.analysis.stored_images_and_weights import add_stored_estimators, collect_results
 from roarbench.analysis.suite_results import SuiteResults
@@ -16,7 +16,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
-from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.store.published_folder import read_index
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results

@@ -15,7 +15,7 @@ from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.store.results import ResultsStore
 from roarbench.text import format_interval, format_markdown_table
 from studies.page import collect_runs, format_verdict, sort_rows_by_gain, write_store_tables

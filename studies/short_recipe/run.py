@@ -14,7 +14,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.stats.board_agreement import Agreement, compute_agreement
-from roarbench.stats.bootstrap import Sample
+from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.store.results import ResultsStore
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_by_gain, write_store_tables

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roarbench.analysis import own_network_results
+from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.enums import Unit
@@ -22,7 +22,7 @@ def test_own_network_gains_unpack_the_predictions_of_both_rows_alone(monkeypatch
     blocks = (Block(OWN_NETWORK, rows, (0.3, 0.9), seeds=1),)
     draws = SuiteDraws.of(held(replace(SUITE, references=3, blocks=blocks)))
     gains = {row.estimator: row.gain.value for row in draws.make_board(OWN_NETWORK, Unit.SCALAR, rows).rows}
-    monkeypatch.setattr(own_network_results, "KeptPredictions", unpack)
+    monkeypatch.setattr(own_network_gain_of_suite, "KeptPredictions", unpack)
     pair = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, "gb", "ig")
     assert abs(pair.gain.value - (gains["gb"] - gains["ig"])) < 1e-12 and len(pair.levels) == 2
     assert len(unpacked) == 2

@@ -24,7 +24,7 @@ from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.validity_panel import format_agreements
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.text import format_interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
 

@@ -24,7 +24,7 @@ from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import format_json, list_doubts
 from roarbench.stats.board import IntervalScope
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.curves import UNTOUCHED
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, held, leaky, result
 from tests.helpers.tables import table_of, words_of

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import roarbench
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 
 IMAGES = torch.tensor([[[[10.0, 20.0], [30.0, 40.0]]], [[[1.0, 2.0], [3.0, 4.0]]]])  # (2, 1, 2, 2)
 LAST = torch.zeros(2, 5, 5, 1)  # images with the channels last

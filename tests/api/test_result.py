@@ -11,7 +11,7 @@ from captum.attr import Saliency
 
 import roarbench
 from roarbench.enums import Split
-from roarbench.execution import local_worker_count_and_rates
+from roarbench.execution import local_workers_and_rates
 from roarbench.submissions.file import read_submission
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.given import gradient_x_input
@@ -156,7 +156,7 @@ def test_after_an_interrupt_the_same_call_goes_on_also_inside_a_running_loop(fre
     async def cell():
         return roarbench.evaluate(fresh, MINE, protocol="roar", quiet=True)
 
-    monkeypatch.setattr(local_worker_count_and_rates, "LocalEngine", Engine)
+    monkeypatch.setattr(local_workers_and_rates, "LocalEngine", Engine)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     kept = fresh.result().stored.results

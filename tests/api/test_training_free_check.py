@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
-from roarbench.stats.bootstrap import Sample
+from roarbench.stats.bootstrap_intervals import Sample
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from roarbench.compute.degrade import (
     degrade,
     unpack_removal_masks,
 )
-from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
+from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
 from roarbench.datasets.decoded import _map_file
 from roarbench.enums import Order, Split, Unit
@@ -87,7 +87,7 @@ def exchanged(unit, seed, order=Order.MORF, kinds=(1,)):
     pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, *SHAPE), dtype=np.uint8))
     layout = Layout(SHAPE, unit, LEVELS)
     cuts = tuple(RankingMask(encoded(maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
-    return ExchangedImages(pixels, cuts, FILL, unit, seeded(seed))
+    return ImagesWithExchangedMasks(pixels, cuts, FILL, unit, seeded(seed))
 
 
 @pytest.mark.parametrize("unit", Unit)
@@ -275,4 +275,4 @@ def test_memory_that_others_take_or_free_meanwhile_moves_no_image(fits_at_first,
     monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: 1e9 * next(free))
     monkeypatch.setattr(common_network_training, "get_device_mean", lambda images: FILL)
     made = common_network_training.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
-    assert isinstance(made, ExchangedImages if fits_at_first else StreamedChangingImages)
+    assert isinstance(made, ImagesWithExchangedMasks if fits_at_first else StreamedChangingImages)

@@ -15,7 +15,7 @@ from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import RandomlyDegradedImages
-from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
+from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.inputs import normalise
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
@@ -174,7 +174,7 @@ def test_from_any_checkpoint_the_training_ends_with_the_same_weights(monkeypatch
     def train_from(checkpoint):
         model, inputs = network(), fixed if drawing == "fixed" else redrawn_of(fixed)
         if drawing == "exchanged":
-            inputs = ExchangedImages(fixed.pixels, cuts, fixed.fill, Unit.PIXEL, seeded(4))
+            inputs = ImagesWithExchangedMasks(fixed.pixels, cuts, fixed.fill, Unit.PIXEL, seeded(4))
         loss = fit(model, inputs, labels, NORM, recipe, 7, checkpoint)
         return model.state_dict(), loss
 

@@ -18,7 +18,7 @@ from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
 from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
-from roarbench.execution import local_worker_count_and_rates, pretrained_weights
+from roarbench.execution import local_workers_and_rates, pretrained_weights
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.reproduce import RerunRequest, reproduce
@@ -139,8 +139,8 @@ def ran(tmp_path, monkeypatch):
     """A call that runs a suite on eight images of each split: its rows by row, level and seed, and a call that does
     one of them again.
     """
-    monkeypatch.setattr(local_worker_count_and_rates, "LocalEngine", InlineEngine)
-    monkeypatch.setattr(local_worker_count_and_rates, "measure_rates", lambda *_, **__: None)
+    monkeypatch.setattr(local_workers_and_rates, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_workers_and_rates, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(make_default_url(tmp_path)) as store:
 

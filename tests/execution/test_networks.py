@@ -8,7 +8,7 @@ import torch
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.bit_planes import find_removed_bits
-from roarbench.compute.exchanged_masks import ExchangedImages, RankingMask
+from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
@@ -76,7 +76,7 @@ def trained(work, seed, chosen, model=None, mean=None, lent=False):
     model, mean = model or work.build_network(seed), mean or work.images.mean
     generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
-    inputs = ExchangedImages(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, from_other_set=lent)
+    inputs = ImagesWithExchangedMasks(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, from_other_set=lent)
     fit(model, inputs, labels, Normalisation.of(work.images), recipe, seed)
     return model
 

@@ -10,7 +10,7 @@ import torch
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.load_results import ResultsQuery
-from roarbench.analysis.own_network_results import describe_total_disagreement_of_networks, make_own_network_board
+from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks, make_own_network_board
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.api.suite_result import SuiteResult
@@ -31,7 +31,7 @@ from roarbench.report.replication_comparison import format_replication, make_rep
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.stats.board_agreement import compare_boards
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import CallerError, StoreError
-from roarbench.execution import local_worker_count_and_rates
+from roarbench.execution import local_workers_and_rates
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.ranking_bundle import export_rankings, import_rankings
 from roarbench.execution.reproduce import RerunRequest, reproduce
@@ -194,7 +194,7 @@ def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, mon
     """Though another suite with the same images and network comes first in the table."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
-    monkeypatch.setattr(local_worker_count_and_rates, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_workers_and_rates, "LocalEngine", InlineEngine)
     for suite in known:
         monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0

@@ -16,7 +16,7 @@ from roarbench.device_settings import COMPILING
 from roarbench.execution import rate_measurement
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suites import find_suite
-from roarbench.store.training_speeds import COMPILED, GRAPHS, UNCOMPILED, store_training_speeds, suggest_compiling
+from roarbench.store.compilation_speeds import COMPILED, GRAPHS, UNCOMPILED, store_training_speeds, suggest_compiling
 from roarbench.store.workspace import Workspace
 
 QUICK = find_suite("quick")

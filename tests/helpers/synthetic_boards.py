@@ -3,7 +3,7 @@
 import numpy as np
 
 from roarbench.stats.board import Board, Row
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Point
 
 IMAGES = 600

@@ -8,7 +8,7 @@ from roarbench.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope, Row
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict
 from tests.helpers.made_up import DATA, SUITE

@@ -6,7 +6,7 @@ from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, OPEN
 from leaderboard.roar_and_own_network_board import Answer, NamedRow, make_paired_board
 from roarbench.report.roar_and_own_network_table import CombinedTable
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from tests.helpers.two_questions import by_hand
 
 ROWS = {  # passes, own-network gain with its interval

@@ -18,7 +18,7 @@ from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.table import make_table
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin

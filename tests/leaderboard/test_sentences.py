@@ -21,7 +21,7 @@ from roarbench.plan.protocols import SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.board import Row
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict

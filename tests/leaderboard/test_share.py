@@ -14,14 +14,14 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from leaderboard import page_text
+from leaderboard import text_helpers
 from leaderboard.curves_and_preview_pictures import draw_preview_card
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import submit_and_cite, verdicts_by_suite
 from leaderboard.page.trust import TRUST, build_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates
-from leaderboard.suite_report import render_report, write_report
+from leaderboard.single_file_report import render_report, write_report
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, VERSIONS
@@ -89,8 +89,8 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, add
     package["Project-URL"] = "Homepage, https://x.invalid"
     if address:
         package["Project-URL"] = f"Repository, {address}/"
-    monkeypatch.setattr(page_text, "metadata", lambda name: package)
-    monkeypatch.setattr(submit_and_cite, "REPOSITORY", page_text._read_repository_url())
+    monkeypatch.setattr(text_helpers, "metadata", lambda name: package)
+    monkeypatch.setattr(submit_and_cite, "REPOSITORY", text_helpers._read_repository_url())
     fields, readme = (
         submit_and_cite.build_submit_context(Site({}), Address("submit")),
         (ROOT / "README.md").read_text("utf-8"),
@@ -147,7 +147,7 @@ def test_a_report_is_printed_as_pdf(view, tmp_path, require):
 
 
 def test_without_a_browser_a_pdf_is_refused(view, tmp_path, monkeypatch):
-    monkeypatch.setattr("leaderboard.suite_report.shutil.which", lambda name: None)
+    monkeypatch.setattr("leaderboard.single_file_report.shutil.which", lambda name: None)
     with pytest.raises(CallerError, match="apt-get install chromium"):
         write_report(view, tmp_path / "report.pdf")
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.suites import find_suite
-from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.bootstrap_intervals import Estimate, Sample
 from studies.paper.agreement import judge_machine, measure_gap
 from studies.paper.make import SETS, Step, part, steps
 from studies.paper.published import front

@@ -6,7 +6,7 @@ from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import FAST
 from roarbench.stats.board_agreement import Agreement
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from studies.short_recipe.run import HERE, NAMES, judge, make_tables
 from tests.helpers.made_up import held
 

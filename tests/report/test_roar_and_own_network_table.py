@@ -21,7 +21,7 @@ from roarbench.report.roar_and_own_network_table import (
 )
 from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board import IntervalScope
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from tests.helpers.made_up import SUITE
 from tests.helpers.tables import printed
 from tests.helpers.two_questions import by_hand

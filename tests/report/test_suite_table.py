@@ -18,7 +18,7 @@ from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import write_all_notes
 from roarbench.report.validity_panel import list_doubts
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.software_and_hardware import Provenance

@@ -18,7 +18,7 @@ from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import format_html, format_text, render
 from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.stats.board import Board, IntervalScope, Row
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin

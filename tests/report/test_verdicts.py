@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roarbench.analysis import own_network_results
+from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_validity import compare_with_twins, compute_validity_panel
 from roarbench.analysis.row_warnings import find_row_warning
@@ -23,7 +23,7 @@ from roarbench.plan.suite import Block
 from roarbench.report.claim_table import format_claims, list_claim_verdicts
 from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record
 from roarbench.report.validity_panel import format_json, format_markdown, format_text, list_sections
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import KeptPredictions
 from roarbench.stats.sampled_gains import SampledGains
 from roarbench.store.results import ResultsStore, make_default_url
@@ -97,7 +97,7 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
     chance, rows = np.random.default_rng(0), ("random", "sobel", "grad", "ig", "gb-sq")
     kept = {name: KeptPredictions(networks(name, chance), False) for name in rows[2:]}
     kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
-    monkeypatch.setattr(own_network_results, "load_kept_predictions", lambda *_: ((0.5,), kept))
+    monkeypatch.setattr(own_network_gain_of_suite, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
     records = list_claim_verdicts(SuiteDraws(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
     found = {row["claim"]: (row["own_network"]["verdict"], row["own_network"]["agree"]) for row in records}

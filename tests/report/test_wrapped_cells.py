@@ -17,7 +17,7 @@ from roarbench.report.roar_and_own_network_table import (
 from roarbench.report.table import find_default_unit, make_table
 from roarbench.report.table_formats import list_columns
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.published_folder import add_file_to_index, read_index
 from roarbench.text import SAME

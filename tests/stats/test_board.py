@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.plan.protocols import AUGMENTED, MATCHED, MORF, ROAR
 from roarbench.stats.board import RANDOM, IntervalScope, drop_ranks_and_verdicts
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import RankInterval

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.enums import Order
 from roarbench.stats import own_network_gain
-from roarbench.stats.bootstrap import Bootstrap, make_estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, make_estimate
 from roarbench.stats.own_network_gain import (
     compute_own_network_gain,
     compute_own_network_gain_per_row,

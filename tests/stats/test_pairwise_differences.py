@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.stats.board_agreement import compute_agreement
-from roarbench.stats.bootstrap import (
+from roarbench.stats.bootstrap_intervals import (
     Estimate,
     Sample,
     compute_half_width,

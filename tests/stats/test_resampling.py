@@ -8,7 +8,7 @@ from scipy.stats import f
 from scipy.stats import t as student
 
 from roarbench.stats import resampling as module
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.curves import Correctness, compute_area_weights
 from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
 from roarbench.stats.training_and_network_variance import (

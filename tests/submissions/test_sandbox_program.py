@@ -15,10 +15,10 @@ import torch
 from captum.attr import InputXGradient
 from torch import nn
 
-from roarbench.submissions import channel
+from roarbench.submissions import sealed_memory_messages
 from roarbench.submissions.adapters import NoEntryPoint, find_entry_point
-from roarbench.submissions.channel import HEADER, create_answer, read_answer, read_request, write_map
 from roarbench.submissions.faults import LINE, SubmissionFault, make_printable_fault
+from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
 
 ARRAYS = {
     "images": np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2),
@@ -30,7 +30,7 @@ ARRAYS = {
 
 def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
     asked = {"batch": 4, "network": {"name": "resnet8"}}
-    descriptor = channel.create_request(asked, ARRAYS)
+    descriptor = sealed_memory_messages.create_request(asked, ARRAYS)
     about, arrays = read_request(descriptor)
     assert (about, list(arrays)) == (asked, list(ARRAYS))
     for name, array in ARRAYS.items():
@@ -48,7 +48,7 @@ def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_end
     assert read_answer(answer)[0] == {}
     write_map(answer, 0, np.array([1, 2], np.float32))
     write_map(answer, 2, np.array([[3, 4], [5, np.nan]], np.float32))
-    channel.write_answer_header(answer, {"fault": None, "dims": 3})
+    sealed_memory_messages.write_answer_header(answer, {"fault": None, "dims": 3})
     header, numbers = read_answer(answer)
     for change, *more in (
         (fcntl.fcntl, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE),
@@ -74,9 +74,9 @@ def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_end
 def test_where_there_is_no_linux_both_are_files_without_a_name(monkeypatch):
     monkeypatch.delattr(os, "memfd_create")
     monkeypatch.delattr(fcntl, "F_ADD_SEALS")
-    request, answer = channel.create_request({"batch": 4}, ARRAYS), create_answer(1)
+    request, answer = sealed_memory_messages.create_request({"batch": 4}, ARRAYS), create_answer(1)
     write_map(answer, 0, np.ones(1, np.float32))
-    channel.write_answer_header(answer, {"fault": None})
+    sealed_memory_messages.write_answer_header(answer, {"fault": None})
     assert read_request(request)[0] == {"batch": 4} and read_answer(answer) == ({"fault": None}, np.ones(1))
     assert [os.fstat(descriptor).st_nlink for descriptor in (request, answer)] == [0, 0]
     for descriptor in (request, answer):

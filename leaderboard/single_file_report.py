@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leaderboard.curves_and_preview_pictures import make_estimator_curves
-from leaderboard.page_text import shorten_line
 from leaderboard.render import TEMPLATES, load_templates
+from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.files import write_new_file

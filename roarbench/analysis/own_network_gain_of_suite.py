@@ -14,7 +14,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import REPLICATION, SIBLINGS
 from roarbench.stats.board import Board, drop_ranks_and_verdicts
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.compute_board import KeptPredictions, compute_own_network_board
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Point
 from roarbench.stats.own_network_gain import OwnNetworkGain, compute_own_network_gain_per_row

@@ -1,8 +1,8 @@
 """Images that are degraded anew at each reading with the removal masks of other images.
 
-A network that is trained on `ExchangedImages` sees the shapes of all removal masks, but a mask says nothing about the
-class of the image that it is applied to. The idea of one network for all maps is that of EVAL-X (Jethani et al. 2021)
-and F-Fidelity (Zheng et al. 2024), whose masks are random.
+A network that is trained on these images sees the shapes of all removal masks, but a mask says nothing about the class
+of the image that it is applied to. The idea of one network for all maps is that of EVAL-X (Jethani et al. 2021) and
+F-Fidelity (Zheng et al. 2024), whose masks are random.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class RankingMask(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExchangedImages:
+class ImagesWithExchangedMasks:
     """Images with another image's removal mask each, from a ranking and level drawn with equal probability."""
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
