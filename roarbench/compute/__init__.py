@@ -1,1 +1,1 @@
-"""Computations on arrays: rank and remove features, augment, train, and build networks. No access to a store."""
+"""Computations on arrays: rank and remove features, augment images, build and train networks. Nothing reads a store."""

@@ -1,6 +1,6 @@
-"""Augment degraded training images, each image with random numbers of its own.
+"""Augment degraded training images; every image has its own random numbers.
 
-All random numbers come from a generator on the CPU, whatever device holds the images, so a seed gives the same numbers
+All random numbers come from a generator on the CPU, even if the images are on a GPU, so a seed gives the same numbers
 on every machine.
 """
 
@@ -24,7 +24,7 @@ Draws = tuple[Tensor, ...]  # random numbers for the images of a batch; the last
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
-    """Return augmented images, float32 (n, c, h, w), on their device, not normalised; `generator` is on the CPU."""
+    """Augment images (n, c, h, w) in [0, 255]; the result stays on their device, and `generator` is on the CPU."""
     drawn = [send_to_device(part, images.device) for part in draw_augmentation(tuple(images.shape), kind, generator)]
     match kind:
         case Augmentation.NONE:
@@ -62,11 +62,11 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:
-    """Average square images (n, c, h, h) down to (n, c, side, side); partly covered pixels have full weight."""
+    """Average square images (n, c, h, h) down to (n, c, side, side); pixels that a mean covers in part count fully."""
     if side == images.shape[3]:
         return images
     step = math.gcd(side, images.shape[3])
-    # from k + 1 to k pixels: each result covers 2 x 2 pixels
+    # if k + 1 pixels per side become k, each new pixel is the mean of 2 x 2 pixels
     if images.device.type == "cpu" and images.shape[3] - side == step:
         return _average_2x2_windows(images, step)
     return interpolate(images, size=(side, side), mode="area")
@@ -109,10 +109,10 @@ def find_largest_shift(height: int) -> int:
 
 
 def shift_images(images: Tensor, shifts: Tensor, mirrored: Tensor | None = None) -> Tensor:
-    """Shift each image (n, c, h, w) by its own whole number of pixels; gaps are filled by reflection at the edge.
+    """Shift each image (n, c, h, w) by its own whole number of pixels; reflection at the edge fills the gaps.
 
-    `shifts` are the pixels down and to the right, int64 (2, n, 1), smaller than the height and the width. Images that
-    are `mirrored`, bool (n,), are mirrored in the same pass, as by `flip_images` afterwards.
+    `shifts`, int64 (2, n, 1), holds each image's shift down and its shift to the right, in pixels, smaller than the
+    height and the width. If `mirrored`, bool (n,), is given, the result is that of a `flip_images` after the shift.
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = shifts
@@ -126,12 +126,12 @@ def shift_images(images: Tensor, shifts: Tensor, mirrored: Tensor | None = None)
 
 
 def draw_shifts(n: int, largest: int, generator: torch.Generator) -> Tensor:
-    """Draw the pixels by which n images move down and to the right, up to `largest`, as int64 (2, n, 1)."""
+    """Draw the shifts of n images down and to the right, each from `-largest` to `largest` pixels, int64 (2, n, 1)."""
     return torch.randint(-largest, largest + 1, (2, n, 1), generator=generator)
 
 
 def _reflect_positions(positions: Tensor, side: int) -> Tensor:
-    """Reflect positions beyond either end of a side at the outermost pixel."""
+    """Reflect the positions outside 0 … side - 1 at the outermost pixel."""
     inside = positions.abs()
     return torch.where(inside < side, inside, 2 * (side - 1) - inside)
 
@@ -139,8 +139,8 @@ def _reflect_positions(positions: Tensor, side: int) -> Tensor:
 def crop_and_resize_images(images: Tensor, crops: Tensor) -> Tensor:
     """Stretch a part of each image (n, c, h, w) to the full size with bicubic interpolation.
 
-    The crops come from `draw_crop_transforms` and may start between pixels. Values may slightly exceed the pixel range
-    and are not clipped, as in the authors' code.
+    The crops come from `draw_crop_transforms` and may start between pixels. Values may slightly exceed the pixel range;
+    like the code of the ROAR paper's authors, this function does not clip them.
     """
     grid = affine_grid(crops, list(images.shape), align_corners=False)
     return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
@@ -149,9 +149,10 @@ def crop_and_resize_images(images: Tensor, crops: Tensor) -> Tensor:
 def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator) -> Tensor:
     """Draw parts of n images as affine maps, float32 (n, 2, 3); `image_aspect` is width / height.
 
-    The diagonal of a map holds the size of the part, in (0, 1]; its last column holds the centre, in [-1, 1], x before
-    y. The area and the position are uniform, and the aspect ratio is log-uniform. A part that is wider or higher than
-    the image is cut to the image's width or height (torchvision would draw again).
+    The diagonal of an affine map holds the width and height of the part relative to the image, in (0, 1]; the last
+    column holds the centre, in [-1, 1], x before y. The area and the position are uniform, and the aspect ratio is
+    log-uniform. A part that is wider or higher than the image is cut to the image's width or height (torchvision would
+    draw another part).
     """
     area, aspect, *position = torch.rand(4, n, generator=generator)
     area = AREA[0] + (AREA[1] - AREA[0]) * area
@@ -163,7 +164,7 @@ def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator
 
 
 def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor:
-    """Draw a class for each corner of n images, int64 (n, 4); -1 for the network's corner, which the seed fixes."""
+    """Draw a class for each corner of n images, int64 (n, 4); the network's corner, which the seed fixes, gets -1."""
     drawn = torch.randint(CLASSES, (n, planted_corners.CORNERS), generator=generator)
     drawn[:, planted_corners.find_corner_of_network(generator.initial_seed())] = -1
     return drawn

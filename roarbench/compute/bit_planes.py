@@ -1,8 +1,9 @@
-"""Rankings stored with only as many bits as their levels need.
+"""Bit-planes: rankings with only as many bits per feature as the suite's levels (removal fractions) need.
 
 Five levels divide an image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `encode_planes` writes the
-bin numbers as bit-planes; `find_removed_bits` reads from them which features are removed at a level. The bin codes form
-a search tree: the middle level needs one plane, its neighbours need two, and the others three.
+bin numbers as bit-planes: plane i holds the i-th bit of every feature's code. `find_removed_bits` finds the features
+that are removed at a level from the planes. The bin codes form a search tree: reading the middle level takes one plane,
+reading its neighbours takes two, and reading the other levels takes three.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Layout:
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     unit: Unit
-    levels: tuple[float, ...]  # levels that can be read in either order; 0 and 1 always can
+    levels: tuple[float, ...]  # levels that can be read in either order; 0 and 1 can be read even if they are absent
 
     @cached_property
     def features(self) -> int:
@@ -41,7 +42,7 @@ class Layout:
 
     @cached_property
     def boundary_codes(self) -> tuple[int, ...]:
-        """Return the bin code at each boundary; the first bin has code 0."""
+        """Return the code of the bin that begins at each boundary; the first bin, before all boundaries, has code 0."""
         return _assign_search_tree_codes(len(self.bin_boundaries), self.planes)
 
     @property
@@ -51,7 +52,7 @@ class Layout:
 
     @property
     def bytes_per_plane(self) -> int:
-        """Return the number of bytes per plane; unused last bits are 0."""
+        """Return the number of bytes of one image's plane; the unused bits of the last byte are 0."""
         return -(-self.features // 8)
 
 
@@ -62,15 +63,15 @@ Keys = NDArray[np.int32] | NDArray[np.int64]
 def encode_planes(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     """Encode the bin of every feature as bit-planes.
 
-    The keys are sorted completely, which is three times as fast as a partition at several boundaries, because NumPy
-    vectorises sorting. They are int64 (n, d), unique within a row; the largest one belongs to the most important
-    feature. The planes are uint8 (n, planes, width): packed bits, most significant bit first, highest plane first.
+    The function sorts the keys completely, which is three times as fast as a partition at several boundaries, because
+    NumPy vectorises sorting. `keys` are int64 (n, d), unique within a row; the most important feature has the largest
+    key. The planes are uint8 (n, planes, width): packed bits, most significant bit first, highest plane first.
     """
     return encode_with_sorted_copy(keys, np.sort(keys, axis=1), layout)
 
 
 def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
-    """Encode keys as `encode_planes` does, given a sorted copy; equal keys must be on one side of every boundary."""
+    """Encode keys as `encode_planes` does, given `ordered`, a sorted copy; no boundary may separate equal keys."""
     planes = np.zeros((len(keys), layout.planes, layout.bytes_per_plane), np.uint8)
     for flipped, threshold in zip(
         find_planes_changing_at_boundaries(layout), ordered[:, _find_positions_before_boundaries(layout)].T, strict=True
@@ -82,18 +83,18 @@ def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArra
 
 
 def find_rows_with_ties_at_boundaries(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
-    """Find the rows, sorted ascending, in which equal keys lie on both sides of a boundary; bool (n,)."""
+    """Return bool (n,): True for each row of ascending keys in which equal keys lie on both sides of a boundary."""
     lasts = np.array(_find_positions_before_boundaries(layout), np.intp)
     return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))
 
 
 def _find_positions_before_boundaries(layout: Layout) -> list[int]:
-    """Return the position of the last feature before each boundary, in features sorted ascending."""
+    """Return, for each boundary, the position of the last feature before it when keys are sorted ascending."""
     return [layout.features - boundary for boundary in layout.bin_boundaries]
 
 
 def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
-    """Return the planes whose bits change at each boundary, highest first."""
+    """Return, for each boundary, the planes whose bits differ between the bins on its two sides, highest first."""
     return [_list_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.boundary_codes))]
 
 
@@ -101,8 +102,8 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     """Find the features removed at level t, as packed bits, uint8 (n, width): 1 where removed, unused bits 0.
 
     MoRF removes the round(t d) most important features, LeRF the same number of the least important. `planes` are uint8
-    (n, planes, width), from `encode_planes` with this layout; only those that the level needs are read. A level other
-    than 0, 1 and those of the layout raises CallerError.
+    (n, planes, width), from `encode_planes` with this layout; only the planes that the level needs are read. A level
+    other than 0, 1 and the layout's levels raises CallerError.
     """
     reading, d = _plan_plane_reading(t, order, layout), layout.features
     if reading is None:
@@ -135,8 +136,8 @@ def _pack_ones(d: int) -> NDArray[np.uint8]:
 class _PlaneReading(NamedTuple):
     """Planes that separate features at a boundary: the lowest plane, and the planes above it with their operators.
 
-    A code is at or beyond the boundary if it has the lowest set bit and all higher set bits of the boundary's code, or
-    a higher bit that the boundary's code lacks. Planes below the lowest set bit are not needed.
+    A bin's code is at or beyond the boundary if the code has the lowest set bit and all higher set bits of the
+    boundary's code, or a higher bit that the boundary's code lacks. Planes below the lowest set bit are not read.
     """
 
     lowest: int
@@ -145,7 +146,7 @@ class _PlaneReading(NamedTuple):
 
 @cache
 def _plan_plane_reading(t: float, order: Order, layout: Layout) -> _PlaneReading | None:
-    """Find how to read a level from the planes; None if the level removes all features or none."""
+    """Choose the planes to read for a level; None if the level removes all features or none."""
     count = count_removed(t, layout.features)
     boundary = count if order is Order.MORF else layout.features - count
     if boundary in (0, layout.features):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 class NetworkRecord(NamedTuple):
     """An entry of the table of networks."""
 
-    maker: str  # file of this folder and function, called with (classes, channels, size)
+    maker: str  # `file.function` in this folder; the function is called with (classes, channels, size)
     drawn: bool = False  # initial weights come from the code of torch or torchvision
 
 

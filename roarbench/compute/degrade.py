@@ -1,8 +1,8 @@
-"""Images with features removed and filled, computed when they are read.
+"""Degraded images, whose removed features are replaced by fill values when the images are read.
 
-Each class in this module is a set of images as training and scoring expect it: with a length, and a method `batch`.
+Each class in this module is a set of images with a length and a method `batch`, which training and scoring call.
 
-All fills except the mean are rounded to whole numbers in [0, 255], so that filled images can be stored as uint8.
+All fill values except the mean are rounded to whole numbers in [0, 255], so that filled images can be stored as uint8.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _ITERATIONS = 2000
 
 
 def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
-    """Replace removed features by the fill value, as a new float32 (n, c, h, w); kept values stay exact.
+    """Replace removed features by the fill value; the result is a new float32 (n, c, h, w) with exact kept values.
 
     Args:
         images: (n, c, h, w), values in [0, 255]; uint8 is fastest.
@@ -36,7 +36,7 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
         fill: float32 (c,), the fill value of each channel, in [0, 255].
     """
     bits = removed.view(torch.uint8)
-    # exact, because one of the two terms is 0; on a CPU ten times as fast as torch.where
+    # the sum is exact, because one of its terms is 0; on a CPU it is ten times as fast as torch.where
     return (images * (1 - bits)).float().addcmul_(bits.float(), fill[:, None, None])
 
 
@@ -51,13 +51,14 @@ def unpack_removal_masks(packed: Tensor, shape: tuple[int, int, int], unit: Unit
         shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
         bits = ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
     else:
-        bits = torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))  # ten times as fast as shifts
+        # on a CPU, unpackbits is ten times as fast as shifts
+        bits = torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))
     return bits.view(torch.bool).view(len(packed), *grid)
 
 
 @dataclass(frozen=True)
 class DegradedImages:
-    """Images from which the same features are removed at every reading."""
+    """Images with a fixed removal mask each, so that every reading removes the same features."""
 
     pixels: Tensor  # uint8 (n, c, h, w)
     removed: Tensor | None  # uint8 (n, ceil(d / 8)), packed as `find_removed_bits` does; None removes nothing
@@ -83,7 +84,7 @@ class DegradedImages:
 
 @dataclass(frozen=True)
 class RemovalMasks:
-    """Removal masks as images; the accuracy of a network on the masks shows how much they reveal of the class."""
+    """Removal masks as images; a network's accuracy on them shows how much the masks reveal of the class."""
 
     shape: tuple[int, int, int]  # channels, height and width of an image
     removed: Tensor  # uint8 (n, ceil(d / 8)), packed
@@ -100,9 +101,10 @@ class RemovalMasks:
 
 @dataclass(frozen=True)
 class RandomlyDegradedImages:
-    """Images from which random features are removed, redrawn at every reading, as in the code of Hooker et al. 2019.
+    """Images with a random removal mask each, redrawn at every reading, as in the code of Hooker et al. 2019.
 
-    A network then sees every pixel in some epoch, which helps Random; the control `random-redrawn` measures how much.
+    The network sees every pixel in some epoch, which raises the accuracy of Random; the control `random-redrawn`
+    measures by how much.
     """
 
     pixels: Tensor  # uint8 (n, c, h, w)
@@ -119,7 +121,7 @@ class RandomlyDegradedImages:
         return self.apply_new_masks(take_rows(self.pixels, index), index)
 
     def apply_new_masks(self, images: Tensor, index: Tensor) -> Tensor:
-        """Degrade images that are read already, (b, c, h, w); the result is that of `batch`."""
+        """Degrade pixels (b, c, h, w) that have been read already; the result is the same as that of `batch`."""
         count, channels, height, width = images.shape
         shape = channels, height, width
         drawn = torch.rand((count, *self.unit.grid(shape)), generator=self.generator) < self.t
@@ -127,7 +129,7 @@ class RandomlyDegradedImages:
 
 
 def take_rows(data: Tensor, index: Tensor) -> Tensor:
-    """Return rows by index, on the data's device; for uint8 this is 20 times as fast as `data[index]`."""
+    """Return rows by index, on the data's device; for uint8, `index_select` is 20 times as fast as `data[index]`."""
     return data.index_select(0, send_to_device(index, data.device))
 
 
@@ -148,7 +150,7 @@ def apply_non_mean_fill(images: Tensor, removed: Tensor, fill: str, mean: Tensor
             integers in 0 … 255; `linear`, ROAD's noisy linear interpolation; `neighbours`, the mean of adjacent values
             that are kept or were filled before, from the edge of the removed region inwards.
         mean: float32 (c,), the training mean, used for channels without kept features.
-        ids: int64 (n,), the images' numbers, which seed the noise.
+        ids: int64 (n,), the images' indices in the data set, which seed the noise.
 
     Returns:
         uint8 (n, c, h, w), a new tensor; kept values are exact.
@@ -173,9 +175,9 @@ def _fill_inwards_by_neighbour_mean(images: Tensor, removed: Tensor, mean: Tenso
 def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) -> Tensor:
     """Interpolate each removed value as the weighted mean of its up to eight neighbours (ROAD, Rong et al., ICML 2022).
 
-    Direct neighbours have weight 1/6, diagonal ones 1/12. Removed neighbours are unknown too, so the values solve a
-    linear system. It is symmetric, and positive definite if a channel has a kept value; conjugate gradients solve it
-    for all images at once.
+    Direct neighbours have weight 1/6, diagonal neighbours 1/12. Removed neighbours are unknown too, so the values solve
+    a linear system, which is symmetric, and positive definite if a channel has a kept value. Conjugate gradients solve
+    the systems of all images at once.
 
     `images` is float32 and `removed` bool, both (n, c, h, w); `mean`, (c, h, w), is for channels without kept values.
     In the result, float32 (n, c, h, w), only the removed positions are meaningful.
@@ -183,7 +185,7 @@ def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) ->
     known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~removed, removed))
     kernel = torch.tensor(_AROUND, device=images.device)[None, None]
 
-    # as groups of one image, the same sums take a third of the time on a CPU
+    # with each image as a group of the convolution, the same sums take a third of the time on a CPU
     def sum_neighbours(values: Tensor) -> Tensor:
         n = len(values)
         return F.conv2d(values.transpose(0, 1), kernel.expand(n, -1, -1, -1), padding=1, groups=n).transpose(0, 1)
@@ -200,7 +202,7 @@ def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) ->
 def _solve_by_conjugate_gradients(
     start: Tensor, right_side: Tensor, sum_neighbours: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
 ) -> Tensor:
-    """Solve (weights - sum_neighbours) x = right_side at unknown positions, for each image by conjugate gradients."""
+    """Solve `weights * x - sum_neighbours(x) = right_side` at the unknown positions of each image."""
     values, solved = start, torch.empty_like(start)
     unsolved = torch.arange(len(values), device=values.device)
     residual = (right_side - weights * values + sum_neighbours(values)) * unknown
@@ -245,11 +247,11 @@ _FILLS: dict[str, _Fill] = {
 
 
 def compute_removal_magnitudes(images: Tensor, fully_removed: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
-    """Return how much removal changes each feature, |x - fill|, and the same after a blur, uint8 (n, d) each.
+    """Return two arrays, uint8 (n, d): how much removal changes each feature, |x - fill|, and a blurred copy.
 
-    The blur is that of the twins. For rows of a table, which have no neighbours, only the first array is returned.
-    `images` is uint8 (n, c, h, w), and `fully_removed`, float32 in [0, 255], has every feature removed. The number of a
-    pixel is the mean over its channels.
+    The blur is that of the twin `blurred`. Rows of a table have no neighbours, so for them the list has only the first
+    array. `images` is uint8 (n, c, h, w), and `fully_removed`, float32 in [0, 255], has every feature removed. The
+    magnitude of a pixel is the mean over its channels.
     """
     change = (images.float() - fully_removed).abs()
     magnitudes = [change, blur(change)] if images.shape[2] > 1 else [change]

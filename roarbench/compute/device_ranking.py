@@ -1,7 +1,7 @@
 """Bit-planes of importance maps, computed on the device that holds the maps.
 
-On a GPU the result is byte for byte that of `compute.bit_planes` on a CPU. Keys are integers that are unique within an
-image, so every sorting algorithm gives the same order.
+On a GPU the result equals that of `compute.bit_planes` on a CPU byte for byte. Keys are integers that are unique within
+an image, so every sorting algorithm gives the same order.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ from roarbench.compute.ranking import convert_to_sortable_integers, flatten_impo
 from roarbench.device_settings import send_to_device
 from roarbench.enums import Unit
 
-_ROWS = 32  # images per sort: their keys at 224 pixels take 39 MB, and a sort several times that
+_ROWS = 32  # images per sort: at 224 pixels, their keys take 39 MB and a sort takes several times as much
 _CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memory layout
 
 
-# tie orders, int32 (k, d), of images by their positions in a batch, int64 (k,)
+# a function from images' positions in a batch, int64 (k,), to their tie orders, int32 (k, d)
 DrawTies = Callable[[NDArray[np.int64]], NDArray[np.int32]]
 
 
@@ -69,7 +69,7 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
     # raises the error for unusable maps
     features = flatten_importance(importance.cpu().numpy(), layout.shape, layout.unit)
     numbers = convert_to_sortable_integers(features)
-    # sorting these integers takes half the time of sorting keys with ties, and most maps have no tie
+    # sorting these integers takes half the time of sorting keys with tie orders, and most maps have no ties
     ordered = np.sort(numbers, axis=1)
     encoded = encode_with_sorted_copy(numbers, ordered, layout)
     rows = np.flatnonzero(find_rows_with_ties_at_boundaries(ordered, layout))
@@ -87,7 +87,7 @@ def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[floa
 
 
 def _can_rank_on_gpu(importance: Tensor, layout: Layout) -> bool:
-    """Return whether maps have the right shape, are on a GPU, and NumPy would sum their channels in this order."""
+    """Return whether maps are on a GPU, have the right shape, and have few enough channels that NumPy sums in order."""
     channels, height, width = layout.shape
     known = layout.unit is Unit.SCALAR or channels <= _CHANNELS
     return importance.is_cuda and known and importance.shape[1:] in ((channels, height, width), (height, width))
@@ -123,10 +123,15 @@ def _encode_with_sorted_copy(keys: Tensor, ordered: Tensor, layout: Layout) -> T
 
 
 def _encode_without_ties(bits: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-    """Encode integers without tie orders; return planes, `RankedBatch.tied`, and the rows with ties at boundaries."""
+    """Encode integers without tie orders.
+
+    Returns:
+        The planes; each row's share of tied features, as in `RankedBatch.tied`; bool (n,), True for each row with equal
+        integers on both sides of a boundary.
+    """
     ordered, d = bits.sort(dim=1).values, layout.features
-    # torch.mode would sort every row again, and on a GPU rows of more than 2048 numbers one after another
-    # at a run's first value this is the run's length, at the others less
+    # torch.mode would sort every row again, and on a GPU it sorts rows of more than 2048 numbers one after another.
+    # The count at the first value of a run of equal values is the length of the run; the other counts are smaller
     counts = torch.searchsorted(ordered, ordered, right=True) - torch.arange(d, device=bits.device)
     undecided = torch.zeros(len(bits), dtype=torch.bool, device=bits.device)
     for boundary in layout.bin_boundaries:

@@ -1,4 +1,4 @@
-"""Networks that are not part of this package: from torchvision, timm or a Python file, and their logits."""
+"""Make networks from torchvision, timm or a Python file, and read the logits from their outputs."""
 
 import importlib
 import inspect
@@ -16,11 +16,11 @@ from roarbench.text import describe_error
 
 TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of names
 _CONTRACT = ("classes", "channels", "size")
-TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer; training leaves them unchanged
+TWO_CLASSES = ((-0.5,), (0.5,))  # weights of the layer of `add_second_logit`; training leaves them unchanged
 
 
 def make_user_or_library_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Make a network for `build_network`, with weights of torch's global generator; raise CallerError if it cannot."""
+    """Make a network with weights from torch's global generator; raise CallerError if the network cannot be made."""
     if source:
         return _make_network_from_source(name, source, classes, channels, size)
     if name.startswith(TORCHVISION):
@@ -74,7 +74,7 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
     """Run a Python file and call its function; a user who names a file trusts the file."""
     stem, _, function = name.partition("@")[0].rpartition(".")
     file = f"{stem}.py"
-    # tracebacks then show the source
+    # tracebacks show source lines from this cache
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     module = types.ModuleType(stem)
     try:
@@ -101,8 +101,9 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
     if not isinstance(network, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(network).__name__}, expected a torch.nn.Module")
     _check_device_and_dtype(network, f"{function} of {file}")
-    if not isinstance(network, torch.jit.ScriptModule):  # a script module takes no hooks, and its outputs are tensors
-        # unlike a wrapper, a hook leaves the names of the weights as they are
+    # a script module takes no hooks, but its outputs are tensors already
+    if not isinstance(network, torch.jit.ScriptModule):
+        # unlike a wrapper, a hook does not change the names of the weights
         network.register_forward_hook(lambda module, images, output: extract_logits(output))
     return network
 
@@ -119,12 +120,12 @@ def _check_device_and_dtype(network: nn.Module, maker: str) -> None:
 
 
 def extract_logits(output: Any) -> Any:
-    """Return `output.logits`, which Hugging Face's classifiers have, or otherwise the output itself."""
+    """Return `output.logits` if the output has this attribute (Hugging Face's classifiers); else the output itself."""
     return getattr(output, "logits", output)
 
 
 class LogitsOnly(nn.Module):
-    """A wrapper of a network whose output has `logits`; the wrapper returns the logits."""
+    """A wrapper that returns the logits of a network whose output is an object with the attribute `logits`."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -141,7 +142,7 @@ def is_view_error(error: Exception) -> bool:
 
 
 class ContiguousInput(nn.Module):
-    """A wrapper of a network that calls `.view`, which fails for images in another memory format."""
+    """A wrapper that passes contiguous images to a network whose `.view` fails for channels-last images."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -154,7 +155,7 @@ class ContiguousInput(nn.Module):
 
 @torch.no_grad()
 def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
-    """Wrap a network in eval mode if `channels_last`, which is faster on a CPU, makes it fail; else return it."""
+    """Return a network in eval mode, wrapped in `ContiguousInput` if its `.view` fails for channels-last images."""
     try:
         model(images.contiguous(memory_format=torch.channels_last).clone())
     except Exception as error:  # `network_checks.check_network_outputs` reports all others
@@ -165,7 +166,7 @@ def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
 
 @torch.no_grad()
 def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
-    """Wrap a network in eval mode whose output has `logits` so that it returns the logits; return others unchanged."""
+    """Return a network in eval mode, wrapped in `LogitsOnly` if its output has the attribute `logits`."""
     try:
         output = model(images.clone())
     except Exception:  # `network_checks.check_network_outputs` reports the error
@@ -175,10 +176,11 @@ def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
 
 @torch.no_grad()
 def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
-    """Wrap a network with a single logit z so that it returns -z / 2 and z / 2; return others unchanged.
+    """Wrap a network with a single logit z so that it returns -z / 2 and z / 2; return other networks unchanged.
 
-    The softmax of these is the sigmoid of z, and both logits have a gradient; with logits 0 and z, the first logit
-    would have none. The network must be in eval mode and is not changed; `images` are two or more inputs, (n, c, h, w).
+    The softmax of -z / 2 and z / 2 is the sigmoid of z, and both logits have a gradient; with logits 0 and z, the first
+    logit would have none. The network must be in eval mode and is not changed; `images` are two or more inputs,
+    (n, c, h, w).
     """
     try:
         output = model(images.clone())
@@ -186,11 +188,11 @@ def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
         return model
     if not isinstance(output, Tensor) or output.shape not in ((len(images),), (len(images), 1)):
         return model
-    if not output.is_floating_point():  # classes, which `network_checks.check_network_outputs` reports
+    if not output.is_floating_point():  # `network_checks.check_network_outputs` reports outputs that are classes
         return model
-    # an output (n,) gets a second axis, even for n = 1
+    # Flatten(0) and Unflatten give an output (n,) a second axis, even if n = 1
     column = () if output.ndim == 2 else (nn.Flatten(0), nn.Unflatten(0, (-1, 1)))
-    # on the device meta no weights are drawn from torch's global generator
+    # a layer on the meta device draws no weights from torch's global generator
     head = nn.Linear(1, 2, bias=False, device="meta").to_empty(device=output.device).to(output)
     head.weight.copy_(torch.tensor(TWO_CLASSES)).requires_grad_(False)
     return nn.Sequential(model, *column, head).eval()

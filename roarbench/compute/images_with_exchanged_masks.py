@@ -1,8 +1,8 @@
-"""Images that are degraded anew at each reading with the removal masks of other images.
+"""Images with exchanged masks: every reading removes features by the removal mask of another image.
 
 A network that is trained on these images sees the shapes of all removal masks, but a mask says nothing about the class
-of the image that it is applied to. The idea of one network for all maps is that of EVAL-X (Jethani et al. 2021) and
-F-Fidelity (Zheng et al. 2024), whose masks are random.
+of the image to which it is applied. EVAL-X (Jethani et al. 2021) and F-Fidelity (Zheng et al. 2024) also score all maps
+with one network; their masks are random.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ class RankingMask(NamedTuple):
 
 @dataclass(frozen=True)
 class ImagesWithExchangedMasks:
-    """Images with another image's removal mask each, from a ranking and level drawn with equal probability."""
+    """Images with another image's removal mask each; every reading draws the other image, and a ranking at a level."""
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
-    # removal masks by ranking and level, all of one unit; of the n images or, if `from_other_set`, of another set
+    # one item per ranking and level, all of one unit; masks of the n images or, if `from_other_set`, of another set
     ranking_masks: Sequence[RankingMask]
     mean: Tensor  # float32 (c,), the training mean, in [0, 255]
     unit: Unit
@@ -51,7 +51,7 @@ class ImagesWithExchangedMasks:
         return self.apply_new_masks(take_rows(self.pixels, index), index)
 
     def apply_new_masks(self, images: Tensor, index: Tensor) -> Tensor:
-        """Degrade images that are read already, (b, c, h, w); the result is that of `batch`."""
+        """Degrade pixels (b, c, h, w) that have been read already; the result is the same as that of `batch`."""
         lenders, mask_numbers = self._draw_lenders_and_masks(index)
         packed = np.empty((len(index), self.ranking_masks[0].layout.bytes_per_plane), np.uint8)
         for number in np.unique(mask_numbers):
@@ -63,7 +63,7 @@ class ImagesWithExchangedMasks:
         return replace_features(images, removed, self.fill, self.mean, index.cpu())
 
     def _draw_lenders_and_masks(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Draw for each image the index of another image, or of one `from_other_set`, and that of a set of masks."""
+        """Draw, for each image, the index of the image that lends its mask and an index into `ranking_masks`."""
         if self.from_other_set:
             lenders = torch.randint(len(self.ranking_masks[0].planes), (len(index),), generator=self.generator)
         else:

@@ -1,8 +1,8 @@
 """Inputs of training and scoring: their order, normalisation and cache.
 
-Preparing inputs anew in every step took a third of a small network's training time (docs/performance.md). An
-augmentation that only moves pixels gives the same bits before and after an operation on each pixel alone. So inputs are
-normalised and rounded first, and then a step only copies rows of pixels out of the prepared images.
+Preparing the inputs anew in every step took a third of a small network's training time (docs/performance.md). An
+augmentation that only moves pixels can follow the normalisation and rounding, which treat each pixel alone, without
+changing a bit. So the cache holds normalised and rounded images, and a training step only copies pixels out of them.
 """
 
 import math
@@ -19,11 +19,11 @@ from roarbench.compute.degrade import DegradedImages, RemovalMasks
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.decoded import ImageData
 
-# inputs that are equal at every reading and cheap to read, so prepared images serve all epochs
+# inputs that are the same at every reading, so images that were prepared once serve all epochs
 Fixed = DegradedImages | RemovalMasks
 MAX_CACHE_BYTES = 2e9  # maximum bytes of prepared inputs at full size on a CPU, as float32
 MEMORY_SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
-_READ = 32  # inputs per step of preparation, so intermediate arrays stay in a core's cache
+_READ = 32  # inputs that are prepared together; their intermediate arrays fit in the cache of a core
 _SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
 _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
 PIXEL_MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations that only move pixels
@@ -36,14 +36,14 @@ class Inputs(Protocol):
         """Count the inputs."""
 
     def batch(self, index: Tensor) -> Tensor:
-        """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the pixel range [0, 255], or masks of 0 and 1."""
+        """Return inputs by index, int64 (b,), as float32 (b, c, h, w): images in [0, 255] or masks of 0 and 1."""
 
 
 class Batches:
     """Indices of successive batches: shuffled passes over the images, concatenated and cut into full batches.
 
-    After k passes each image was used k times, except in the batch that spans two passes. A pass is drawn from the
-    generator only if the indices drawn so far do not fill a batch.
+    Each pass uses every image once. The generator draws the next pass only when the waiting indices do not fill a
+    batch, so a batch may hold the end of one pass and the start of the next.
     """
 
     def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:
@@ -106,14 +106,14 @@ def normalise_on_device(
 
 
 def is_cacheable(inputs: object, bytes_per_number: int, max_bytes: float) -> TypeGuard[Fixed]:
-    """Return whether the inputs are the same at every reading and fit in `max_bytes`."""
+    """Return whether the inputs are the same at every reading and all of them fit in `max_bytes`."""
     return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * bytes_per_number <= max_bytes
 
 
 class InputCache:
-    """A cache of all inputs, prepared at the first request for an image size; it keeps only the last size.
+    """A cache that prepares all inputs at the first request for an image size, and keeps only the latest size.
 
-    `is_cacheable` is true for the inputs; `prepare` turns float32 (b, c, size, size) into a tensor with as many rows.
+    `is_cacheable` must be true for the inputs; `prepare` turns float32 (b, c, size, size) into a tensor with b rows.
     """
 
     def __init__(self, inputs: Fixed, prepare: Callable[[Tensor], Tensor]) -> None:
@@ -128,7 +128,7 @@ class InputCache:
     def get_at_side(self, size: int) -> Tensor:
         """Return all inputs, prepared at this side in pixels."""
         if self._size != size:
-            self._prepared = torch.empty(0)  # frees the memory of the previous size first
+            self._prepared = torch.empty(0)  # the memory of the previous size must be free before the next is prepared
             self._size, self._prepared = size, self._prepare_all(size)
         return self._prepared
 
@@ -152,7 +152,7 @@ def pad_for_augmentation(images: Tensor, kind: Augmentation) -> Tensor:
 def augment_padded_images(
     images: Tensor, index: Tensor, size: int, kind: Augmentation, generator: torch.Generator
 ) -> Tensor:
-    """Return augmented images by index, int64 (b,), with the same random numbers as `augment`.
+    """Augment the images with these indices, int64 (b,); the random numbers are those that `augment` would use.
 
     `images` come from `pad_for_augmentation`, on the CPU; `size` is their side without the padding; `kind` is one of
     `PIXEL_MOVING`. The result is (b, c, size, size), of the same dtype, in channels-last memory format.
@@ -162,7 +162,7 @@ def augment_padded_images(
     still = torch.zeros(2, n, 1, dtype=torch.int64)
     down, right = (drawn[0] if kind in _SHIFTING else still)[..., 0].add(most).tolist()
     mirrored = drawn[-1].tolist() if kind in _FLIPPING else [False] * n
-    # one element per pixel: NumPy copies all channels at once
+    # with one void element per pixel, NumPy copies all channels of a pixel at once
     pixel = np.dtype((np.void, images.shape[3] * images.element_size()))
     source, out = images.view(torch.uint8).numpy().view(pixel)[..., 0], np.empty((n, size, size), pixel)
     for target, i, y, x, turned in zip(out, index.tolist(), down, right, mirrored, strict=True):

@@ -1,8 +1,8 @@
 """Smoothness of removal masks.
 
 Smoothing a map adds no information but changes its score (Song et al., arXiv 2304.13836), so every curve reports how
-smooth its maps are. The mean number of removed neighbours relative to Random's needs no scale and no threshold. Nothing
-here imports torch.
+smooth its masks are: the mean number of removed neighbours of a removed feature, relative to random masks. This measure
+has no free parameter. Nothing here imports torch.
 """
 
 import numpy as np
@@ -17,9 +17,10 @@ def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], 
     """Compute the mean number of removed neighbours of a removed feature, relative to random masks.
 
     Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
-    removed at random, a neighbour of a removed feature is removed with probability (k - 1) / (d - 1), which accounts
-    for borders. 1 is as scattered as Random, larger is smoother, and the maximum is about 1 / t, so only values at the
-    same level are comparable. If fewer than two features are removed or no feature has a neighbour, the result is None.
+    removed at random, a neighbour of a removed feature is removed with probability (k - 1) / (d - 1), also at borders.
+    A result of 1 means that the mask is as scattered as random masks; a larger result means a smoother mask. The
+    maximum is about 1 / t, so only results at the same level are comparable. If fewer than two features are removed or
+    no feature has a neighbour, the result is None.
 
     `removed` is uint8 (n, ceil(d / 8)), packed as by `find_removed_bits`, with equally many features in each image;
     `shape` is channels, height and width of an image.

@@ -1,8 +1,9 @@
-"""Matched masks, which follow another image's map but change the image as much as its own mask.
+"""Matched masks, which follow another image's map but change the image as much as the image's own mask does.
 
-A map that follows |x - fill| removes the features whose removal changes the image most, without using any network.
-Within a stratum of features whose removal changes the image about equally, such a map carries no information
-(docs/decisions/0039). Nothing here imports torch.
+A map that follows |x - fill| removes the features whose removal changes the image most, without using any network. A
+stratum is a set of features whose removal changes the image about equally. Within a stratum, a map of |x - fill|
+carries no information (docs/decisions/0039), so own mask and matched mask remove equally many features of each stratum.
+Nothing here imports torch.
 """
 
 from collections.abc import Sequence
@@ -15,16 +16,16 @@ from numpy.typing import NDArray
 from roarbench.enums import Order, Unit
 from roarbench.estimators.estimator import BLUR
 
-BINS = 8  # quantile bins of each number
+BINS = 8  # quantile bins of each removal magnitude
 _TURN = 7919  # distance between the starts of two images' tie orders, in features
-_VALUES = 256  # possible values of a uint8 number
+_VALUES = 256  # possible values of a uint8 magnitude
 
 
 def compute_removal_magnitudes_in_numpy(
     pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit
 ) -> list[NDArray[np.uint8]]:
     """Compute `degrade.compute_removal_magnitudes` for the mean fill, without torch."""
-    # the import takes a quarter of a second, and pages without pictures need no filter
+    # this import takes a quarter of a second, and leaderboard pages without pictures do not need it
     from scipy.ndimage import gaussian_filter1d
 
     change = blurred = np.abs(pixels.astype(np.float32) - fill)
@@ -35,10 +36,10 @@ def compute_removal_magnitudes_in_numpy(
 
 
 def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
-    """Assign each feature to a stratum: quantile bins of the first magnitude, divided by bins of the next, and so on.
+    """Assign each feature to a stratum: a quantile bin of the first magnitude, divided into bins of the next magnitude.
 
-    Equal features are in the same stratum, so strata differ in size and may be empty. `magnitudes` are arrays of uint8
-    (n, d). The strata are (n, d), in [0, bins ** len(magnitudes)), of the smallest sufficient dtype.
+    Features with equal magnitudes are in the same stratum, so strata differ in size and may be empty. `magnitudes` are
+    arrays of uint8 (n, d). The strata are (n, d), in [0, bins ** len(magnitudes)), of the smallest sufficient dtype.
     """
     strata = np.zeros(magnitudes[0].shape, np.min_scalar_type(bins ** len(magnitudes) - 1))
     for depth, magnitude in enumerate(magnitudes):
@@ -59,9 +60,9 @@ def make_other_image_masks(
     order: Order,
     ties: NDArray[np.integer],
 ) -> NDArray[np.bool_]:
-    """Remove as many features of each stratum as the own mask, in another image's order of importance: bool (n, d).
+    """Make masks, bool (n, d), that remove as many features of each stratum as the own masks, in another image's order.
 
-    If the other image is the image itself, the result is its own mask.
+    If the other image is the image itself, the result is the image's own mask.
 
     Args:
         own_masks: bool (n, d), the image's own mask, True where removed.
@@ -83,9 +84,11 @@ def _make_matched_mask(
     ties: NDArray[np.integer],
     shape: tuple[int, int],
 ) -> NDArray[np.bool_]:
-    """Return the matched mask of one image, (d,), by `cells`: bins of the other ranking within strata.
+    """Return the matched mask of one image, bool (d,).
 
-    Whole cells are removed until the next one would be too many; only the features of that last cell are sorted.
+    `cells` holds each feature's cell, an intersection of a stratum and a bin of the other image's ranking. In each
+    stratum, whole cells are removed until the next cell has too many features; only the features of this cell are
+    sorted.
     """
     counts = np.bincount(2 * cells + own_mask, minlength=2 * prod(shape)).reshape(*shape, 2)
     sizes, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
@@ -102,11 +105,11 @@ def _make_matched_mask(
 
 
 def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
-    """Draw one order of equally ranked features, uint32 (n, d), rotated by a multiple of the image's number."""
+    """Draw one tie order and rotate it for each image by a multiple of the image's number; uint32 (n, d)."""
     order = np.random.Generator(np.random.Philox(seed)).permutation(d)
     positions = np.empty(d, np.uint32)
     positions[order] = np.arange(d)
     rotated: NDArray[np.uint32] = positions - (images * _TURN % d).astype(np.uint32)[:, None]
-    # modulo d: unsigned numbers below 0 wrap around to large ones
+    # the minimum takes the numbers modulo d, because unsigned numbers below 0 wrap around to large numbers
     ties: NDArray[np.uint32] = np.minimum(rotated, rotated + np.uint32(d))
     return ties

@@ -1,4 +1,4 @@
-"""Check a network before use: an image's logits must depend on that image alone."""
+"""Check a network before use: the logits of an image must depend on this image alone."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,10 +20,12 @@ _CHANNELS = (1, 3, 4)  # usual numbers of channels
 def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
     """Run a network a few times on some images, and raise CallerError if its maps and scores would be meaningless.
 
-    The network must accept `images`, which are normalised, float (n, c, h, w), as a batch and one by one, return finite
-    logits (n, classes), leave the images unchanged, and give the same logits when called again and for an image alone.
-    It is in eval mode and is not changed. The result is a list of one-line warnings, for example that the network seems
-    to return probabilities instead of logits.
+    The network must accept `images`, normalised float (n, c, h, w), as a batch and one by one. The network must return
+    finite logits (n, classes), leave the images unchanged, and give an image the same logits in every call, alone or in
+    a batch. `model` is in eval mode and is not changed.
+
+    Returns:
+        One-line warnings, for example that the network seems to return probabilities instead of logits.
     """
     copied = images.clone()
     logits = compute_checked_logits(model, copied, name)
@@ -43,10 +45,10 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
 
 @torch.no_grad()
 def check_rebuilt_logits(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
-    """Raise CallerError if a network's state dict does not determine its logits, (n, classes), for normalised images.
+    """Raise CallerError if a network's state dict does not determine the network's logits for normalised images.
 
-    `rebuilt` is another instance with other random weights; it receives the state dict of `model`, and its logits are
-    compared. Both are in eval mode.
+    `rebuilt` is another instance of the network, built with other random weights. The function loads the state dict of
+    `model` into `rebuilt` and compares the logits of the two networks, which are in eval mode.
     """
     rebuilt.load_state_dict(model.state_dict())
     logits, rebuilt_logits = (compute_checked_logits(network, images.clone(), name) for network in (model, rebuilt))
@@ -58,7 +60,7 @@ def check_rebuilt_logits(model: nn.Module, rebuilt: nn.Module, images: Tensor, n
 
 
 def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tensor:
-    """Return the logits (n, classes) of some images; raise CallerError if the network does not return them."""
+    """Return the logits of some images; raise CallerError if the output is not finite logits (n, classes)."""
     shape = " x ".join(map(str, images.shape))
     try:
         with convert_exit_to_error():
@@ -92,10 +94,10 @@ def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
 
 
 def are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:
-    """Return whether logits are equal up to rounding (in torchvision's networks 2e-6 of the largest, in float32)."""
+    """Return whether logits are equal up to rounding (torchvision's networks: 2e-6 of the largest logit in float32)."""
     if logits.shape != other_logits.shape:
         return False
-    # logits may have a wider type than the network's computations
+    # a network may compute in float32 and return its logits in float64
     eps = max(torch.finfo(dtype).eps for dtype in (logits.dtype, torch.float32))
     rounding = eps**0.5 * float(logits.abs().max())
     return bool((logits - other_logits).abs().max() <= rounding)
@@ -116,9 +118,9 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
 
 
 def list_single_logit_warnings(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
-    """Return a warning if the one logit of a network of `add_second_logit` seems to be a probability.
+    """Return a warning if the single output of a network that `add_second_logit` wrapped seems to be a probability.
 
-    The network is in eval mode; `images` are many normalised images, float (n, c, h, w).
+    `model` is the wrapped network, in eval mode; `images` are many normalised images, float (n, c, h, w).
     """
     with torch.no_grad():
         single = extract_logits(model(images))[:, 1] / TWO_CLASSES[1][0]
@@ -129,7 +131,7 @@ def list_single_logit_warnings(model: nn.Module, images: Tensor, name: str = _NE
 
 
 def _are_like_probabilities(logits: Tensor) -> bool:
-    """Return whether all numbers are from 0 to 1, some of them on either side of 0.5."""
+    """Return whether all numbers are from 0 to 1, with numbers below 0.5 and numbers above 0.5."""
     low, high = float(logits.min()), float(logits.max())
     return 0 <= low < 0.5 < high <= 1
 

@@ -1,4 +1,4 @@
-"""Copy a network for threads of its own, with its batch norms folded into convolutions for faster passes."""
+"""Copy a network for use in other threads; batch norms are folded into convolutions, which makes passes faster."""
 
 import copy
 from collections import Counter
@@ -17,17 +17,18 @@ _OBSERVED = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
 def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | None:
     """Copy a network, and fold each batch norm into the convolution before it.
 
-    Unlike `network_surgery.fold_batchnorm` this traces nothing: the order of layers is observed in one pass, so it also
-    works for networks that torch.fx cannot trace and for convolutions of a class of their own. The network may also use
-    the output of a convolution elsewhere, so the logits of network and copy must be compared.
+    Unlike `network_surgery.fold_batchnorm`, this function does not trace the network: hooks observe the order of layers
+    in one pass, so the function also works for networks that torch.fx cannot trace and for subclasses of convolutions.
+    The caller must compare the logits of the network and the copy, because the network may also use the output of a
+    convolution elsewhere.
 
     Args:
         model: In eval mode; not changed.
         images: A few inputs that show the order of layers, float (n, c, h, w).
 
     Returns:
-        The copy; None if the network is on a GPU, is compiled or has hooks, or if a copy of it fails or runs modules of
-        the network itself, as a function that the network has as an attribute may do.
+        The copy; None if the network is on a GPU, is compiled or has hooks, if copying fails, or if the copy still runs
+        modules of the original, for example because an attribute of the network is a function that calls them.
     """
     weights = (*model.parameters(), *model.buffers())
     if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks_or_is_compiled, model.modules())):
@@ -50,21 +51,21 @@ def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | 
 
 
 def copy_sharing_weights(model: nn.Module) -> nn.Module:
-    """Copy a network's modules with the same weights in memory; those of the copy need no gradient."""
+    """Copy a network's modules but share the weights in memory; the copy's parameters have requires_grad=False."""
     frozen = {id(tensor): nn.Parameter(tensor.detach(), requires_grad=False) for tensor in model.parameters()}
     return copy.deepcopy(model, frozen | {id(tensor): tensor for tensor in model.buffers()})
 
 
 class _LayerCalls(NamedTuple):
-    """Calls of modules in one pass."""
+    """Calls of modules in one forward pass."""
 
-    calls: Counter[str]  # number, by the module's name
-    pairs: dict[str, str]  # convolution whose output is the input of a batch norm, by names
+    calls: Counter[str]  # from a module's name to its number of calls
+    pairs: dict[str, str]  # from a batch norm's name to the name of the convolution whose output is its input
 
 
 @torch.no_grad()
 def _observe_layer_calls(model: nn.Module, images: Tensor) -> _LayerCalls:
-    """Count the calls of linear layers, and find each batch norm whose input is the output of a convolution."""
+    """Count calls of convolutions, batch norms and linear layers, and pair each batch norm with its convolution."""
     names: dict[nn.Module, str] = {part: name for name, part in model.named_modules() if isinstance(part, _OBSERVED)}
     seen, outputs = _LayerCalls(Counter(), {}), list[tuple[str, Tensor]]()
 

@@ -1,7 +1,7 @@
-"""Small residual networks, the construction of any network with seeded weights, and its computational cost.
+"""Small residual networks; functions that build any network with seeded weights and count its computational cost.
 
-Every ReLU is a separate module and not in place, and no sum is in place, because captum's guided backprop and DeepLIFT
-hook each ReLU and read the gradient at its output.
+Every ReLU is a separate module and does not work in place, and no sum works in place, because captum's guided backprop
+and DeepLIFT hook each ReLU and read the gradient at its output.
 """
 
 from functools import cache, partial
@@ -21,15 +21,15 @@ from roarbench.compute.external_networks import make_user_or_library_network
 
 _DRAWING = RLock()  # one thread at a time may seed the global generator
 BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
-# maximum side in pixels at which oneDNN's gradient of 8 channels stays in its workspace; strides are faster there, and
-# published rows used strides
+# maximum side in pixels at which a convolution of 8 channels keeps its stride: oneDNN's gradient stays in its workspace
+# up to this side, strides are faster, and the published rows were computed with strides
 SMALL = 32
 _OPS = torch.ops.aten
 _FORMULAS = {
     **flop_registry,
     _OPS._scaled_dot_product_flash_attention_for_cpu: flop_registry[_OPS._scaled_dot_product_flash_attention],
 }
-_KEPT_BY_NOBODY = {  # the backward pass of sums and copies needs no stored activations
+_KEPT_BY_NOBODY = {  # sums and copies, whose backward passes need no stored activations
     *(_OPS.add, _OPS.add_, _OPS.sub, _OPS.sub_, _OPS.cat, _OPS.stack, _OPS.roll, _OPS.constant_pad_nd, _OPS.index),
     *(_OPS.clone, _OPS.copy_, _OPS._to_copy, _OPS._unsafe_view, _OPS.zeros, _OPS.ones, _OPS.empty),
 }
@@ -40,11 +40,11 @@ class StridedProjection(nn.Conv2d):
 
     For fewer channels than oneDNN processes together, with a stride and channels last, oneDNN's gradient of the weights
     writes past its workspace: the gradient is wrong, or the process dies (github.com/uxlfoundation/oneDNN, issue 6035).
-    With 8 channels and AVX-512 this happened for inputs of 56 x 56 and more, and not up to 54 x 54. Trainings are also
-    safe without this class (`roarbench.compute.onednn_workaround`), but the exact bits of maps depend on it.
+    With 8 channels and AVX-512, the fault occurred for inputs of 56 x 56 and more, and not up to 54 x 54. Training runs
+    are also safe without this class (`roarbench.compute.onednn_workaround`), but the exact bits of maps depend on it.
     """
 
-    # torch.fx recognises layers of torch by this module name, and does not trace into them
+    # torch.fx does not trace into layers of torch, which it recognises by the name of their Python module
     __module__ = nn.Conv2d.__module__
 
     def forward(self, input: Tensor) -> Tensor:
@@ -60,17 +60,17 @@ def build_network(
 ) -> nn.Module:
     """Build a network with random weights, in training mode, on the CPU.
 
-    The residual networks of `MODELS` have Kaiming-normal convolutions by fan-out (He et al. 2015), a linear layer N(0,
-    0.01) with zero bias, gamma 0 in the last batch norm of each block, momentum 0.1 and eps 1e-5 (docs/protocol.md,
-    section 5). Other networks draw their weights in their own code.
+    The residual networks of `MODELS` are initialised as docs/protocol.md (section 5) says: Kaiming-normal convolutions
+    by fan-out (He et al. 2015), a linear layer from N(0, 0.01) with zero bias, gamma 0 in the last batch norm of each
+    block, momentum 0.1 and eps 1e-5. Other networks draw their weights in their own code.
 
     Args:
         name: One of `MODELS`, `torchvision:NAME`, `timm:NAME`, or the name of a network from `source`.
         classes: Number of logits.
         channels: Channels of the images.
         size: Height and width of the images in pixels.
-        generator: Source of the weights of residual networks; for others its seed seeds torch's global generator.
-        source: Text of the Python file that defines the network; empty for others.
+        generator: Draws the weights of residual networks; for other networks its seed seeds torch's global generator.
+        source: Text of the Python file that defines the network; empty if no file does.
 
     Raises:
         UnknownName: There is no network of that name.
@@ -201,8 +201,8 @@ def resnet_planted(classes: int, channels: int, size: int) -> nn.Module:
 class NetworkCost(NamedTuple):
     """Computational cost of a network, per image."""
 
-    # floating-point operations of a forward pass: two per weight and position. The backward pass to the image takes the
-    # same number, the backward pass to image and weights twice as many
+    # floating-point operations of a forward pass: two per weight and position. A backward pass for the gradient of the
+    # image takes the same number; a backward pass for the gradients of image and weights takes twice as many
     flops: int
     activations: int  # number of layer outputs, all stored for the backward pass
     parameters: int  # number of weights
@@ -210,9 +210,9 @@ class NetworkCost(NamedTuple):
 
 @cache
 def count_network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
-    """Count a network's cost: operations of convolutions, linear layers and attention (all others are below 1 %)."""
+    """Count a network's cost from its convolutions, linear layers and attention (other operations are below 1 %)."""
     model = build_network(name, classes, channels, size, torch.Generator(), source).eval()
-    # without a gradient torch counts a transformer layer as one operation
+    # without requires_grad, torch would run a transformer layer as one fused operation, which has no formula
     image = torch.zeros(1, channels, size, size, requires_grad=True)
     with _OperationCounter() as counted:  # type: ignore[no-untyped-call]
         model(image.clone())  # on the CPU: the meta device needs imports that take seconds
@@ -221,10 +221,10 @@ def count_network_cost(name: str, classes: int, channels: int, size: int, source
 
 
 class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that counts every operation with torch's formulas, in any module, function or script.
+    """A dispatch mode that counts floating-point operations by torch's formulas, in any module, function or script.
 
-    torch's `FlopCounterMode` counts the same, but first imports the compiler, which takes seconds, and has no formula
-    for attention on a CPU.
+    torch's `FlopCounterMode` gives the same counts, but first imports the compiler, which takes seconds, and has no
+    formula for attention on a CPU.
     """
 
     flops = activations = 0

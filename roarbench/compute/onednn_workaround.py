@@ -1,4 +1,4 @@
-"""Correction of gradients of convolution weights that oneDNN computes wrongly on a CPU."""
+"""Correct the gradients of convolution weights that oneDNN computes wrongly on a CPU."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +13,8 @@ from roarbench.compute.networks import BLOCK, SMALL
 class CorrectedGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A dispatch mode that recomputes, by another method, the gradients that oneDNN computes wrongly.
 
-    It intercepts every convolution of a backward pass, in any module, function or script. `changed` says whether a
-    gradient was corrected; all other gradients are bit for bit unchanged.
+    The mode intercepts every convolution of a backward pass, in any module, function or script. `changed` is True if
+    a gradient was corrected; all other gradients are bit for bit unchanged.
     """
 
     changed = False
@@ -45,7 +45,7 @@ def has_weights_only_on_padding(
     """Return whether some weights of a convolution are only ever multiplied with padding.
 
     The gradient of such weights is 0. With a stride, in bfloat16 and channels last, oneDNN returns uninitialised memory
-    for these gradients; this was seen for strides larger than the image.
+    for these gradients; we saw the fault for strides larger than the image.
     """
     return any(
         not any(0 <= position * step + tap * apart - pad < side for position in range(outputs))
@@ -58,7 +58,7 @@ def has_weights_only_on_padding(
 
 
 def _overruns_workspace(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
-    """Return whether oneDNN writes past its workspace, as described at `StridedProjection`, in any convolution."""
+    """Return whether oneDNN would write past its workspace for this convolution, as `StridedProjection` describes."""
     alone = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
     return alone and images.shape[1] < BLOCK and (images.shape[1] < 8 or images.shape[-1] > SMALL)
 

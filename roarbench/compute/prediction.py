@@ -17,14 +17,15 @@ from roarbench.compute.inputs import (
 from roarbench.compute.streamed_degraded_images import Streamed
 from roarbench.device_settings import choose_float32_layout, find_device, use_exact_float32
 
-_READ = 32  # inputs per step of preparation on a CPU
+_READ = 32  # inputs that are prepared together on a CPU
 
 
 def choose_scoring_batch_size(size: int) -> int:
-    """Return the number of images of `size` pixels per side that are scored in one batch: 128 up to 64 pixels, else 32.
+    """Return the number of images per batch in scoring: 128 for a side of up to 64 pixels, else 32.
 
-    The number depends only on the size, because logits may depend on the batch size (see `predict_logits`). Batches are
-    always filled up, so a large batch would slow down the scoring of a few photographs; 32 photographs keep a GPU busy.
+    The number depends on the size alone, because logits may depend on the batch size (see `predict_logits`). Every
+    batch is filled up, so a larger batch would slow down the scoring of a few photographs; 32 photographs keep a GPU
+    busy.
     """
     return 128 if size <= 64 else 32
 
@@ -37,10 +38,10 @@ class NormalisedNetwork(NamedTuple):
 
 
 def predict_logits(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
-    """Compute the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
+    """Compute the logits of all inputs, float32 (n, classes) on the CPU, and leave the model in evaluation mode.
 
-    The computation is in float32, without autocast and TF32, on every device. The last batch is filled up with copies
-    of the last input, because the rounding of a convolution depends on the batch size (`choose_scoring_batch_size`).
+    The computation is in float32, without autocast and TF32, on every device. Copies of the last input fill the last
+    batch, because the rounding of a convolution depends on the batch size (`choose_scoring_batch_size`).
     """
     return predict_logits_of_networks([NormalisedNetwork(model, norm)], inputs, batch)[0]
 
@@ -64,7 +65,10 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
 def _normalise_batches(
     inputs: Inputs, indices: Sequence[Tensor], scales: Mapping[Normalisation, DeviceNormalisation], device: torch.device
 ) -> Iterator[dict[Normalisation, Tensor]]:
-    """Yield batches on the device, normalised once per normalisation; on a CPU, in parts that fit in its cache."""
+    """Yield each batch on the device as a dict from each normalisation in `scales` to the normalised images.
+
+    On a CPU, inputs of class `Fixed` are prepared in parts that fit in the processor's cache.
+    """
     if device.type == "cpu" and isinstance(inputs, Fixed):
         for index in indices:
             yield {norm: _normalise_in_parts(inputs, index, scale) for norm, scale in scales.items()}

@@ -1,4 +1,4 @@
-"""From importance maps to rankings: the importance of every feature, and the order of tied features."""
+"""Turn importance maps into rankings: compute the importance of every feature, and order tied features at random."""
 
 from decimal import Decimal
 from functools import cache
@@ -10,13 +10,13 @@ from roarbench.enums import Unit
 from roarbench.errors import RunError
 
 TIE_SEED = 0
-TIE_RULE = (  # part of the identity of stored rankings: a change of `draw_tie_order` must change this text
+TIE_RULE = (  # stored rankings are identified by this text, too; a change of `draw_tie_order` must change the text
     "of equal float32 importances the feature with the larger entry of argsort(draws) is more important; "
     "draws: d raw numbers of Philox4x64 with key (seed, image id) and counter (0, 0, 0, 1)"
 )
-# Start of an image's tie draws. Other random numbers of an image have the key (seed, stream) instead of (seed, image),
-# so for images 0, 1 and 2 the tie draws equal the bits of image 1's first noisy copy, random map and other target. No
-# result depends on this, and another start would change the rankings of version 1
+# Philox counter at which an image's tie draws start. Other random numbers of an image have the key (seed, stream)
+# instead of (seed, image), so the tie draws of images 0, 1 and 2 equal the bits of image 1's first noisy copy, random
+# map and other target. No result depends on this overlap, and another counter would change the rankings of version 1
 _TIE_STREAM = (0, 0, 0, 1)
 
 
@@ -26,8 +26,8 @@ def flatten_importance(
     """Return the importance of every feature, float32 (n, d), one row per image.
 
     Args:
-        importance: Larger is more important; (n, c, h, w) or (n, h, w). For scalar features, a map without channels
-            gives all channels of a pixel the same importance; these ties are broken like all others.
+        importance: (n, c, h, w) or (n, h, w); larger is more important. For scalar features, a map without channels
+            gives all channels of a pixel the same importance; these ties are broken like all other ties.
         shape: Channels, height and width of an image.
         unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w.
 
@@ -39,7 +39,7 @@ def flatten_importance(
         wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
         raise RunError(f"importance map has shape {importance.shape}, expected {wanted}")
     if unit is Unit.PIXEL and importance.ndim == 4:
-        # float64 sum, rounded once, so the order of channels does not matter
+        # the sum is rounded to float32 only once, so the order of channels does not matter
         importance = importance.sum(axis=1, dtype=np.float64)
     elif unit is Unit.SCALAR and importance.ndim == 3:
         importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
@@ -57,10 +57,11 @@ def flatten_importance(
 def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
     """Draw a random order of each image's features, which decides between features of equal importance.
 
-    Guided backprop has long runs of exact zeros; a fixed order, such as row by row, would reveal their positions to the
-    network. The order depends only on the image's id, which is at least 0, and is the same for every estimator. It uses
-    raw random numbers, because NumPy guarantees their stream across releases, unlike that of `permutation`. The rows
-    of the result, int32 (n, d), are permutations of 0 … d - 1; a larger number makes a feature more important.
+    Guided backprop has long runs of exact zeros; a fixed order, such as row by row, would reveal the positions of the
+    zeros to the network. The order depends only on the seed and the image's id, which is at least 0, so the order is
+    the same for every estimator. The order comes from raw random numbers, because NumPy guarantees their stream across
+    releases, unlike the stream of `permutation`. The rows of the result, int32 (n, d), are permutations of 0 … d - 1;
+    of features with equal importance, the feature with the larger number is more important.
     """
     draws = np.empty((len(ids), d), np.uint64)
     for row, image in zip(draws, ids.tolist(), strict=True):
@@ -70,7 +71,7 @@ def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> ND
 
 
 def make_sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return sort keys, int64 (n, d), unique within an image; the largest belongs to the most important feature.
+    """Return sort keys, int64 (n, d), unique within an image; the most important feature has the largest key.
 
     The upper 32 bits come from `convert_to_sortable_integers`, the lower 32 bits from the tie order, int32 (n, d).
     """
@@ -80,20 +81,21 @@ def make_sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> 
 def convert_to_sortable_integers(importance: NDArray[np.float32]) -> NDArray[np.int32]:
     """Convert finite importances to integers with the same order and the same ties.
 
-    The integers are the bits of the floats; for negative floats, whose bits sort in reverse order, they are inverted.
+    The integers are the bits of the floats; the bits of negative floats sort in reverse order, so all of them except
+    the sign are inverted.
     """
     bits = (importance + np.float32(0)).view(np.int32)  # + 0 turns -0.0 into 0.0: both are equal and must tie
     return bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
 
 
 def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Rank the features of each image, int64 (n, d) indices, most important first; see `make_sort_keys`."""
+    """Rank the features of each image by `make_sort_keys`: feature indices, int64 (n, d), most important first."""
     return np.argsort(make_sort_keys(importance, ties), axis=1)[:, ::-1]
 
 
 @cache
 def count_removed(t: float, d: int) -> int:
-    """Return the number of features removed at level t: round(t d), half to even; ValueError for t outside [0, 1]."""
+    """Return the number of features removed at level t, round(t d), half to even; ValueError if t is outside [0, 1]."""
     if not 0 <= t <= 1:
         raise ValueError(f"level t must be in [0, 1], got {t}; 30% is written 0.3")
-    return round(Decimal(str(t)) * d)  # in floats 0.575 * 100 is below 57.5
+    return round(Decimal(str(t)) * d)  # as floats, 0.575 * 100 is below 57.5

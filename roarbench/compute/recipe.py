@@ -9,8 +9,8 @@ from roarbench.enums import Precision
 class Decay(StrEnum):
     """Schedule of the learning rate after the warm-up."""
 
-    STEPS = "steps"  # x0.1 from epoch 30, x0.01 from 60, x0.001 from 80 (Hooker et al. 2019, released code)
-    LINEAR = "linear"  # linearly to 0 at the end
+    STEPS = "steps"  # peak x 0.1 from epoch 30, x 0.01 from 60, x 0.001 from 80 (Hooker et al. 2019, released code)
+    LINEAR = "linear"  # falls linearly to 0 at the end
 
 
 class Augmentation(StrEnum):
@@ -37,7 +37,7 @@ DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), late
 
 @dataclass(frozen=True)
 class Recipe:
-    """All settings that determine a training, except the network, the data and the seed."""
+    """All settings that determine a training run, except the network, the data and the seed."""
 
     name: str
     version: int  # increases with every change of the computation
@@ -51,17 +51,17 @@ class Recipe:
     momentum: float = 0.9  # Nesterov momentum, or AdamW's first beta
     weight_decay: float = 1e-4  # for all weights except biases and batch norm
     smoothing: float = 0.1  # label smoothing: share of the target that is uniform over all classes
-    # side of training images as a share of the full side, for equal parts of the training; degraded images are shrunk
-    # before augmentation (progressive resolution, Howard 2018). Tests use full size
+    # side of training images as a share of the full side, one for each of several equally long parts of the training
+    # run; degraded images are shrunk before augmentation (progressive resolution, Howard 2018). Tests use the full size
     sides: tuple[float, ...] = (1.0,)
-    # images per forward pass; gradients accumulate up to `batch` images. Batch norm statistics are over these images,
-    # so the number changes results. 0 means `batch`
+    # images per forward pass; the gradients of several passes add up to those of `batch` images. Batch norm computes
+    # its statistics over the images of one pass, so this number changes results. 0 means `batch`
     micro_batch: int = 0
-    # published weights at the start of each training: `NAME@CHECKSUM`, or `torchvision:NAME/WEIGHTS`; empty for random
-    # weights
+    # published weights from which each training run starts, `NAME@CHECKSUM` or `torchvision:NAME/WEIGHTS`; if empty,
+    # random weights
     start: str = ""
-    # settings that differ from the table's recipe of this name and version, as in the title: `(epochs=6)`; empty for
-    # recipes of the table
+    # settings that differ from the recipe of this name and version in the table of recipes, such as `(epochs=6)`; empty
+    # for a recipe of the table
     changes: str = ""
     optimiser: Optimiser = Optimiser.SGD
     # whether trainings on a GPU compile the network; compiled code rounds differently, so this is a different recipe.
@@ -85,7 +85,7 @@ class Recipe:
 
 
 def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
-    """Return the learning rate of a step, counted from 0; the number of steps per epoch may be fractional."""
+    """Return the learning rate of a step; steps count from 0, and `steps_per_epoch` may be fractional."""
     epoch = step / steps_per_epoch
     if epoch < recipe.warmup:
         return recipe.peak * epoch / recipe.warmup
@@ -95,10 +95,10 @@ def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> 
 
 
 def find_side_share(recipe: Recipe, step: int, steps: int) -> float:
-    """Return the side of the training images in a step, counted from 0, as a share of the full side."""
+    """Return the side of the training images as a share of the full side; `step`, of `steps`, counts from 0."""
     return recipe.sides[step * len(recipe.sides) // steps]
 
 
 def compute_image_side(recipe: Recipe, step: int, steps: int, full: int) -> int:
-    """Return the side of the training images in a step, counted from 0, in pixels; `full` is the full side."""
+    """Return the side of the training images in pixels; `step`, of `steps`, counts from 0; `full` is the full side."""
     return round(full * find_side_share(recipe, step, steps))

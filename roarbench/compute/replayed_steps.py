@@ -1,7 +1,7 @@
 """Replay the training steps of small networks on a GPU as CUDA graphs.
 
-A step of a small network consists of several hundred short kernels, and Python takes longer to launch them than the GPU
-takes to compute them. A CUDA graph launches all kernels of a step in one call.
+A training step of a small network consists of several hundred short kernels, and Python takes longer to launch them
+than the GPU takes to compute them. A CUDA graph launches all kernels of a step in one call.
 """
 
 import gc
@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from roarbench.device_settings import is_machine_failure, is_out_of_memory
 from roarbench.text import fit_on_one_line
 
-# steps of each image shape before the capture: the optimiser allocates its tensors, and cuDNN chooses kernels
+# steps of each image shape before the capture, in which the optimiser allocates its tensors and cuDNN chooses kernels
 _EAGER_STEPS = 3
-# packages whose modules launch the same kernels in every step; torchvision's transforms are chosen by Python
+# packages whose modules launch the same kernels in every step; torchvision's transforms, for example, do not
 _KNOWN_CODE = ("torch.nn.", "torchvision.models.", "torchvision.ops.", "roarbench.")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-# why the first capture of this process failed; each further one would cost memory that torch does not free
+# error of this process's first failed capture; each further attempt would cost memory that torch does not free
 _CAPTURE_FAILURES: list[str] = []
 _log = logging.getLogger(__name__)
 
@@ -29,8 +29,9 @@ _log = logging.getLogger(__name__)
 def is_replayable(model: nn.Module) -> bool:
     """Return whether all modules of a network are layers or networks of torch, torchvision or this package.
 
-    A replay repeats kernels without their Python code. A network whose Python code chooses what to compute would always
-    repeat the first choice, so networks with other modules, with hooks or with a replaced `forward` are not replayed.
+    A replay repeats kernels without running Python code. If the Python code of a network chose between computations,
+    every replay would repeat the first choice, so networks with other modules, with hooks or with a replaced `forward`
+    are not replayed.
     """
     hooked = any(parameter._backward_hooks for parameter in model.parameters())
     return not hooked and all(map(_has_known_code, model.modules()))
@@ -43,15 +44,15 @@ def _has_known_code(module: nn.Module) -> bool:
 
 
 class ReplayedSteps:
-    """Training steps on a GPU that are launched as one CUDA graph, after a few steps without one.
+    """Training steps on a GPU; after a few ordinary steps, each further step is launched as one CUDA graph.
 
-    Only the graph of the last image shape is kept. If CUDA cannot capture a step, this process runs all steps without a
-    graph; if memory runs out in the capture, this training does.
+    Only the graph of the latest image shape is kept. If CUDA cannot capture a step, this process runs all further steps
+    without a graph; if GPU memory runs out during the capture, only this training run does.
     """
 
     def __init__(self) -> None:
         self._shape = torch.Size()
-        self._steps_done = 0  # of this shape, without a graph
+        self._steps_done = 0  # steps of this shape that ran without a graph
         self._graph: _StepGraph | None = None
         self._failed = bool(_CAPTURE_FAILURES)
 
@@ -63,7 +64,7 @@ class ReplayedSteps:
     def run_or_replay(self, step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
         """Run or replay `step(images, labels)`, which updates the weights; return its loss, a scalar on the GPU.
 
-        All calls need the same `step`, and what it changes must stay in the same tensors.
+        All calls must pass the same function `step`, and `step` must always change the same tensors.
         """
         if images.shape != self._shape:
             self._shape, self._steps_done, self._graph = images.shape, 0, None
@@ -109,7 +110,7 @@ class _StepGraph:
 
 
 def _run_on_own_stream(step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
-    """Run a step outside the default stream, as before every capture (PyTorch, CUDA semantics, CUDA graphs)."""
+    """Run a step on another stream than the default, as PyTorch's notes on CUDA graphs demand before a capture."""
     stream, default = _make_own_stream(), torch.cuda.current_stream()
     stream.wait_stream(default)
     try:
@@ -121,7 +122,7 @@ def _run_on_own_stream(step: Callable[[Tensor, Tensor], Tensor], images: Tensor,
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Collect no cycles in this block: the end of another training's graph would spoil a capture."""
+    """Collect no cycles in this block, because freeing the graph of another training run would spoil a capture."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -133,5 +134,5 @@ def _pause_garbage_collection() -> Iterator[None]:
 
 @cache
 def _make_own_stream() -> torch.cuda.Stream:
-    """Make one stream for all trainings of this process, because torch keeps freed memory for each stream."""
+    """Return one stream for all training runs of this process, because torch keeps freed memory for each stream."""
     return torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
-"""Degraded images that are read from files and degraded anew at each reading.
+"""Degraded images whose pixels and removal masks are read from files in every epoch.
 
-Threads read pixels and removed bits a few parts of batches ahead. On a machine with a GPU they read into pinned memory,
-so that the copy to the device overlaps with the computation.
+Threads prefetch the pixels and removal masks of the next few parts of batches. For a GPU, the threads read into pinned
+memory, so that the copy to the device overlaps with the computation.
 """
 
 import mmap
@@ -20,15 +20,15 @@ from roarbench.compute.degrade import RandomlyDegradedImages, degrade, unpack_re
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
 from roarbench.enums import Unit
 
-AHEAD = 4  # parts of batches that are read ahead
-READERS = 16  # threads; all threads read one part, because a disk serves many small parallel reads faster
+AHEAD = 4  # parts of batches that are prefetched
+READERS = 16  # threads; all threads share each part, because a disk serves many small parallel reads faster
 
 
 class StreamedImages:
-    """Images from which the same features are removed at every reading; pixels and masks stay in files.
+    """Images with a fixed removal mask each; pixels and masks stay in files.
 
-    `pixels`, uint8 (n, c, h, w), and `removed`, packed as uint8 (n, ceil(d / 8)), or None, are memory-mapped; `fill` is
-    float32 (c,), in [0, 255]. Images are degraded on `device`.
+    `pixels`, uint8 (n, c, h, w), and `removed`, packed masks as uint8 (n, ceil(d / 8)), are memory-mapped; if `removed`
+    is None, no feature is removed. `fill` is float32 (c,), in [0, 255]. Images are degraded on `device`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class StreamedImages:
         return len(self._pixels)
 
     def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
-        """Yield the images of each part, float32 (b, c, h, w) in [0, 255] on the device; threads read `AHEAD` parts."""
+        """Yield each part of a batch, float32 (b, c, h, w) in [0, 255] on the device; threads prefetch some parts."""
         begun: deque[_Part] = deque()
         for index in parts:
             begun.append(self._start_reading(index))
@@ -57,7 +57,7 @@ class StreamedImages:
             yield self._finish_reading(begun.popleft())
 
     def batch(self, index: Tensor) -> Tensor:
-        """Return degraded images float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
+        """Return degraded images, float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
         return self._finish_reading(self._start_reading(index))
 
     def _start_reading(self, index: Tensor) -> "_Part":
@@ -68,7 +68,7 @@ class StreamedImages:
         part, slices = _Part([], []), index.tensor_split(min(READERS, len(index)))
         for source in (self._pixels, self._removed):
             if source is not None:
-                # torch reuses pinned memory only after the copies from this memory have finished
+                # this is safe, because torch reuses pinned memory only after all copies from it have finished
                 pinned = self._device.type == "cuda"
                 target = torch.empty((len(index), *source.shape[1:]), dtype=torch.uint8, pin_memory=pinned)
                 part.buffers.append(target)
@@ -87,9 +87,10 @@ class StreamedImages:
 
 
 class StreamedChangingImages:
-    """Images whose removed features change at every reading; pixels stay in a file and are read ahead.
+    """Images whose removed features change at every reading; the pixels stay in a file and are prefetched.
 
-    `pixels`, uint8 (n, c, h, w), memory-mapped, are those of `drawn`, whose fill value is on the device.
+    `pixels`, uint8 (n, c, h, w), is the memory-mapped array of the pixels of `drawn`; the fill value of `drawn` is on
+    the device.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class StreamedChangingImages:
         return len(self._drawn)
 
     def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
-        """Yield the images of each part as `StreamedImages.read` does; masks are drawn when their part is yielded."""
+        """Yield each part as `StreamedImages.read` does; the masks of a part are drawn when the part is yielded."""
         indices, ahead = tee(parts)
         for index, images in zip(indices, self._pixels.read(ahead), strict=True):
             yield self._drawn.apply_new_masks(images, index)
@@ -116,7 +117,7 @@ Streamed = StreamedImages | StreamedChangingImages  # inputs with a method `read
 
 
 class _Part(NamedTuple):
-    """Rows that threads are reading from the files."""
+    """Part of a batch whose rows the threads are reading from the files."""
 
     buffers: list[Tensor]
     futures: list[Future[None]]
@@ -129,11 +130,11 @@ def _copy_rows(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArr
         for row in rows.tolist():
             start = row * length // mmap.PAGESIZE * mmap.PAGESIZE
             mapped.madvise(mmap.MADV_WILLNEED, start, row * length + length - start)
-    np.take(source, rows, axis=0, out=target, mode="clip")  # other modes copy everything to a buffer first
+    np.take(source, rows, axis=0, out=target, mode="clip")  # the other modes copy all rows to a buffer first
 
 
 def _find_memory_map(array: Any) -> mmap.mmap | None:
-    """Return the memory map whose data an array shows, beginning at the first byte; None for an array in memory."""
+    """Return the memory map that holds an array's data from its first byte; None if the array is not memory-mapped."""
     while isinstance(array, np.ndarray | memoryview):
         array = array.obj if isinstance(array, memoryview) else array.base
     return array if isinstance(array, mmap.mmap) and hasattr(array, "madvise") else None

@@ -1,11 +1,12 @@
-"""torchvision's classification networks, and the ResNets, ViT and ConvNeXt of suites, built from its classes.
+"""torchvision's classification networks; ResNets, a ViT and a ConvNeXt for suites, built from torchvision's classes.
 
-If torchvision was built for another torch (for example a CUDA wheel next to a torch for the CPU), importing it fails
-with "operator torchvision::nms does not exist": torchvision registers shape rules for operators that were not loaded.
-The networks need none of these operators, so they are declared, without a kernel, and the import is repeated.
+If torchvision was built for another torch (for example a CUDA wheel next to a torch for the CPU), importing torchvision
+fails with "operator torchvision::nms does not exist", because torchvision registers shape rules for operators that were
+not loaded. The networks need none of these operators, so this module declares the operators without a kernel and
+repeats the import.
 
-torchvision's blocks use one in-place ReLU several times and add the shortcut in place; the blocks here do not. There is
-no other difference: layers and weights have the same names, so torchvision's checkpoints fit.
+torchvision's residual blocks use one in-place ReLU several times and add the shortcut in place; the blocks here do
+neither. Layers and weights have the same names as in torchvision, so torchvision's checkpoints can be loaded.
 """
 
 import importlib
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from roarbench.errors import CallerError, UnknownName
 
 _BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-_declared: list[torch.library.Library] = []  # a declaration lives as long as its Library object
+_declared: list[torch.library.Library] = []  # a declaration is valid only as long as its Library object exists
 _DIM, _DEPTH, _HEADS = 64, 4, 4  # width, layers and heads of the transformer
 _SIDE = 8  # maximum patches per side of the transformer
 
@@ -94,9 +95,9 @@ class Bottleneck(resnet.Bottleneck):  # type: ignore[misc, name-defined]
 def _build_resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int, channels: int, size: int) -> nn.Module:
     """Build a torchvision ResNet with a stem that suits the image size.
 
-    Above 64 pixels: torchvision's 7x7 stem with stride 2 and max-pooling. From 33 to 64: the same without max-pooling.
-    Up to 32: a 3x3 stem with stride 1, without max-pooling. For images of up to 224 pixels, the last feature map then
-    has up to 7 positions per side.
+    Images above 64 pixels get torchvision's 7x7 stem with stride 2 and max-pooling, images from 33 to 64 pixels get the
+    same stem without max-pooling, and images up to 32 pixels get a 3x3 stem with stride 1 without max-pooling. For
+    images of up to 224 pixels, the last feature map then has up to 7 positions per side.
     """
     model: nn.Module = resnet.ResNet(block, list(layers), num_classes=classes, zero_init_residual=True)
     kernel, stride = (3, 1) if size <= 32 else (7, 2)
@@ -136,7 +137,7 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
     )
     if channels != 3:
         model.conv_proj = nn.Conv2d(channels, _DIM, patch, patch)
-    # torchvision initialises the head with 0, and maps of random weights would be empty
+    # torchvision initialises the head with 0, so the maps of an untrained network would be 0 everywhere
     head = model.get_parameter("heads.head.weight")
     nn.init.normal_(head, std=0.01)
     return model

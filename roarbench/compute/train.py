@@ -1,7 +1,7 @@
 """Train a network by a recipe.
 
-Images are cropped and degraded (both by `Inputs`), then augmented, then normalised, as the protocol requires. The
-weights after the last epoch are used; no test image influences the training.
+Images are cropped and degraded (both before this module reads them as `Inputs`), then augmented, then normalised, as
+the protocol requires. The result is the network after the last epoch; no test image influences the training.
 """
 
 import math
@@ -54,20 +54,20 @@ from roarbench.errors import Diverged, NoRoom
 from roarbench.stopping import ENDED, defer_stop_until_checked, is_stop_requested
 from roarbench.text import format_bytes
 
-CHECKPOINT_EVERY = 300.0  # maximum seconds of training between checkpoints
-_SEED_DISTANCE = 2**32  # distance between the seeds of two trainings' global random numbers
+CHECKPOINT_EVERY = 300.0  # seconds of training after which the next step saves a checkpoint
+_SEED_DISTANCE = 2**32  # distance between the seeds that two training runs give torch's global generator
 _FREE_SHARE = 0.8  # share of a GPU's memory; if less is available, other processes hold memory
-_CHECK_LOSS_EVERY = 50  # steps between checks of the loss on a GPU: each check waits for all launched kernels
+_CHECK_LOSS_EVERY = 50  # steps between checks of the loss on a GPU, because a check waits for all launched kernels
 
 
 class Checkpoint(Protocol):
-    """Storage for the state of an unfinished training."""
+    """Storage for the state of an unfinished training run."""
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last saved state, tensors on the CPU; None if there is none."""
+        """Return the state that was saved last, with its tensors on the CPU; None if no state was saved."""
 
     def save(self, state: dict[str, Any]) -> None:
-        """Save a state: tensors and numbers, in lists and dictionaries."""
+        """Save a state, which consists of tensors and numbers in lists and dictionaries."""
 
 
 def fit(
@@ -81,9 +81,10 @@ def fit(
 ) -> float:
     """Train a network in place, leave it in training mode, and return the mean loss of the last epoch, in nats.
 
-    On one CPU with one number of threads, the same seed gives the same weights bit for bit, even if training resumes
-    from a checkpoint; on a GPU they are the same up to rounding. The network stays on its device in channels-last
-    format. Labels are int64 (n,). A checkpoint is saved every few minutes.
+    On one CPU with one number of threads, the same seed gives the same weights bit for bit, even if the training run
+    resumes from a checkpoint; on a GPU the same seed gives the same weights up to rounding. The network stays on its
+    device and is converted to channels-last memory format. Labels are int64 (n,). A checkpoint is saved every five
+    minutes.
 
     Raises:
         Diverged: The loss of a step is not finite.
@@ -109,17 +110,17 @@ def fit(
                 saved = time.monotonic()
             if ending:
                 raise SystemExit(ENDED)
-    model.zero_grad()  # gradients would keep the memory of a graph of steps
+    model.zero_grad()  # gradients would keep the memory of a CUDA graph allocated
     return torch.stack(list(training.losses)).double().mean().item()
 
 
 def let_cudnn_choose_kernels() -> AbstractContextManager[None]:
-    """Let cuDNN choose its fastest kernels, because all batches have the same shape; float32 stays without TF32."""
+    """Let cuDNN time its kernels and use the fastest, because all batches have one shape; TF32 is not used."""
     return use_exact_float32(benchmark=True)
 
 
 class Training:
-    """The state of a training in progress, and its steps.
+    """State of a training run in progress; its methods take the steps.
 
     Attributes:
         step: Number of finished steps.
@@ -146,7 +147,8 @@ class Training:
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.images_per_pass = min(recipe.micro_batch or self._batch, self._batch)
         self._replayed = self._make_replayed_steps()
-        self._needs_correction: dict[torch.Size, bool] = {}  # whether oneDNN's gradients do, by image shape
+        # from an image shape to whether oneDNN computes wrong gradients for it
+        self._needs_correction: dict[torch.Size, bool] = {}
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._ahead: Iterator[Tensor] = iter(())  # streamed images of the next parts
         self._batches_ahead = 0
@@ -157,11 +159,12 @@ class Training:
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
 
     def do_optimiser_step(self) -> None:
-        """Do one optimiser step; if GPU memory runs out, repeat it with less memory.
+        """Take one optimiser step; if GPU memory runs out, repeat the step with less memory.
 
-        A graph is given up first. Then the batch passes through the network in parts, which use the same random numbers
-        and whose gradients add up to those of the whole batch up to rounding. A network with batch norm cannot be
-        split, because each part would have its own mean and variance.
+        The CUDA graph is given up first. Then the batch is split into parts, which pass through the network one by one;
+        the parts use the same random numbers, and their gradients add up to the gradient of the whole batch, up to
+        rounding. The batch of a network with batch norm cannot be split, because each part would have its own mean and
+        variance.
 
         Raises:
             NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
@@ -173,7 +176,7 @@ class Training:
         """Try one step, uncompiled if the compiler fails; if GPU memory runs out, rewind and return the error."""
         waiting = self._batches.waiting
         generator_states = [generator.get_state() for generator in self._list_generators()]
-        # the compiler runs at the first step of each side, and a failure leaves the statistics of batch norm changed
+        # the compiler runs at the first step of each image side, and a failed step may have changed batch norm buffers
         side = find_side_share(self._recipe, self.step, self.steps)
         compiling = self._compiles and side not in self._compiled
         buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()] if compiling else []
@@ -232,13 +235,13 @@ class Training:
             group["lr"] = rate if self._learning_rate is None else self._learning_rate
 
     def _make_replayed_steps(self) -> ReplayedSteps | None:
-        """Return replayed steps; None if this training has several passes a step or cannot be replayed."""
+        """Return replayed steps; None if a step has several passes, is compiled, is on a CPU, or is not replayable."""
         if self._gpu and not self._compiles and self.images_per_pass == self._batch and is_replayable(self._model):
             return ReplayedSteps()
         return None
 
     def _update_weights(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Do an optimiser step with the gradients of one pass over the whole batch; return its loss."""
+        """Take an optimiser step with the gradients of one pass over the whole batch; return the batch's loss."""
         self._optimiser.zero_grad()
         loss = self._add_gradients_of_one_pass(images, labels)
         self._optimiser.step()
@@ -250,7 +253,7 @@ class Training:
         if isinstance(self._inputs, Streamed):
             if not self._batches_ahead:
                 batches = [index, *self._batches.peek_drawn_batches()]
-                # a list, because a generator would keep this training in memory until Python collects cycles
+                # a generator instead of this list would keep the training run in memory until Python collects cycles
                 self._ahead = self._inputs.read([part for batch in batches for part in self._split_batch(batch)])
                 self._batches_ahead = len(batches)
             self._batches_ahead -= 1
@@ -295,11 +298,11 @@ class Training:
         return [index[start : start + size] for start in range(0, len(index), size)]
 
     def _load_images_and_labels(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a part's images, by `_load_augmented_images`, and labels, int64 (b,), on the device."""
+        """Return the augmented images and the labels, int64 (b,), of a part of the batch, on the device."""
         return self._load_augmented_images(index), self._labels.index_select(0, send_to_device(index, self._device))
 
     def _add_gradients(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Run the forward and backward pass of a part; return the part's share of the batch's loss."""
+        """Run the forward and backward passes of a part of the batch; return the part's share of the batch's loss."""
         pairs = zip(torch.split(images, self.images_per_pass), torch.split(labels, self.images_per_pass), strict=True)
         return torch.stack([self._add_gradients_of_one_pass(*pair) for pair in pairs]).sum()
 
@@ -312,7 +315,11 @@ class Training:
         return loss.detach()
 
     def _run_corrected_backward(self, loss: Tensor, shape: torch.Size) -> None:
-        """Add to the gradients; on a CPU by `CorrectedGradients`, as long as it corrects those of this image shape."""
+        """Run the backward pass of a loss; `shape` is the shape of an image.
+
+        On a CPU, the backward pass runs under `CorrectedGradients`, except if an earlier pass for the same image shape
+        needed no correction.
+        """
         if self._compiles:
             run_compiled_backward(loss)
             return
@@ -329,7 +336,8 @@ class Training:
         if self._cache is not None and kind in PIXEL_MOVING:
             return self._augment_cached_images(self._cache, index)
         read = self._read_degraded_images(index)
-        if not self._gpu and kind in PIXEL_MOVING:  # moving uint8 pixels takes two thirds of the time of moving float32
+        # moving rounded pixels on a CPU takes two thirds of the time of moving float32 pixels
+        if not self._gpu and kind in PIXEL_MOVING:
             prepared = self._make_normalise_and_pad()(read)
             return augment_padded_images(prepared, torch.arange(len(index)), read.shape[3], kind, self._generator)
         return normalise_on_device(augment(read, kind, self._generator), self._scale)
@@ -345,8 +353,8 @@ class Training:
     def _make_normalise_and_pad(self) -> Callable[[Tensor], Tensor]:
         """Return a function that normalises images, and rounds them to the dtype of the first convolution.
 
-        An augmentation then moves their pixels. The function does not refer to this training, so that a cache with it
-        does not keep the training in memory until Python collects cycles.
+        A pixel-moving augmentation is applied later. The returned function does not refer to this training run, so that
+        the cache that calls the function does not keep the training run in memory until Python collects cycles.
         """
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
         device, on_gpu, kind = self._device, self._gpu, self._recipe.augmentation
@@ -372,7 +380,7 @@ class Training:
         """Return a cache of the prepared inputs for all epochs; None if they cannot be cached."""
         moving = self._recipe.augmentation in PIXEL_MOVING
         dtype = torch.bfloat16 if moving and self._bf16 else torch.float32
-        # a GPU has the inputs themselves, too: at most one byte a number
+        # GPU memory also holds the inputs themselves, with at most one byte per number
         size = dtype.itemsize + 1 if self._gpu else torch.float32.itemsize
         if not is_cacheable(inputs, size, MEMORY_SHARE * count_available_gpu_bytes() if self._gpu else MAX_CACHE_BYTES):
             return None
