@@ -97,7 +97,7 @@ ROAR = Protocol(
     "removed and a *new network* is trained on what is left. 0 = Random.",
     limits="If masks reveal the class, the better map has the lower gain; smooth masks also hide shapes beyond the "
     "removed pixels; redundant features replace each other",
-    use="To compare with the paper; with `mask-only` and blurred twins",
+    use="To compare with the paper; together with `mask-only` and blurred twins",
 )
 KAR = replace(
     ROAR,
@@ -245,7 +245,7 @@ MATCHED = Protocol(
     f"alone, should have gain 0; but {_ROUGHER}.",
     zeros=("random", "random-blurred", "centre", "deviation"),
     limits="The true map has gain 0 if important features are in the same place in every image, or if importance is a "
-    "function of |x - fill|; smooth maps that ignore the image have about one point",
+    "function of |x - fill|; smooth maps that ignore the image have a gain of about one point",
     use="To test whether a map beats every control that sees at most the network's predicted class",
 )
 ROAR_EXCHANGED = Protocol(
