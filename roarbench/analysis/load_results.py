@@ -49,7 +49,7 @@ def open_writable_results(store: Path, db: str, check: Callable[[], object] | No
             raise
         check()
     except StoreError:
-        pass  # opening for writing raises it again
+        pass  # opening for writing raises it again, or upgrades an older store
     return ResultsStore.open(db or make_default_url(store))
 
 

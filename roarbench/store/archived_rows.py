@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, Table, insert, inspect, select
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
@@ -79,8 +79,8 @@ def _strip_twin(name: str) -> str:
 def find_run_keys(database: Database, prefix: str) -> list[str]:
     """Return the keys of results, failures and archived rows that begin with this string."""
     with database.begin_read() as connection:
-        tables = (results, failures, forgotten)
-        keys = [select(table.c.key).where(table.c.key.startswith(prefix, autoescape=True)) for table in tables]
+        there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
+        keys = [select(table.c.key).where(table.c.key.startswith(prefix, autoescape=True)) for table in there]
         return sorted({key for wanted in keys for key in connection.scalars(wanted)})
 
 
@@ -109,8 +109,10 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
 
 
 def read_archived_rows(database: Database, keys: Collection[str]) -> list[ArchivedRow]:
-    """Return the archived rows of these runs, oldest first."""
+    """Return the archived rows of these runs, oldest first; empty in an older store, which lacks the table."""
     with database.begin_read() as connection:
+        if not inspect(connection).has_table(forgotten.name):
+            return []
         archived = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
     return [
         ArchivedRow(read_run_record(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created)

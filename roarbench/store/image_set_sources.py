@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, inspect, select
 
 from roarbench.identity import Keyed, check_field_values, hash_value
 from roarbench.store.database import Database, insert_new
@@ -33,9 +33,11 @@ class ImageSource(Keyed):
 
 
 def read_image_sources(database: Database) -> list[ImageSource]:
-    """Return all image sources of a store, oldest first."""
+    """Return all image sources of a store, oldest first; empty for an older store, which lacks the table."""
     columns = [images.c[field.name] for field in fields(ImageSource)]
     with database.begin_read() as connection:
+        if not inspect(connection).has_table(images.name):
+            return []
         rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
         return [ImageSource(**row._mapping) for row in rows]
 

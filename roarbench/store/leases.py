@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select, type_coerce, update
+from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select, type_coerce, update
 
 from roarbench.store.database import find_stored_keys, insert_new, select_matching, split_keys
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
@@ -173,7 +173,9 @@ def release_lease(connection: Connection, key: str, number: int) -> bool:
 
 
 def read_leases(connection: Connection) -> list[Lease]:
-    """Return the leases of living owners, oldest first."""
+    """Return the leases of living owners, oldest first; empty in an older store, which lacks the table."""
+    if not inspect(connection).has_table(leases.name):
+        return []
     statement = select(leases, *_make_clock_columns(connection)).order_by(leases.c.since, leases.c.key)
     rows = connection.execute(statement).all()
     living = _find_living_owners(rows)

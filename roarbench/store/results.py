@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Select, Table, delete, func, insert, select
+from sqlalchemy import Connection, Select, Table, delete, func, insert, inspect, select
 
 from roarbench.enums import ScoredNetwork
 from roarbench.errors import LostLease, StoreError
@@ -88,6 +88,9 @@ class Failures:
         """Return, by key, why these runs or steps failed, for those that are retried only on request."""
 
         def work(connection: Connection) -> dict[str, str]:
+            if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
+                newest = select(failures).order_by(failures.c.id)
+                return {row.key: row.reason for row in select_matching(connection, newest, failures.c.key, keys)}
             return {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
 
         return self._database.run_read(work)

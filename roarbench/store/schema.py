@@ -1,7 +1,9 @@
-"""The tables of the results store, and functions that open a database.
+"""The tables of the results store, and functions that open a database and upgrade it to the newest schema.
 
-Results and failures are only added, until their owner archives them, which moves them to the table `forgotten`. Leases
-are inserted and deleted while runs are in progress. A change of an existing table increases `HEAD`.
+Scores are only added. Results and failures are only added, too, until their owner archives them, which moves them to
+the table `forgotten`. Leases are inserted and deleted while runs are in progress.
+
+A change of an existing table increases `HEAD`, and `_upgrade_schema` makes the change in older stores.
 """
 
 import os
@@ -28,6 +30,7 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
+    delete,
     event,
     insert,
     inspect,
@@ -38,15 +41,21 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
-from roarbench.errors import EmptyStore, StoreError
+from roarbench.errors import EmptyStore, Hint, StoreError
 from roarbench.store.database import PATIENCE, Database, convert_database_errors
 
-HEAD = "0010"  # version of the schema
+HEAD = "0010"  # the newest schema; four digits, so text order is time order
+READABLE = "0003"  # oldest schema that a read-only store may have; later tables may be missing
 metadata = MetaData()
 _MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
 _BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
 _BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins transactions by itself
 _BEGIN_CHANGING = {"sqlite": "BEGIN IMMEDIATE"}
+_STOP_WHAT_FAILED = """
+INSERT INTO stopped (key, what, data, reason, created)
+SELECT key, '', '', reason, created FROM failures
+WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT key FROM results)
+"""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -105,7 +114,7 @@ failures = Table(
     _make_created_column(),
     Index("ix_failures_key", "key"),
 )
-leases = Table(
+leases = Table(  # missing from stores older than 0008
     "leases",
     metadata,
     Column("key", String(32), primary_key=True),
@@ -120,7 +129,7 @@ leases = Table(
     *_make_required_columns(UtcDateTime, "since", "beat"),
     Index("ix_leases_owner", "owner"),
 )
-tries = Table(  # interrupted jobs, until they are done or failed
+tries = Table(  # interrupted jobs, until they are done or failed; missing from stores older than 0008
     "tries",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -129,7 +138,7 @@ tries = Table(  # interrupted jobs, until they are done or failed
     _make_created_column(),
     Index("ix_tries_key", "key"),
 )
-stopped = Table(  # failed steps that wait for `retry`
+stopped = Table(  # failed steps that wait for `retry`; missing from stores older than 0008
     "stopped",
     metadata,
     Column("key", String(32), primary_key=True),
@@ -137,7 +146,7 @@ stopped = Table(  # failed steps that wait for `retry`
     *_make_required_columns(Text, "data", "reason"),
     _make_created_column(),
 )
-checksums = Table(  # checksums of artifacts that many runs use
+checksums = Table(  # checksums of artifacts that many runs use; missing from stores older than 0009
     "checksums",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the artifact's record
@@ -173,7 +182,7 @@ imports = Table(  # rows computed by another store
     Column("file", String(64), nullable=False),  # checksum of the imported file
     _make_created_column(),
 )
-images = Table(  # sources of images
+images = Table(  # sources of images; missing from stores older than 0004
     "images",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the other columns
@@ -182,7 +191,7 @@ images = Table(  # sources of images
     *_make_required_columns(Text, "kind", "folder", "files"),
     _make_created_column(),
 )
-forgotten = Table(  # archived results and failures
+forgotten = Table(  # archived results and failures; missing from stores older than 0005
     "forgotten",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -193,14 +202,24 @@ forgotten = Table(  # archived results and failures
     _make_created_column(),
     Index("ix_forgotten_key", "key"),
 )
-remarks = Table(  # annotations of submissions, rankings and runs
+watched = Table(  # no longer used; missing from stores older than 0006
+    "watched",
+    metadata,
+    Column("key", String(32), primary_key=True),  # hash of the other columns
+    *_make_required_columns(Text, "suite", "data"),
+    Column("limit", Integer),
+    *_make_required_columns(Text, "given", "retrain", "estimator"),
+    Column("looks", Integer, nullable=False),
+    _make_created_column(),
+)
+remarks = Table(  # annotations of submissions, rankings and runs; missing from stores older than 0010
     "remarks",
     metadata,
     Column("key", Text, primary_key=True),  # kind and subject, see `submissions_and_annotations.AnnotationKind`
     Column("value", JSON, nullable=False),
     _make_created_column(),
 )
-suites = Table(  # suites from users' files
+suites = Table(  # suites from users' files; missing from stores older than 0007
     "suites",
     metadata,
     Column("id", Text, primary_key=True),  # NAME@VERSION
@@ -222,10 +241,10 @@ reproductions = Table(  # rows that this store's owner recomputed
 
 
 def open_database(url: str, read_only: bool) -> Database:
-    """Open a database by URL; for writing, create the tables of an empty one.
+    """Open a database by URL; for writing, create it or upgrade it to the newest schema.
 
     Raises:
-        StoreError: The database is missing, unreadable, read-only, damaged, of another version, or not a store.
+        StoreError: The database is missing, unreadable, read-only, damaged, newer than this version, or not a store.
     """
     address = _parse_url(url)
     is_sqlite = address.get_backend_name() == "sqlite"
@@ -237,9 +256,8 @@ def open_database(url: str, read_only: bool) -> Database:
         _refuse_unreadable_version(database, read_only)
         if not read_only:
             with database.begin_write() as connection:  # fails early if the database is not writable
-                if not _read_version(connection, where):
-                    metadata.create_all(connection)
-                    connection.execute(insert(schema_version), {"version_num": HEAD})
+                if (version := _read_version(connection, where)) < HEAD:
+                    _upgrade_schema(connection, version)
         if is_sqlite and not read_only:
             _use_wal(engine, where)
             database.record_file_identity()
@@ -329,11 +347,16 @@ def _refuse_unreadable_version(database: Database, read_only: bool) -> None:
     """Refuse a database that is not a store of this version, before anything is written."""
     with database.begin_read() as connection:
         version = _read_version(connection, database.where)
-    if version not in ("", HEAD):
-        seen = f"results store {database.where} has schema {version}, this version of roarbench reads {HEAD}"
-        raise StoreError(f"{seen}; use the version that wrote it, or a new --store")
+    if version > HEAD:
+        raise StoreError(
+            f"results store {database.where} has schema {version}, this version supports up to {HEAD}; "
+            "run `pip install --upgrade roarbench`"
+        )
     if read_only and not version:
         raise EmptyStore(f"no results store in the empty database {database.where}")
+    if read_only and version < READABLE:
+        seen = f"results store {database.where} has schema {version}, this version reads {HEAD}"
+        raise StoreError(seen, Hint("; `{}` upgrades it without losing data", "run"))
 
 
 def _read_version(connection: Connection, where: str) -> str:
@@ -344,6 +367,17 @@ def _read_version(connection: Connection, where: str) -> str:
     if names:
         raise StoreError(f"{where} has other tables ({names[0]}, …) and no results; use a separate database")
     return ""
+
+
+def _upgrade_schema(connection: Connection, version: str) -> None:
+    if "" < version < "0008":
+        # leases of older versions, all stale: no process works during an upgrade
+        connection.exec_driver_sql("DROP TABLE claims")
+    metadata.create_all(connection)
+    if version < "0008":
+        connection.exec_driver_sql(_STOP_WHAT_FAILED)
+    connection.execute(delete(schema_version))
+    connection.execute(insert(schema_version), {"version_num": HEAD})
 
 
 def _use_wal(engine: Engine, where: str) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, inspect, select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
@@ -188,9 +188,11 @@ def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
 
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return the annotations of these subjects."""
+    """Return the annotations of these subjects; empty in an older store, which lacks the table."""
     keys = {f"{kind} {subject}": subject for subject in subjects}
     with database.begin_read() as connection:
+        if not keys or not inspect(connection).has_table(remarks.name):
+            return {}
         return {keys[row.key]: row.value for row in select_matching(connection, select(remarks), remarks.c.key, keys)}
 
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from platformdirs import user_data_path
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, inspect, select
 
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import convert_write_errors, write_atomically
@@ -50,6 +50,8 @@ def read_suites(database: Database) -> list[SuiteSpec]:
     """Return the stored suites from files, oldest first, without those that this version cannot read."""
     stored_suites = []
     with database.begin_read() as connection:
+        if not inspect(connection).has_table(suites.name):
+            return []
         rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
     for row in rows:
         with suppress(CallerError, KeyError, TypeError, ValueError):

@@ -1,0 +1,99 @@
+"""Schemas: stores of earlier versions are read, and brought up to date whole or not at all."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect
+
+from roarbench.analysis.load_results import open_writable_results
+from roarbench.errors import StoreError
+from roarbench.store import schema
+from roarbench.store.archived_rows import find_run_keys, read_archived_rows
+from roarbench.store.image_set_sources import read_image_sources
+from roarbench.store.results import ResultsStore
+from tests.helpers.store_rows import make_result, make_run
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = sorted((ROOT / "studies").rglob("*.sqlite"))
+LATER = ("images", "forgotten", "watched", "suites", "leases", "tries", "stopped", "checksums", "remarks")
+
+
+def tables_of(store):
+    """Columns, key and indexes of each table."""
+    with store.database.begin_read() as connection:
+        seen = inspect(connection)
+        return {
+            name: (
+                {column["name"]: (str(column["type"]), column["nullable"]) for column in seen.get_columns(name)},
+                seen.get_pk_constraint(name)["constrained_columns"],
+                {index["name"]: index["column_names"] for index in seen.get_indexes(name)},
+            )
+            for name in seen.get_table_names()
+        }
+
+
+def run(store, *statements):
+    with store.database.begin_write() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def test_a_changed_table_has_a_new_number():
+    """A store that has the table keeps the old one, unless `schema._upgrade_schema` changes it."""
+    digest = hashlib.sha256()
+    for table in schema.metadata.sorted_tables:
+        for column in table.columns:
+            digest.update(f"{column} {column.type} {column.nullable} {column.primary_key}\n".encode())
+        for index in sorted(table.indexes, key=lambda index: index.name):
+            digest.update(f"{index.name} {index.columns.keys()}\n".encode())
+    assert (schema.HEAD, digest.hexdigest()[:16]) == ("0010", "9a42b7915cafcf76")
+
+
+def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(store_url, monkeypatch):
+    """And a failure that is not tried again; a run that succeeded later is none."""
+    result, failed = make_result(make_run()), make_run(1)
+    keys = [result.run.key, failed.key]
+    with ResultsStore.open(store_url) as store:
+        for each in (result.run, failed):
+            store.failures.record_failed_runs([each], "no")
+        store.add_results([result])
+        newest = tables_of(store)
+        run(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
+        run(store, "UPDATE roarbench_version SET version_num = '0002'")
+        with pytest.raises(StoreError, match=f"has schema 0002, this version reads {schema.HEAD}"):
+            ResultsStore.open(store_url, read_only=True)
+        open_writable_results(Path(), store_url).close()
+        assert tables_of(store) == newest
+        run(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
+        run(store, "UPDATE roarbench_version SET version_num = '0003'")
+        older = tables_of(store)
+    with ResultsStore.open(store_url, read_only=True) as store:
+        assert store.read_results(keys) == {result.run.key: result}
+        assert find_run_keys(store.database, failed.key[:8]) == [failed.key]
+        assert (store.failures.find_stop_reasons([failed.key]), store.list_leases()) == ({failed.key: "no"}, [])
+        assert read_archived_rows(store.database, keys) == read_image_sources(store.database) == []
+    with monkeypatch.context() as patch, pytest.raises(StoreError):
+        patch.setattr(schema, "_STOP_WHAT_FAILED", "it breaks off here")
+        ResultsStore.open(store_url)
+    with ResultsStore.open(store_url, read_only=True) as store:
+        assert tables_of(store) == older
+    with ResultsStore.open(store_url) as store:
+        assert tables_of(store) == newest
+        assert store.read_results(keys) == {result.run.key: result}
+        assert store.failures.find_stop_reasons(keys) == {failed.key: "no"}
+    monkeypatch.setattr(schema, "_upgrade_schema", lambda *_: pytest.fail("it is at the newest"))
+    ResultsStore.open(store_url).close()
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+def test_a_committed_store_is_read_without_a_trace_and_becomes_as_a_new_one(second, tmp_path, path):
+    """One is of an earlier version."""
+    (folder := tmp_path / "folder").mkdir()
+    copy = Path(shutil.copy(path, folder))
+    with ResultsStore.open(f"sqlite:///{copy}", read_only=True) as store:
+        assert len(store.read_results(store.list_result_keys(""))) > 0
+    assert [(left, left.read_bytes()) for left in folder.iterdir()] == [(copy, path.read_bytes())]
+    with ResultsStore.open(f"sqlite:///{copy}") as store:
+        assert tables_of(store) == tables_of(second)
