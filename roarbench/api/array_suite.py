@@ -1,4 +1,4 @@
-"""Make suites from a network and arrays in memory; both are written to the store, so that any process can use them."""
+"""Write a caller's network and image arrays into a store as a suite that any process can run."""
 
 import hashlib
 import io
@@ -46,12 +46,12 @@ from roarbench.text import describe_type, fit_on_one_line, format_percent_number
 _FEW = 4  # images for checks of a network
 _MOST_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
 _COMPARED = 512  # test images whose predictions are compared before and after quantisation to 256 steps
-_MOST_CHANGED = 0.01  # share of these images that may change class without a message
-UNTUNED = "# peak not tried yet"  # last line of the file until the learning rate is tuned
+_MOST_CHANGED = 0.01  # share of these images whose predicted class may change without a warning
+UNTUNED = "# peak not tried yet"  # last line of `suite.toml` until the learning rate is tuned
 
 
 class ImagesAndLabels(NamedTuple):
-    """Images of a split and their classes, as the caller passed them."""
+    """A caller's images of one split, with their true classes."""
 
     images: Tensor  # float32 (n, c, h, w)
     labels: NDArray[np.int64]  # (n,)
@@ -66,7 +66,7 @@ class NetworkWithSource(NamedTuple):
     classes: int
 
     def rebuild(self, images: Tensor) -> nn.Module:
-        """Rebuild the network from its file, in eval mode, for images like the given ones."""
+        """Build the network from `source`, in eval mode, for images of the given shape, dtype and device."""
         generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
         made = build_network(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
         return made.eval().to(images)
@@ -81,11 +81,11 @@ def write_array_suite(
     builder: str,
     say: Callable[[str], object],
 ) -> Path:
-    """Write a network and images into a store, unless they are there; return the folder with their `suite.toml`.
+    """Write a network and images into a store, unless it has them already; return the folder of their `suite.toml`.
 
-    `train` and `test` are pairs of images and labels, as `Suite.from_arrays` takes them; `settings` has values of
-    `suite.toml` by key. `root` is the store's folder, `builder` the FILE.py:FUNCTION that builds the network, or empty.
-    `say` gets each warning, before hours of work. CallerError if the arguments are not consistent with each other.
+    `train` and `test` are pairs of images and labels, as `Suite.from_arrays` takes them; `settings` maps
+    keys of `suite.toml` to values. `root` is the store's folder. `builder` is the FILE.py:FUNCTION that builds the
+    network, or empty. `say` is called with each warning. CallerError if the arguments contradict each other.
     """
     splits = _read_splits(train, test)
     _check_protocols(settings["protocols"], splits)
@@ -141,7 +141,7 @@ def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabel
 
 @contextmanager
 def _remove_folder_if_refused(folder: Path) -> Iterator[None]:
-    """Remove a new folder again if the suite in it is refused; the message then names the arguments, not its file."""
+    """If the suite in a new folder is refused, remove the folder, and its path from the error message."""
     created = [created_folder for created_folder in (folder, *folder.parents) if not created_folder.exists()]
     try:
         yield
@@ -155,7 +155,7 @@ def _remove_folder_if_refused(folder: Path) -> Iterator[None]:
 
 
 def _read_splits(train: tuple[Any, Any] | None, test: tuple[Any, Any]) -> dict[Split, ImagesAndLabels]:
-    """Read the splits, training images first, whose order sets the value range; CallerError if shapes differ."""
+    """Read the splits, training images first (the first split sets the value range); CallerError if shapes differ."""
     pairs = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
     splits = {split: _read_images_and_labels(pair, split) for split, pair in pairs.items()}
     shapes = {tuple(data.images.shape[1:]) for data in splits.values()}
@@ -177,7 +177,7 @@ def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
 def _try_and_write_network(
     model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]
 ) -> NetworkWithSource:
-    """Find or write a network's source and try it on some images; CallerError if it cannot be explained or rebuilt."""
+    """Find or write a network's source and try the network; CallerError if it cannot be explained or rebuilt."""
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
@@ -215,7 +215,7 @@ def _check_quantization(
     network: NetworkWithSource,
     say: Callable[[str], object],
 ) -> None:
-    """Report how storing images in 256 steps changes them; CallerError if test images exceed the training range."""
+    """Report values and predictions that 256 steps change; CallerError if test images exceed the training range."""
     low, high = (torch.from_numpy(end)[:, None, None] for end in value_range)
     step = (high - low) / 255
     for split, data in splits.items():
@@ -247,7 +247,7 @@ def _predict_classes(model: nn.Module, images: Tensor) -> Tensor:
 def _write_suite_text(
     settings: Mapping[str, Any], splits: Mapping[Split, ImagesAndLabels], network: NetworkWithSource
 ) -> str:
-    """Return the text of the suite's file; it also lists the controls that a row has to beat."""
+    """Return the text of `suite.toml`; the listed estimators include the controls."""
     first = next(iter(splits.values()))
     images, channels, size, _ = first.images.shape
     lines = {**settings, "estimators": ["controls", *settings["estimators"]], "references": 1, "tuned_on": "test"}
@@ -303,7 +303,7 @@ def _encode_png(image: NDArray[np.uint8]) -> bytes:
 
 
 def write_peak_learning_rate_if_missing(path: Path, say: Callable[[str], object]) -> bool:
-    """Find a peak learning rate that trains the network and write it to the suite's file; False if none is needed."""
+    """Tune the peak learning rate and write it to the suite's file; return False if the file needs no tuning."""
     if not _needs_tuning(path):
         return False
     with lock_file(path.with_suffix(".lock")):

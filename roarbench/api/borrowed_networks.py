@@ -1,4 +1,4 @@
-"""Use a caller's networks and the global random generators, and restore at the end all that a use may change."""
+"""Context managers that restore a caller's networks and the global random generators after their use."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,10 @@ from roarbench.text import describe_type
 
 @contextmanager
 def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
-    """Use networks in evaluation mode, exact float32 and no compiled code, and restore at the end what this may change.
+    """Use networks in evaluation mode, exact float32 and without compiled code; restore the caller's state at the end.
 
-    This is the mode of every module, the parameters' `grad` and `requires_grad`, which a caller's function may set, and
-    the state of the global random generators. CallerError for objects that are not networks.
+    The restored state is the mode of every module, each parameter's `grad` and `requires_grad` (a caller's function may
+    set both), and the states of the global random generators. CallerError for objects that are not networks.
     """
     for model in models:
         if not isinstance(model, nn.Module):
@@ -58,7 +58,7 @@ def keep_global_generators() -> Iterator[None]:
 
 @contextmanager
 def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
-    """Raise CallerError at the end if the function of this name changed weights or modes, which are then restored."""
+    """Raise CallerError at the end if the function `name` changed weights or modes; restore these first."""
     weights = {key: tensor.detach().clone() for key, tensor in _read_weights(model).items()}
     modes = _read_modes([model])
     yield
@@ -75,7 +75,7 @@ def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
 
 
 def _read_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a network's state dict: the network's own, as detached sparse ones share no memory."""
+    """Return the tensors of a network's state dict without detaching them: detached sparse tensors share no memory."""
     return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
 
 
@@ -92,7 +92,7 @@ def _restore_modes(modes: _Modes) -> None:
 
 
 def _are_identical(one: Tensor, other: Tensor) -> bool:
-    with suppress(AssertionError):  # unlike `torch.equal` it compares sparse tensors; unused buffers may hold NaN
+    with suppress(AssertionError):  # unlike `torch.equal`, `assert_close` compares sparse tensors, and NaN as equal
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
         return True
     return False

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
 OWN = "own network"
-_SHOWN = 4  # pairs of rows in a sentence
+_SHOWN = 4  # pairs of rows that a sentence names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,10 +22,10 @@ class CheckTable(GainTable):
     """Gains of several estimators and two controls in several columns; positive is better in every column.
 
     Attributes:
-        gains: By column and name, in points, with draws over images (own-network gain: over networks, too).
+        gains: Gains in points by column and name, with draws over images (own-network gain: over networks, too).
         levels: Removal fractions by column.
         images: Number of images.
-        own_network: The own-network column as a table of its own, with verdicts; None without siblings.
+        own_network: The own-network column as a table of its own, with verdicts; None if `check` got no siblings.
         accuracy: The network's accuracy on the untouched images, in [0, 1].
     """
 
@@ -66,12 +66,12 @@ class CheckTable(GainTable):
         return [("estimator", *self.gains), *rows]
 
     def gains_by_panel(self) -> dict[str, dict[str, Estimate]]:
-        """Return one panel per column."""
+        """Return the gains by panel label and estimator; each column is a panel."""
         return {f"{column}, points": {name: self.gain(column, name) for name in self._names()} for column in self.gains}
 
     @property
     def leaders(self) -> dict[str, str | None]:
-        """Return the estimator with the largest gain in each column; None for a tie."""
+        """Return the estimator with the largest gain in each column; None if several estimators tie."""
         leaders_by_column: dict[str, str | None] = {}
         for column, rows in self.gains.items():
             best = max(row.value for row in rows.values())

@@ -64,11 +64,11 @@ def evaluate(
             more important. A function runs with your rights, and its row records this; a submission file runs in the
             sandbox. Precomputed maps are a list of arrays of all test images, one array per explained network; or two
             such lists under `test` and `train`, which allow more protocols.
-        store: Folder of images, networks, rankings and results, which later calls with this suite also use; the suite's
-            current folder if None.
+        store: Folder of images, networks, rankings and results; later calls with this suite also use this folder. The
+            suite's current folder if None.
         protocol: Run only this protocol, such as `matched`.
-        seeds: Trainings per cell; the suite's number if None.
-        workers: Processes; one per core, or per GPU, if None.
+        seeds: Training runs per cell; the suite's number if None.
+        workers: Number of processes; one per core, or per GPU, if None.
         quiet: Print no progress.
 
     Raises:
@@ -101,7 +101,7 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
 
 
 def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
-    """Check a function as `validate` does, without sandbox, on the suite's network and noise images."""
+    """Check a function on the suite's network and noise images, as `roarbench validate` does, but without a sandbox."""
     module = ModuleType(submission.name)
     exec(compile(submission.source, f"<{submission.name}>", "exec"), module.__dict__)
     try:
@@ -123,7 +123,7 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
     with refuse_changes_of_network(model, submission.name):
         everything = torch.arange(_TRIED)
         once, draws = compute_maps(everything)
-        if draws:  # an estimator that draws numbers gets one image at a time
+        if draws:  # an estimator that draws random numbers gets one image at a time
             once, again = (torch.cat([compute_maps(row)[0] for row in torch.split(everything, 1)]) for _ in range(2))
             turned = again.flip(0)
         else:
@@ -162,7 +162,7 @@ class _Evaluation(NamedTuple):
     def evaluate_all(
         self, estimators: Mapping[str, str | Submission | MapsBySplit], unsandboxed: Collection[str]
     ) -> SuiteResult:
-        """Run functions and files, then precomputed maps under protocols for which they suffice; return all rows."""
+        """Run functions and files, then precomputed maps under the protocols that need no others; return all rows."""
         ids, rows = dict[str, str](), list[str]()
         for name, estimator in estimators.items():
             if isinstance(estimator, str):
@@ -187,12 +187,12 @@ class _Evaluation(NamedTuple):
         return check_and_store_submissions([submission], mode, self.results, workspace, self.console).ids[0]
 
     def _evaluate_precomputed_maps(self, name: str, maps: MapsBySplit) -> tuple[str, SuiteSpec]:
-        """Rank features by precomputed maps and run the protocols for which they suffice; return row id and part."""
+        """Run the protocols for which precomputed maps suffice; return the row's id and the plan that was run."""
         plan = self._select_possible_protocols(name, maps)
         work = self.suite.make_context_with_networks(plan, self.results, self.console)
         check_map_shapes(name, maps, work)
         row = self._store_submission(make_checksum_submission(name, maps), trusted=True)
-        part = self._select_rows_of_suite(plan, [row])  # twins need a function, and maps have none
+        part = self._select_rows_of_suite(plan, [row])  # a twin's map needs a function, and precomputed maps have none
         untwinned = [record.id for record in part.estimator_records if record.id == row or record.untwinned_id != row]
         part = select_part_of_suite(part, untwinned)
         rank_precomputed_maps(row, maps, replace(work, suite=part))

@@ -42,11 +42,11 @@ class ExplainedBatch(NamedTuple):
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
     def use_network_copy(self, copies: Sequence[nn.Module]) -> "ExplainedBatch":
-        """Return the batch with its network's copy; `copies` has one of each network."""
+        """Return the batch with a copy of its network; `copies` has one copy of each explained network."""
         return self._replace(model=copies[self.number])
 
     def select_rows(self, part: slice) -> "ExplainedBatch":
-        """Return the batch with some of its images."""
+        """Return the batch with the images of this slice only."""
         images, targets, rows, ids = (tensor[part] for tensor in (self.images, self.targets, self.rows, self.ids))
         return self._replace(images=images, targets=targets, rows=rows, ids=ids)
 
@@ -54,7 +54,7 @@ class ExplainedBatch(NamedTuple):
 def make_batch_per_network(
     networks: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor
 ) -> list[ExplainedBatch]:
-    """Return the same batch for each network to explain, on the network's device."""
+    """Return one `ExplainedBatch` per network: the same images, on the network's device."""
     ids, batches = compute_image_seeds(images), []
     for number, network in enumerate(networks):
         moved = move_to_model(network, images)
@@ -66,18 +66,18 @@ Explainer = Callable[[ExplainedBatch], Tensor]  # maps (n, c, h, w), (n, 1, h, w
 
 
 def _call_in_batches(call: Explainer, batch: ExplainedBatch) -> Tensor:
-    """Call a function of the user with as few images on a GPU as on a CPU, because it may pass many copies of each."""
+    """Call a user's function in small batches even on a GPU, because it may pass many copies of each image."""
     parts = split_into_batches(batch.images)
     return call(batch) if len(parts) == 1 else torch.cat([call(batch.select_rows(part)) for part in parts])
 
 
 @dataclass(frozen=True)
 class Explainers:
-    """Estimators by name; built-in estimators share the passes of noisy images through the network."""
+    """Estimators by name; the built-in ones share the passes of noisy images through the network."""
 
-    names: tuple[str, ...]
-    table: Mapping[str, Estimator]
-    functions: Mapping[str, Explainer]
+    names: tuple[str, ...]  # all estimators, in the order of the table
+    table: Mapping[str, Estimator]  # built-in estimators
+    functions: Mapping[str, Explainer]  # the caller's functions and arrays
     mean: Tensor  # channel means of the images, (c, 1, 1)
     black: Tensor  # smallest value of each channel, (c, 1, 1)
 
@@ -87,7 +87,7 @@ class Explainers:
         return bool(self.functions) or any(row.traces_network for row in self.table.values())
 
     def make_maps_in_calling_thread(self, batch: ExplainedBatch) -> Maps:
-        """Make the maps that may only be made in the calling thread: of the caller's functions and by tracing."""
+        """Make the maps that need the calling thread: of the caller's functions, and of estimators that trace."""
         traced = {name: row for name, row in self.table.items() if row.traces_network}
         maps_by_id = self._make_maps(traced.values(), batch)
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
@@ -96,14 +96,14 @@ class Explainers:
     def rank_features(
         self, batch: ExplainedBatch, finished: Maps, unit: Unit = Unit.SCALAR
     ) -> Iterator[NDArray[np.int64]]:
-        """Rank the features of the images by each estimator's map in turn; CallerError for unusable maps.
+        """Yield each image's ranked features for one estimator after another; CallerError for unusable maps.
 
-        The batch has the network or a copy of it. `finished` is the result of `make_maps_in_calling_thread`; the maps
-        of all other estimators are made here.
+        `batch.model` may be a copy of the network. `finished` is the result of `make_maps_in_calling_thread`; this
+        method makes the maps of all other estimators.
         """
         table = {name: row for name, row in self.table.items() if name not in finished}
         maps_by_id = self._make_maps(table.values(), batch)
-        release_freed_cpu_memory()  # memory of the passes, which other threads may need
+        release_freed_cpu_memory()  # other threads may need the memory of the passes
         c, h, w = batch.images.shape[1:]
         ties = draw_tie_order(batch.ids.numpy(), math.prod(unit.grid((c, h, w))))
         for name in self.names:
@@ -116,7 +116,7 @@ class Explainers:
             yield ranked
 
     def try_out(self, batches: Sequence[ExplainedBatch], threads: NetworkThreads) -> None:
-        """Make maps of a few images for every network, to report all estimators that fail before minutes of work."""
+        """Make maps of a few images for every network, so that all failing estimators are reported at the start."""
 
         def try_batch(networks: Sequence[nn.Module], item: tuple[ExplainedBatch, Maps]) -> Exception | None:
             try:
@@ -164,7 +164,7 @@ class Explainers:
         return CallerError(message) if faults else None
 
     def _make_maps(self, estimators: Iterable[Estimator], explained: ExplainedBatch) -> Maps:
-        """Make maps by id; for estimators that trace the network, it has no `_NetworkOfCentredImages` wrapper."""
+        """Return maps by estimator id; estimators that trace get the network without `_NetworkOfCentredImages`."""
         rows = list({row.id: row for row in estimators}.values())
         mean = self.mean.to(explained.images)
         model, black = _NetworkOfCentredImages(explained.model, mean).eval(), self.black - self.mean
@@ -179,7 +179,8 @@ class Explainers:
         if single:
             maps |= compute_importance_maps(single, model, centred, black)
         if doubled:
-            middle = (len(explained.rows) + 1) // 2  # beside their baselines, half of the images take as much memory
+            # half of the images with their baselines need as much memory as all images alone
+            middle = (len(explained.rows) + 1) // 2
             halves = [
                 centred.select_rows(slice(start, start + middle)) for start in range(0, len(explained.rows), middle)
             ]
@@ -189,7 +190,7 @@ class Explainers:
 
 
 def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
-    """Read a caller's estimators, by name or as ids, for a number of networks; the table's controls come first."""
+    """Read a caller's estimators, a mapping from names or a list of ids; `controls` come first in the result."""
     keep_freed_cpu_memory()  # this process makes the maps
     listed = [estimators] if isinstance(estimators, str) else estimators
     by_name = listed if isinstance(listed, Mapping) else _map_ids_to_themselves(listed)
@@ -214,7 +215,7 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
 
 
 def _check_finite(maps: Tensor, rows: Tensor) -> None:
-    if maps.ndim < 2 or len(maps) != len(rows):  # `rank_maps` reports the shape
+    if maps.ndim < 2 or len(maps) != len(rows):  # `rank_maps` reports a wrong shape
         return
     finite = maps.isfinite().flatten(1).all(1).cpu()
     if not finite.all():
@@ -278,7 +279,7 @@ def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
 
 
 def _adapt_by_signature(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of (model, images, targets, generator) that calls another one according to its signature."""
+    """Return a function of (model, images, targets, generator) that calls `function` according to its signature."""
     if hasattr(getattr(function, "__self__", None), "attribute"):
         raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
     signature, needed = read_signature(function)
@@ -306,7 +307,7 @@ def _check_attribution(name: str, attribution: Any) -> Any:
 
 
 def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Explainer:
-    """Wrap precomputed maps: one array per network, of all images."""
+    """Wrap precomputed maps; each network has one array with the maps of all images."""
     single = isinstance(arrays, np.ndarray | Tensor) and arrays.ndim < 5
     listed = [arrays] if single else list(arrays)  # one array may hold the maps of all networks, (networks, n, c, h, w)
     if len(listed) != networks:

@@ -22,7 +22,7 @@ from roarbench.errors import CallerError
 from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.text import describe_error, describe_type
 
-_FAR = 1e-4  # share of outlying values at each end
+_FAR = 1e-4  # share of the values at each end that may be outliers
 _SAMPLE = 10**6  # values per channel for the quantiles
 
 
@@ -48,7 +48,7 @@ def to_array(given: Any, subject: str = "the values", wanted: str = "real number
         seen = describe_error(error)
         raise CallerError(f"{subject} cannot be read as an array ({seen}); pass one array or tensor") from None
     if array.dtype == object and array.size and all(isinstance(one, Real) for one in array.flat):
-        array = np.array(array.tolist())  # from pandas
+        array = np.array(array.tolist())  # pandas may store numbers as objects
     if array.dtype.kind not in "biuf":
         raise CallerError(f"{subject} {_describe_wrong_values(array)}, expected {wanted}")
     return np.ascontiguousarray(array) if array.ndim else array
@@ -86,7 +86,7 @@ def read_images(given: Any, subject: str = "images") -> Tensor:
 
 
 def _advise_on_images(given: Any) -> str:
-    """Return what to write for objects that hold images but are no arrays; an empty string for all others."""
+    """Return a remedy for an object that holds images but is no array; an empty string for all other objects."""
     if isinstance(given, DataLoader):
         return "write torch.cat([images for images, labels in loader])"
     if isinstance(given, Dataset):
@@ -98,7 +98,7 @@ def _advise_on_images(given: Any) -> str:
 
 
 def read_labels(given: Any, count: int, subject: str = "labels") -> NDArray[np.int64]:
-    """Convert labels to int64 (n,), from integers of any type, also in a column (n, 1)."""
+    """Convert labels, whole numbers of any type in shape (n,) or (n, 1), to int64 (n,)."""
     labels = to_array(given, subject, "the numbers of the network's outputs, from 0")
     labels = labels[:, 0] if labels.shape == (count, 1) else labels
     if labels.shape != (count,):
@@ -130,8 +130,8 @@ def check_labels(labels: NDArray[np.int64], classes: int, subject: str = "labels
 def find_channel_ranges_without_outliers(images: NDArray[np.float32]) -> ValueRange:
     """Return the smallest and largest value of each channel of images (n, c, h, w), without far outliers.
 
-    An outlier, such as a hot pixel of a detector, is farther from the interval of the middle 99.98 % of the values than
-    this interval is wide.
+    Let I be the interval of the middle 99.98 % of the values. A value is an outlier, such as a hot pixel of a detector,
+    if its distance from I exceeds the width of I.
     """
     low, high = (end((0, 2, 3)).astype(np.float64) for end in (images.min, images.max))
     some = images[:: max(1, images[:, 0].size // _SAMPLE)].swapaxes(0, 1).reshape(images.shape[1], -1)
@@ -149,7 +149,7 @@ def quantize(images: NDArray[np.float32], value_range: ValueRange) -> NDArray[np
 
 
 def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
-    """Return a network with float32 weights: itself, or a copy, which is reported to `say`."""
+    """Return the network itself if its weights are float32, else a float32 copy; report a copy to `say`."""
     weights = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
     if any(tensor.is_meta for tensor in weights):
         seen = f"{name} is on the device meta, where weights have no numbers"
@@ -180,7 +180,7 @@ class Preprocessing:
         mean: Number to subtract from each channel, before the division.
         std: Number by which each channel is divided.
         range: Largest pixel value that mean and std refer to, 1 or 255; if None, 1 if no number exceeds 1, else 255.
-            All three are stored for images in [0, 255].
+            `mean`, `std` and `range` are stored rescaled for images in [0, 255].
     """
 
     resize: int

@@ -1,4 +1,4 @@
-"""Make maps of images batch by batch, and score networks without the features that the maps rank first or last."""
+"""Make maps batch by batch, and score networks on images without the features that the maps rank first or last."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -36,12 +36,12 @@ class ScoringRequest(NamedTuple):
     networks: Sequence[nn.Module]
     pixels: Tensor
     targets: Tensor  # the first network's predicted classes, int64 (n,)
-    agreed: NDArray[np.bool_]  # images to which all networks assign the same class; own-network gain uses no others
+    agreed: NDArray[np.bool_]  # (n,), True if all networks predict one class; own-network gain uses only these images
     own: RemovalSettings  # removal of features for own-network gain
-    fill: Tensor  # their fill value
+    fill: Tensor  # fill value for own-network gain, (c,)
     labels: Tensor | None = None  # true classes, int64 (n,); needed for columns
     columns: Sequence[RemovalMeasure] = ()
-    replace: Mapping[str, FillFunction] = MappingProxyType({})  # by the fills of the columns
+    replace: Mapping[str, FillFunction] = MappingProxyType({})  # fill function by name of a column's fill
 
     def split_into_batches(self) -> list[Tensor]:
         """Divide the images into batches in which either all images or none are used for own-network gain."""
@@ -52,31 +52,32 @@ class ScoringRequest(NamedTuple):
         return batches
 
     def make_explained_batches(self, rows: Tensor) -> list[ExplainedBatch]:
-        """Return a batch for the explained network, and for its siblings if all networks agree on its images."""
+        """Return one batch for the first network, and one for each sibling if all networks agree on the images."""
         explained_networks = self.networks if self.agreed[rows[0]] else self.networks[:1]
         return make_batch_per_network(explained_networks, self.pixels[rows], self.targets[rows], rows)
 
 
 class MapScores(NamedTuple):
-    """Correctness of the networks under one estimator's maps, the last two as lists over batches."""
+    """Scores of the networks under one estimator's maps; `unchanged` and `same` have one entry per batch."""
 
     correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
-    unchanged: list[NDArray[np.bool_]]  # (maps, networks, levels, agreed images)
+    unchanged: list[NDArray[np.bool_]]  # True for kept predictions, (maps, networks, levels, agreed images)
     same: list[bool]  # True for batches in which all networks have the same masks
 
     @property
     def kept_predictions(self) -> NDArray[np.bool_] | None:
-        """Return which predictions stay the same, (maps, networks, levels, images); None if masks never differ."""
+        """Return True for kept predictions, (maps, networks, levels, images); None if no masks differ."""
         return None if all(self.same) else np.concatenate(self.unchanged, 3)
 
 
-_Batch = tuple[Tensor, list[tuple[ExplainedBatch, Maps]]]  # positions of images, and what each network explains
+# positions of images, and for each explained network its batch with the finished maps
+_Batch = tuple[Tensor, list[tuple[ExplainedBatch, Maps]]]
 
 
 def make_and_score_maps(
     request: ScoringRequest, explainers: Explainers, threads: NetworkThreads
 ) -> dict[str, MapScores]:
-    """Make the maps of all estimators batch by batch, and score the networks under them."""
+    """Make the maps of all estimators batch by batch; return the networks' scores by estimator name."""
 
     def prepare(rows: Tensor) -> _Batch:
         batches = request.make_explained_batches(rows)
@@ -88,7 +89,7 @@ def make_and_score_maps(
             explainers.rank_features(batch.use_network_copy(networks), finished, request.own.unit)
             for batch, finished in explained
         )
-        by_name = zip(names, zip(*ranked, strict=True), strict=True)  # one ranking of each network at a time
+        by_name = zip(names, zip(*ranked, strict=True), strict=True)  # lazy: one estimator at a time
         return rows, {name: _score_batch(request, networks, rankings, rows) for name, rankings in by_name}
 
     names, scores = explainers.names, dict[str, MapScores]()

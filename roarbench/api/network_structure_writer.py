@@ -78,7 +78,7 @@ def {function}_of_two_classes(classes, channels, size):
 
 
 def write_network_source(model: nn.Module) -> str:
-    """Return a Python file whose function `network` builds the same structure; CallerError if there is no such file."""
+    """Return a Python file whose function `network` builds the same structure; CallerError if it cannot be written."""
     written = WrittenStatements()
     try:
         structure = _write_pickled_structure(model, written)
@@ -101,7 +101,7 @@ def add_two_class_function(source: str, function: str, logit_has_axis: bool) -> 
 
 
 class _Pickler(pickle._Pickler):
-    """Pickles a structure deterministically: parameters become number and shape; strings and tuples are not memoized.
+    """Pickle a structure deterministically: parameters become number and shape; strings and tuples are not memoized.
 
     Classes and functions outside of installed packages are written as source and referred to by name.
     """

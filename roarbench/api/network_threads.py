@@ -14,17 +14,17 @@ from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.network_copies_for_threads import copy_sharing_weights, copy_with_folded_batchnorm
 from roarbench.device_settings import release_freed_cpu_memory
 
-_ITEMS_AHEAD = 8  # per thread, after which all threads wait for the slowest; bounds the memory of prepared batches
-_MOST = 4  # threads, each of which takes memory for the activations of a batch
+_ITEMS_AHEAD = 8  # items per thread before all threads wait for the slowest; limits the memory of prepared batches
+_MOST = 4  # threads; each needs memory for the activations of a batch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class NetworkThreads(NamedTuple):
-    """Threads that share the work on batches: two threads of Python are faster than two threads in each convolution.
+    """Python threads that share the work on batches, which is faster than more torch threads in each convolution.
 
-    Networks that cannot be copied, and those on a GPU, are used as they are, in the calling thread.
+    Networks on a GPU, and networks that cannot be copied, are used without copies in the calling thread.
     """
 
     copies: Sequence[Sequence[nn.Module]]  # the networks of each thread
@@ -33,7 +33,7 @@ class NetworkThreads(NamedTuple):
     def start(cls, networks: Sequence[nn.Module], pixels: Tensor) -> tuple["NetworkThreads", list[Tensor]]:
         """Copy networks for as many threads as torch uses, and compute their logits for all images.
 
-        A copy has its batch norms folded if this changes the logits only by rounding.
+        A copy has its batch norms folded if folding changes the logits only by rounding.
         """
         folded = [copied for original in networks if (copied := copy_with_folded_batchnorm(original, pixels[:2]))]
         if len(folded) < len(networks):
@@ -63,9 +63,9 @@ class NetworkThreads(NamedTuple):
     ) -> Iterator[Result]:
         """Yield the results of `work(networks, item)` in the order of the items.
 
-        The calling thread takes the items from the iterator; with `take_alone`, while no other thread works, so that
-        the iterator may call functions that are not thread-safe. The caller has set `use_exact_eager_mode`, which holds
-        for all threads.
+        The calling thread takes the items from the iterator. With `take_alone`, no other thread works meanwhile, so the
+        iterator may call functions that are not thread-safe. Callers set `use_exact_eager_mode` beforehand; the mode
+        holds for all threads.
         """
         if len(self.copies) == 1:
             yield from (work(self.copies[0], item) for item in items)
@@ -90,4 +90,4 @@ class NetworkThreads(NamedTuple):
                     release_freed_cpu_memory()
                     yield from list(threads.map(work_on_free_copies, some))
         finally:
-            torch.set_num_threads(whole)  # threads of other pools begin with the number that was set last
+            torch.set_num_threads(whole)  # new threads of other pools take the number set most recently

@@ -80,8 +80,8 @@ class OwnNetworkTable(GainTable):
     """Own-network gains of several estimators as a table.
 
     Attributes:
-        gains: By name; None if the removal masks are the same for every network.
-        verdicts: By name; p values are adjusted for testing all rows.
+        gains: Gain by estimator name; None if the removal masks are the same for every network.
+        verdicts: Verdict by estimator name; p values are adjusted for testing all rows.
         networks: Number of explained networks.
         images: Number of images to which all networks assign the same class; only these are used.
         of: Number of all images.
@@ -98,7 +98,7 @@ class OwnNetworkTable(GainTable):
     order: Order
 
     def gain(self, name: str) -> Estimate:
-        """Return a gain, in percent of predictions, with its 95 % interval; 0 without one if 0 by construction."""
+        """Return a gain, in percent of predictions, with its 95 % interval; no interval if it is 0 by construction."""
         own_gain = self.gains[name]
         return Estimate(0.0) if own_gain is None else make_estimate(own_gain.gain, Bootstrap().confidence)
 
@@ -117,7 +117,7 @@ class OwnNetworkTable(GainTable):
         return self.gain(first) if one else self.gain(second).negative
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row per estimator, largest gain first: interval, verdict, gain at each level."""
+        """Return one row per estimator, largest gain first, with interval, verdict and the gain at each level."""
         import pandas
 
         rows = []
@@ -151,7 +151,7 @@ class OwnNetworkTable(GainTable):
         return [(*row, p) for row, p in zip(cells, ("permutation p", *ps), strict=True)]
 
     def gains_by_panel(self) -> dict[str, dict[str, Estimate]]:
-        """Return the gains, largest first."""
+        """Return a single panel with the gains by estimator, largest first."""
         return {"own-network gain, points": {name: self.gain(name) for name in self._sort_names()}}
 
     def _sort_names(self) -> list[str]:
@@ -182,7 +182,7 @@ def own_network_gain(
             are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important.
         order: `morf` removes the features that a map ranks first, `lerf` those that it ranks last.
         levels: Removal fractions, ascending in (0, 1].
-        unit: `scalar`, each value, or `pixel`, all channels together.
+        unit: `scalar` removes single values, `pixel` removes all channels of a pixel together.
         fill: Fill value (c,); the mean of these images' channels if None.
 
     Raises:

@@ -39,10 +39,10 @@ def estimate(model, images, targets, generator):
 
 
 def read_maps(name: str, maps: object) -> MapsBySplit:
-    """Read maps as arrays, one per explained network: of the test images, or by split.
+    """Convert precomputed maps to arrays by split, one array per explained network.
 
-    Accepted are a list of one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w); such lists under
-    `test` and `train`; or a single array for a suite with one network.
+    `maps` is a list with one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w), for the test images;
+    a mapping with such lists under `test` and `train`; or a single array for a suite with one network.
     """
     by_split = maps if isinstance(maps, Mapping) else {"test": maps}
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
@@ -57,7 +57,7 @@ def _read_map_array(name: str, array: Any) -> NDArray[np.float32]:
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
-    if not np.isfinite(values).all():  # before any training for these maps
+    if not np.isfinite(values).all():  # report this before any network is trained
         raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
     return np.ascontiguousarray(drop_channel_axis(values), np.float32)
 

@@ -1,4 +1,4 @@
-"""The steps of a suite one at a time, on arrays or tensors, and the perturbation curve of any torch model."""
+"""Functions for single steps of a suite on arrays or tensors, and for the perturbation curve of any torch model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,11 +46,11 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
 
     Args:
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w), finite.
-        shape: Channels, height and width of an image; those of the maps if None.
+        shape: Channels, height and width of an image; taken from the maps if None.
         seed: Seed of the order of ties.
 
     Returns:
-        int64 (n, c h w), indices into each flattened image.
+        int64 (n, c * h * w), indices into each flattened image.
 
     Raises:
         CallerError: A value is not finite, or the maps have another shape.
@@ -73,7 +73,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
         fill: Fill value (c,); the mean of these images' channels if None.
 
     Returns:
-        float32 (n, c, h, w), a new tensor; kept values are exact.
+        float32 (n, c, h, w), a new tensor; values of features that are not removed stay exactly equal.
     """
     pixels = read_pixels(images)
     return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), read_fill_value(pixels, fill))
@@ -129,23 +129,23 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
 
 
 def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
-    """Mix maps with maps of other images: a known fraction of each comes from another map by the same estimator.
+    """Replace a known fraction of each map by the same squares of another image's map, made by the same estimator.
 
     A larger fraction leaves less information about the image, so a valid protocol ranks such a map lower (after
     F-Fidelity's test, Zheng et al. 2024, arXiv 2410.02970). Whole squares are exchanged, so maps stay about as smooth;
-    the squares of a smaller fraction are among those of a larger one.
+    the squares exchanged at a smaller fraction are also exchanged at every larger fraction.
 
     Args:
         maps: (n, c, h, w) or (n, h, w); larger is more important.
-        others: For each map that of another image, of the same shape. If a protocol itself uses another image's map,
-            take that of a third image.
+        others: For each map the map of another image, of the same shape. If a protocol itself uses another image's
+            map, pass the map of a third image.
         share: Fraction of squares, in [0, 1].
         square: Side of a square in pixels.
         seed: Seed of the order of an image's squares.
 
     Returns:
-        float32 of the maps' shape. Values of different maps have no common scale, so each is replaced by the fraction
-        of the image's features with lower importance, in [0, 1). Ties stay ties.
+        float32 of the maps' shape. Values of different maps have no common scale, so each value is replaced by the
+        fraction of the image's features with lower importance, in [0, 1). Ties stay ties.
     """
     own, other = to_tensor(maps, "maps"), to_tensor(others, "the others")
     if own.shape != other.shape or own.ndim not in (3, 4):
@@ -179,7 +179,7 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     Args:
         correct: (n,) or (seeds, n), bool or numbers.
         other: The same shape; subtracted image by image.
-        bootstrap: Resamples, seed and confidence; 2,000 from seed 0 and 95 % if None.
+        bootstrap: Number of resamples, seed and confidence; 2,000, 0 and 95 % if None.
 
     Returns:
         Value, low and high; images are drawn with replacement, seeds are averaged.
@@ -201,7 +201,7 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
 
 
 def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
-    """Return the mean of each row, (rows, images), with draws that share the same images."""
+    """Return the mean of each row of `values`, (rows, images); each draw resamples the same images for all rows."""
     images = values.shape[1]
     draws = np.concatenate([weights @ values.T / images for weights in draw_image_weights(images, bootstrap_settings)])
     return [Sample(float(row.mean()), draws[:, number]) for number, row in enumerate(values)]
@@ -258,7 +258,7 @@ def perturbation_curve(
     Args:
         model: Any network that returns logits, or one logit z of a binary network whose class 1 has probability
             sigmoid(z). It is used in eval mode; afterwards its mode is restored.
-        images: Float (n, c, h, w), normalised as for the network.
+        images: Floats (n, c, h, w), normalised as for the network.
         labels: Integers (n,), the true classes, from 0.
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
         order: `morf` removes the most important features first, `lerf` the least important.

@@ -27,8 +27,8 @@ _GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
     """Return the published rows of a suite without running anything; a copy is written to the user's cache.
 
-    The rows have not been reproduced on this machine, which their table states. If a protocol was run at some of the
-    suite's levels alone, its gains are over these levels, which the table names.
+    The rows have not been reproduced on this machine; their table says so. If a protocol was run at only some of the
+    suite's levels, its gains are computed over these levels, and the table names them.
 
     Args:
         suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`; also
@@ -43,8 +43,8 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     if source is None and RESULTS:
         entries = read_index(RESULTS)
         published = {file.versioned_suite for file in entries}
-        versions = [title for title in published if title.startswith(f"{suite}@")]  # none if `suite` has a version
-        # the version of a suite from a user's file is a hash; any order will do
+        versions = [title for title in published if title.startswith(f"{suite}@")]  # empty if `suite` names a version
+        # the version of a suite from a user's file is a hash, without a newest one
         title = max(versions, key=lambda title: int(title.rpartition("@")[2], 16), default=suite)
         if title not in published:
             title = find_suite(suite).versioned
@@ -59,8 +59,8 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
 def load_all_results() -> "pandas.DataFrame":
     """Load the package's rows of the newest version of every suite as one data frame.
 
-    There is a row for each suite, protocol and estimator with a gain, in points with its 95 % interval. Gains
-    of different suites come from different networks and images. Missing values are None or NaN.
+    The frame has a row for each suite, protocol and estimator that has a gain; gains are in points with 95 % intervals.
+    Gains of different suites come from different networks and images. Missing values are None or NaN.
     """
     import pandas
 
@@ -78,7 +78,7 @@ def load_all_results() -> "pandas.DataFrame":
 
 
 def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
-    """Return a suite's rows in these files; if all rows have the same images, these need not be the suite's own."""
+    """Return a suite's rows in these files; if all rows share one version of the images, that version is accepted."""
     store = _import_into_cached_store(files)
     with open_results(store, "") as results:
         versions = results.read_seeds_by_data_version(plan.dataset, plan.model)

@@ -63,7 +63,7 @@ class RemovalSettings(NamedTuple):
         return cls(read_order(order), steps, find_unit(unit))
 
     def make_masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
-        """Mark the features removed at each level, as `mark_removed` does."""
+        """Return one removal mask per level, made by `mark_removed`."""
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
@@ -72,7 +72,7 @@ def read_fraction(given: Any, subject: str = "a removal fraction") -> float:
     try:
         given = given.numpy(force=True)[()] if isinstance(given, Tensor) else given
         if not isinstance(given, str | bool):
-            return float(str(given) if isinstance(given, np.floating) else given)  # as written: float32 .3 is .3
+            return float(str(given) if isinstance(given, np.floating) else given)  # `str` makes float32 0.3 exactly 0.3
     except (TypeError, ValueError):
         pass
     raise CallerError(f"{subject} is {given!r}, expected a number; 30 % is written 0.3")
@@ -86,7 +86,7 @@ def read_whole_number(given: Any, subject: str, least: int = 0) -> int:
 
 
 def read_order(word: str) -> Order:
-    """Return the order of this name; UnknownName for anything else."""
+    """Return the order with this name; UnknownName if there is none."""
     if word not in list(Order):
         raise UnknownName("order", word, Order)
     return Order(word)
@@ -121,12 +121,12 @@ def compute_image_seeds(pixels: Tensor) -> Tensor:
 
 
 def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
-    """Return maps (n, 1, h, w) as (n, h, w), others unchanged."""
+    """Return maps of shape (n, 1, h, w) in shape (n, h, w), and all other maps unchanged."""
     return maps[:, 0] if maps.ndim == 4 and maps.shape[1] == 1 else maps
 
 
 def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR) -> NDArray[np.float32]:
-    """Compute the importance of each feature, float32 (n, d); `shape` is (c, h, w), that of the maps if None."""
+    """Compute the importance of each feature, float32 (n, d); `shape` is (c, h, w), taken from the maps if None."""
     array = to_array(maps, "maps")
     if array.ndim not in (3, 4) or not array.size:
         raise CallerError(f"maps have shape {array.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
@@ -139,7 +139,7 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
 
 
 def check_map_shape(subject: str, seen: tuple[int, ...], images: tuple[int, ...]) -> None:
-    """Raise CallerError for maps whose shape does not fit images (n, c, h, w); it says how to change them."""
+    """Raise CallerError, with a remedy, for maps whose shape does not fit images of shape (n, c, h, w)."""
     n, c, h, w = images
     if seen in (images, (n, 1, h, w), (n, h, w)):
         return
@@ -157,10 +157,10 @@ def check_map_shape(subject: str, seen: tuple[int, ...], images: tuple[int, ...]
 def rank_maps(
     pixels: Tensor, maps: Any, seed: int = 0, unit: Unit = Unit.SCALAR, ties: NDArray[np.int32] | None = None
 ) -> NDArray[np.int64]:
-    """Return the features of each image, most important first, int64 (n, d); CallerError if the maps do not fit.
+    """Return each image's feature indices, most important first, int64 (n, d); CallerError if the maps do not fit.
 
-    The order of ties is drawn from the content of each image, independent of its position in the array; several maps of
-    the same images may share the order `ties`.
+    The order of tied features is drawn from the seed and the image's content, so it does not depend on the image's
+    position in the array. To rank several maps of the same images, callers may pass one drawn order as `ties`.
     """
     flat = flatten_maps(maps, tuple(pixels.shape[1:]), unit)
     if len(flat) != len(pixels):
@@ -176,7 +176,7 @@ def mark_removed(
 ) -> Tensor:
     """Mark the features that are removed at level t; `ranked` has each image's features, most important first, (n, d).
 
-    Returns bool (n, c, h, w) for scalars, otherwise (n, 1, h, w), for images of `shape` (…, c, h, w).
+    The mask is bool (n, c, h, w) if the unit is `scalar`, else (n, 1, h, w), for images of `shape` (…, c, h, w).
     """
     with reraise_as_caller_error():
         count = ranking.count_removed(read_fraction(t), ranked.shape[1])
@@ -197,7 +197,7 @@ def reraise_as_caller_error() -> Iterator[None]:
 
 
 def make_fill_function(pixels: Tensor, fill: Any) -> FillFunction:
-    """Return a function that fills the removed features of the images `rows`."""
+    """Return a function of (rows, removed) that returns the images `rows` with their removed features filled."""
     if not isinstance(fill, str) or fill == "mean":
         value = read_fill_value(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
@@ -225,7 +225,7 @@ def read_several_networks(networks: Any) -> list[nn.Module]:
 
 
 def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
-    """Return a float32 network with a logit per class; warn of doubts, CallerError if maps would be meaningless."""
+    """Return the network in float32 with a logit per class; warn of doubtful outputs, CallerError for unusable ones."""
     model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = move_to_model(model, pixels[:_FEW] if len(pixels) > 1 else pixels.repeat(2, 1, 1, 1))
     wrapped = wrap_to_return_logits(wrap_if_channels_last_fails(model, few), few)
@@ -239,13 +239,13 @@ def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the ne
 
 
 def find_single_logit_warnings(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
-    """Return `list_single_logit_warnings` of images at equal steps, because files are often sorted by class."""
+    """Return `list_single_logit_warnings` of evenly spaced images, because files are often sorted by class."""
     some = pixels[:: -(-len(pixels) // _SOME)]
     return list_single_logit_warnings(network, move_to_model(network, some.clone()), name)
 
 
 def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> list[slice]:
-    """Divide images into batches to explain; if all networks are on a GPU, the batches are as large as those of suites.
+    """Divide images into batches to explain; if all networks are on a GPU, batches are as large as in a suite.
 
     If memory runs out, `compute_importance_maps` halves a batch.
     """
@@ -260,7 +260,7 @@ def _is_on_gpu(network: nn.Module) -> bool:
 
 
 def _split_for_scoring(images: Tensor, network: nn.Module) -> list[slice]:
-    """Divide images evenly into parts of one forward pass; on a GPU, into parts of the size of suites."""
+    """Divide images evenly into batches for one forward pass each; on a GPU, batches are as large as in a suite."""
     count = len(images)
     if _is_on_gpu(network):
         size = choose_scoring_batch_size(images.shape[3])
@@ -270,7 +270,7 @@ def _split_for_scoring(images: Tensor, network: nn.Module) -> list[slice]:
 
 
 def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
-    """Compute logits, float32 (n, classes) on the CPU, in batches; the network's mode (train or eval) stays."""
+    """Compute logits, float32 (n, classes) on the CPU, in batches; the network stays in its mode (train or eval)."""
     with torch.inference_mode():
         parts = (move_to_model(model, images[part]) for part in _split_for_scoring(images, model))
         fast = (part.contiguous(memory_format=choose_float32_layout(part.device)) for part in parts)

@@ -1,9 +1,9 @@
-"""Convert a Python function or class to a self-contained submission file. Nothing here imports torch.
+"""Convert a Python function or class to a self-contained submission file, without importing torch.
 
 A row is identified by the hash of its file, so changing the function, or a value that it uses, makes a new row.
 
-Objects of installed packages are imported, those of notebooks, scripts and one's own modules are copied, and simple
-values are written as literals. Any other object raises CallerError.
+The file imports objects of installed packages, contains copies of objects from notebooks, scripts and your own
+modules, and has simple values as literals. Any other object raises CallerError.
 """
 
 import ast
@@ -110,7 +110,7 @@ def _choose_entry_point_code(name: str, function: Callable[..., Any]) -> str:
 
 
 def read_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, int]:
-    """Return the signature of a callable, empty if unknown, and its number of arguments without a default."""
+    """Return a callable's signature (empty if unknown) and the number of its positional arguments without a default."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -120,7 +120,7 @@ def read_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, int
 
 
 def is_quantus_signature(signature: inspect.Signature) -> bool:
-    """Return whether a function can be called as Quantus does: `model`, `inputs`, `targets` and others by keyword."""
+    """Return whether a function accepts Quantus' call with the keywords `model`, `inputs`, `targets` and others."""
     kinds = {parameter.kind for parameter in signature.parameters.values()}
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         return False
@@ -246,7 +246,7 @@ def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, 
 
 
 def _list_own_methods(value: type) -> list[FunctionType]:
-    """Return the functions that a class defines itself, without those added by decorators."""
+    """Return the functions in a class's own body, without functions that decorators add."""
     # `__func__` unwraps static and class methods
     members = (getattr(member, "__func__", member) for member in vars(value).values())
     functions = (one for one in members if isinstance(one, FunctionType) and not is_from_installed_package(one))

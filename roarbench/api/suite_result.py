@@ -1,4 +1,4 @@
-"""Rows of a suite as table, figure, data frame and comparison."""
+"""Show the rows of a suite as a table, figure or data frame, and compare rows."""
 
 import base64
 from collections import defaultdict
@@ -47,7 +47,7 @@ class Difference(NamedTuple):
     """Comparison of two rows of a table, paired by images, references and seeds.
 
     Attributes:
-        points: The first's gain minus the second's, in accuracy points; None if a gain is missing.
+        points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing.
         low, high: 95 % interval of this difference; None if nothing was repeated.
         p_adjusted: Two-sided p, adjusted for all comparisons of the suite's table (Benjamini and Hochberg 1995).
         verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval,
@@ -89,7 +89,7 @@ class SuiteResult:
         failures: Failed runs, each with `estimator`, `run` and `reason`.
         names: Row ids by the names that the caller gave.
         rows: Ids of the rows to show; all if None.
-        published: Whether the rows are published results, to which no run adds any.
+        published: Whether the rows are published results, so that no run adds to them.
     """
 
     plan: SuiteSpec
@@ -138,7 +138,7 @@ class SuiteResult:
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
 
     def table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable | CombinedTable:
-        """Return one protocol's table, or by default, if the suite leads with both, that of ROAR and own-network gain.
+        """Return one protocol's table; the default is the table of ROAR and own-network gain if the suite has both.
 
         Args:
             protocol: Such as `matched`; the suite's headline protocol if empty.
@@ -153,7 +153,7 @@ class SuiteResult:
         return self.single_table(protocol, unit, fill)
 
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
-        """Return the table of one protocol, by default the leading one; arguments are those of `table`."""
+        """Return the table of one protocol, by default the headline protocol; arguments are those of `table`."""
         if self.published and protocol in SHOWN:
             self._refuse_unpublished_protocol(SHOWN[protocol])
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
@@ -217,13 +217,13 @@ class SuiteResult:
         """Draw the curves of a table; unless rows were chosen, twins and other checks are left out.
 
         Args:
-            file: Also save to this PNG, SVG or PDF.
+            file: PNG, SVG or PDF file to which the figure is also saved.
             protocol: As for `table`.
             unit: As for `table`.
             published: Add the curves of Hooker et al. 2019 for imagenet, food101 or birdsnap.
 
         Raises:
-            CallerError: No row has a finished point yet, or the file cannot be written.
+            CallerError: No row has a finished point of its curve yet, or the file cannot be written.
         """
         from roarbench.report.curve_panels import make_figure, save_figure
         from roarbench.report.suite_charts import make_chart, plot_gains
@@ -239,13 +239,13 @@ class SuiteResult:
 
     @property
     def _has_combined_table(self) -> bool:
-        """Return whether the default table has both ROAR and own-network gain; a published suite may lack one."""
+        """Return whether the default table has both ROAR and own-network gain; published results may lack either."""
         published = not self.published or all(map(self.stored.has_started, (ROAR, OWN_NETWORK)))
         return published and has_combined_table(self.stored.suite)
 
     @property
     def _rows_by_name(self) -> dict[str, str]:
-        """Return row ids by the names given here and in the tables."""
+        """Return row ids by the caller's names and by the names that tables give to submissions."""
         submitted = map_names_to_submissions(self.stored.suite.estimators).items()
         return {name: row for name, row in submitted if row not in self.names.values()} | dict(self.names)
 

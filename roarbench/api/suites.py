@@ -48,7 +48,7 @@ class Reference(NamedTuple):
     """A network that a suite explains.
 
     Attributes:
-        model: In eval mode, on the CPU: normalised images in, logits out.
+        model: The network in eval mode on the CPU; it takes normalised images and returns logits.
         targets: int64 (n,), the network's predictions on the test images: the classes to explain.
         train_targets: The network's predictions on the training images; None if the suite explains no training images.
     """
@@ -79,7 +79,7 @@ class Suite:
         db: URL of the results database, if it is not in the store.
         data: Folder to read the images from; the suite's own source if None.
         limit: Number of images of each split; None for all.
-        weights: Given weights of each explained network; if empty, networks are trained.
+        weights: Pretrained weights of each explained network; if empty, networks are trained.
         name_or_file: Name or file by which the suite was loaded; the network of a TOML file is trusted.
         trusted: SHA-256 of an imported network's file that may run.
         fill: Fill in place of the suite's own fills, if set.
@@ -116,10 +116,10 @@ class Suite:
         """Make a suite that explains your network on your images.
 
         The network itself is explained; its weights are not changed. Protocols with training train networks of the
-        same structure from random weights. If the network accepts smaller images, the first epochs use these. The peak
-        learning rate comes from three short trials before the first training, and the suite's version depends on it.
-        Images are stored in 256 steps between the smallest and largest training value of each channel, without far
-        outliers.
+        same structure from random weights. If the network accepts smaller images, the first epochs use smaller images.
+        Three short trials before the first training run choose the peak learning rate, and the suite's version depends
+        on this rate. Images are stored in 256 steps between the smallest and largest training value of each channel;
+        far outliers are clipped.
 
         Args:
             model: A trained network that returns one logit per class; or a single logit z, if class 1 has probability
@@ -133,12 +133,12 @@ class Suite:
             protocols: Protocols; the first is the default of tables.
             estimators: Estimators; controls are added.
             levels: Removal fractions.
-            seeds: Trainings of each point of a curve.
+            seeds: Training runs per point of a curve.
             fills: Fill values; tables use the first. `linear` is ROAD's, `black` the smallest value of each channel.
                 Protocols with exchanged masks, such as `matched`, use only fills that are fast enough.
             network: FILE.py:FUNCTION that builds the network from (classes, channels, size), needed if its source
                 cannot be copied; the file may import installed packages only.
-            store: Folder of the store; the user's data folder if None.
+            store: Folder of the store; ROARBENCH_STORE or the user's data folder if None.
 
         Raises:
             CallerError: The arguments do not fit together.
@@ -206,7 +206,7 @@ class Suite:
         return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:
-        """Find a peak learning rate for a suite from arrays that lacks one, if a protocol (empty: any) trains."""
+        """Find a peak learning rate for a suite from arrays that has none, if `protocol`, or any if empty, trains."""
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import write_peak_learning_rate_if_missing
 
@@ -347,13 +347,13 @@ def load_suite(
     Args:
         suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of your own
             suite, if the store has results of it.
-        store: Folder of images, references, rankings and results; the user's data folder if None.
+        store: Folder of images, references, rankings and results; ROARBENCH_STORE or the user's data folder if None.
         db: URL of the database of results; an SQLite file in the store if empty.
         data: Folder to read the images from, in the layout of the Hugging Face hub.
         limit: Number of images of each split; all if None.
-        reference: Weights to explain instead of trained ones: a file, or `torchvision:resnet50-v1`; each of several is
-            one reference.
-        trust_network: SHA-256 of the file of a network that came with imported results, to run it.
+        reference: Pretrained weights to explain, in place of training a network: a file, or `torchvision:resnet50-v1`;
+            each item of a sequence is one explained network.
+        trust_network: SHA-256 of a network's file that came with imported results; this allows the file to run.
         fill: Fill in place of the suite's own fills, such as `linear` (ROAD's) or `black` (0).
         unit: Unit in place of the suite's own units: `scalar`, `pixel` …
 

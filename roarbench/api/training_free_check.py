@@ -33,7 +33,7 @@ from roarbench.text import format_percent_number
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 CONTROLS = ("random", "sobel")
-_FEWEST = 20  # images for a warning that the network is at chance
+_FEWEST = 20  # images below which no warning says that the network is at chance
 
 
 def check(
@@ -104,7 +104,7 @@ def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
 def _make_check_table(
     scores_by_name: Mapping[str, MapScores], clean_correct: NDArray[np.bool_], request: ScoringRequest
 ) -> CheckTable:
-    """Compute gains over Random, paired over images, and own-network gains; `clean_correct` is without removal."""
+    """Compute gains over Random, paired over images, and own-network gains; `clean_correct` is for intact images."""
     gains: dict[str, dict[str, Sample]] = {}
     levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}
