@@ -1,7 +1,7 @@
-"""Entry points of a submission, in one of three conventions: this package's, captum's or Quantus'. Runs in the sandbox.
+"""Find a submission's entry point, written for roarbench, captum or Quantus. This module runs in the sandbox.
 
-Entry points in the last two conventions take no generator. They use the global generators of torch, NumPy and Python,
-which are seeded from the image's generator before each call.
+Entry points in the conventions of captum and Quantus take no generator. They may draw from the global generators of
+torch, NumPy and Python; this module seeds these generators from the image's generator before each call.
 """
 
 import inspect
@@ -26,10 +26,13 @@ class NoEntryPoint(Exception):
 def find_entry_point(module: ModuleType) -> EstimateFunction:
     """Return a submission's entry point as a function with the arguments of `CONTRACT`.
 
-    The submission defines one of these: `estimate`, with these arguments; `estimator` in captum's convention, called
-    with the model and returning an object with `attribute(inputs, target=…)`; or `explain_func` in Quantus' convention,
-    called as `explain_func(model=…, inputs=…, targets=…)` with NumPy arrays and returning a NumPy array. Raises
-    NoEntryPoint if there is no entry point, there are several, or `estimate` takes other arguments.
+    The submission must define exactly one of three entry points. `estimate` takes the arguments of `CONTRACT`.
+    `estimator` follows captum's convention: the function takes the model and returns an object with
+    `attribute(inputs, target=…)`. `explain_func` follows Quantus' convention: the function takes `model` and the NumPy
+    arrays `inputs` and `targets` by name and returns a NumPy array.
+
+    Raises:
+        NoEntryPoint: The module has no entry point or several, or `estimate` takes other arguments.
     """
     names = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
     if not names:
@@ -69,7 +72,7 @@ def adapt_captum(make_attribution: Callable[[nn.Module], Any]) -> EstimateFuncti
 
 
 def adapt_quantus(explain_func: Callable[..., Any]) -> EstimateFunction:
-    """Adapt a callable that takes `model`, `inputs` and `targets` (NumPy arrays) by name and returns an array."""
+    """Adapt a callable that takes `model` and the NumPy arrays `inputs` and `targets` by name and returns an array."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
@@ -89,14 +92,14 @@ _CONVENTIONS: dict[str, Callable[[Any], EstimateFunction]] = {
 def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
     """Call a function after seeding the global generators from an image's generator.
 
-    If the call used a global generator, a number is drawn from the image's generator too. Its changed state shows that
-    images must be explained one at a time from then on.
+    If the call used a global generator, this function also draws a number from the image's generator: the generator's
+    changed state tells the caller that images must be explained one at a time from then on.
     """
     twin = torch.Generator()
     twin.set_state(generator.get_state())
     seed = int(torch.randint(2**31, (), generator=twin))
     torch.manual_seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 (the global one, which others draw from)
+    np.random.seed(seed)  # noqa: NPY002 (submissions may draw from the global generator)
     random.seed(seed)
     before = _read_global_generator_states()
     result = call()

@@ -1,11 +1,11 @@
-"""All faults of a submission and of the harness, in two lists. Nothing here imports torch."""
+"""List the faults of a submission and those of the harness in two enumerations. Nothing here imports torch."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 from roarbench.text import fit_on_one_line, make_printable
 
-LINE = 189  # characters; a refusal has 200 with the prefix "roarbench: "
+LINE = 189  # maximum characters of a fault's line; the terminal shows 200 with the prefix "roarbench: "
 _TRACE = 4000  # maximum characters of a traceback
 
 
@@ -18,7 +18,7 @@ class SubmissionFault(StrEnum):
     SYNTAX = "syntax"
     NAMES = "names"  # NAME, DESCRIPTION … are missing or invalid
     IMPORT = "import"  # the file's import raised an exception
-    # no `estimate` with four arguments, and no function or class that captum or Quantus would call
+    # the file has no entry point or several, or `estimate` does not take four arguments
     SIGNATURE = "signature"
     RAISED = "raised"  # `estimate` raised an exception
     OUTPUT_TYPE = "output-type"
@@ -29,9 +29,9 @@ class SubmissionFault(StrEnum):
     CHANGED_MODEL = "changed-model"
     NOT_REPEATABLE = "not-repeatable"  # two fresh sandboxes gave different bytes
     BATCH_DEPENDENT = "batch-dependent"  # a map depends on the other images of its batch or on their order
-    TIME = "time"  # CPU time
-    CLOCK = "clock"  # wall time: the submission waits, or the machine is far too busy
-    MEMORY = "memory"
+    TIME = "time"  # more CPU time than the limit
+    CLOCK = "clock"  # more wall time than the limit: the submission waits, or the machine is far too busy
+    MEMORY = "memory"  # more memory than the limit
     FILES = "files"  # more files in /tmp than the limit
     PRINTED = "printed"  # more output than the limit
     DIED = "died"  # the submission ended its process: exit or signal
@@ -42,7 +42,7 @@ class HarnessFault(StrEnum):
     """Faults of roarbench or of this machine, which are never attributed to a submission."""
 
     NO_SANDBOX = "no-sandbox"  # bubblewrap is missing or may not run here
-    LEAK = "leak"  # the sandbox starts and does not isolate
+    LEAK = "leak"  # the sandbox starts but does not isolate
     NOT_STARTED = "not-started"  # the sandbox ended before the submission's first line
 
 
@@ -51,7 +51,7 @@ class Fault(NamedTuple):
 
     kind: SubmissionFault
     words: str  # observation, expectation and remedy; one line of at most 189 characters
-    trace: str = ""  # traceback of the submission's own frames; empty without one
+    trace: str = ""  # traceback with the submission's own frames only; empty if no exception was raised
 
 
 def make_printable_fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:

@@ -1,7 +1,7 @@
-"""A submission: one Python file and its parameters, read without running the file. Nothing here imports torch.
+"""Read a submission, which is one Python file with parameters, without running it. Nothing here imports torch.
 
-The value of a parameter replaces its default in the source, so that the sandbox runs the file as its author could have
-written it. Objects that are made from the class while the file is imported have the value too.
+The value of a parameter replaces the default in the source text before the sandbox runs the file. Therefore, objects
+that the file makes from the estimator's class during its import have the value, too.
 """
 
 import ast
@@ -25,8 +25,8 @@ from roarbench.plan.runs import CLEAN
 from roarbench.submissions.faults import SubmissionFault, make_printable_fault
 from roarbench.text import fit_on_one_line
 
-NAMES = ("estimate", "estimator", "explain_func")  # entry points; a submission defines one
-_LARGEST = 1e9  # maximum absolute value of a number
+NAMES = ("estimate", "estimator", "explain_func")  # names of entry points; a submission defines exactly one
+_LARGEST = 1e9  # maximum absolute value of a numeric parameter
 _PARAMETER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _NUMBER = re.compile(r"[-+]?[0-9.]{1,20}(e[-+]?[0-9]{1,3})?", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9._+-]{1,100}")
@@ -38,7 +38,7 @@ _TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # max
 
 
 class ClassParameter(NamedTuple):
-    """A class attribute that is a parameter."""
+    """A parameter: a class attribute of the estimator that a user may set."""
 
     default: Value  # value in the file
     start: int  # first byte of the default in the file
@@ -48,8 +48,8 @@ class ClassParameter(NamedTuple):
 def read_class_parameters(tree: ast.Module, text: str) -> dict[str, ClassParameter]:
     """Return the parameters of a submission, in the order of the file.
 
-    Parameters are attributes of the estimator's class whose value is a number, a string, True or False. The result is
-    empty if the estimator does not come from a class of the file.
+    Parameters are the class attributes of the estimator whose values in the file are literal numbers, strings or truth
+    values. The result is empty if the file does not make its estimator from a class of its own.
     """
     owner = _find_estimator_class(tree)
     lines = [0]
@@ -74,7 +74,7 @@ def replace_defaults(text: str, attributes: Mapping[str, ClassParameter], values
 
 
 def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:
-    """Return the class in the file that is the estimator, or that the estimator is made from."""
+    """Return the class of the file that is the estimator or makes the estimator; None if there is no such class."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     made = {name: node for name, node in _list_assignments(tree.body) if name in NAMES}
     for name in NAMES:
@@ -157,14 +157,14 @@ class ValidationFinding(StrEnum):
 
 
 class Refusal(CallerError):
-    """Raised for a rejected submission; `fault` has a traceback if there is one."""
+    """Raised for a rejected submission; `fault` holds the reason and, after an exception, the traceback."""
 
     def __init__(self, kind: SubmissionFault, words: str, trace: str = "") -> None:
         self.fault = make_printable_fault(kind, words, trace)
         super().__init__(self.fault.words)
 
     def add_subject(self, subject: str) -> "Refusal":
-        """Return the refusal with the name of its file or submission, as a command may have several."""
+        """Return the refusal with its file or submission named first, because a command may read several."""
         kind, words, trace = self.fault
         return Refusal(kind, f"{subject}: {words}", trace)
 
@@ -179,7 +179,7 @@ class Submission:
     authors: str = ""  # empty if not given
     paper: str = ""  # publication; empty if not given
     claim: str = ""  # the authors' claim; empty if not given
-    # parameters that differ from the file's values, in the file's order
+    # names and values of the parameters that the user changed, in the file's order
     values: tuple[tuple[str, Value], ...] = field(default=(), kw_only=True)
 
     @property
@@ -194,7 +194,7 @@ class Submission:
 
     @property
     def id(self) -> str:
-        """Return the id of the submission: that of the file, with the parameters that differ from the file."""
+        """Return the file's id, followed by the parameters whose values differ from the file's."""
         values = ",".join(f"{name}={format_value(value)}" for name, value in self.values)
         return f"{self.file_id}({values})" if values else self.file_id
 
@@ -213,7 +213,7 @@ class Submission:
         )
 
     def replace_parameters(self, assignments: str) -> "Submission":
-        """Return the submission with parameters `samples=50,noise=0.1`; raise CallerError for unsuitable ones."""
+        """Return the submission with the parameters of `samples=50,noise=0.1`; raise CallerError for invalid ones."""
         if not assignments:
             return replace(self, values=())
         defaults, written = self.parameters, f"{self.name}({assignments})"
@@ -231,10 +231,10 @@ def read_submission(path: Path) -> Submission:
 
     Raises:
         Refusal: The file cannot be a submission. The checks are, in this order: file, size, encoding, syntax, names.
-        CallerError: The submission lacks these parameters or does not accept these values.
+        CallerError: The submission does not have such a parameter, or the parameter does not accept the value.
     """
     match = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
-    if not match or path.exists():  # a file's own name may end like that
+    if not match or path.exists():  # the file's own name may end in parentheses
         return _read_submission_file(path)
     if not match[2].strip():
         raise CallerError(

@@ -1,4 +1,8 @@
-"""Check with canaries whether sandboxes isolate on this machine. Nothing here imports torch."""
+"""Check whether sandboxes isolate on this machine. Nothing here imports torch.
+
+The check creates canaries (a file, two sockets, a process and an environment variable) and starts a probe in a sandbox;
+the sandbox isolates if the probe cannot reach the canaries.
+"""
 
 import json
 import os
@@ -26,9 +30,10 @@ _LIMITS = Limits(cpu=10, wall=30)
 
 @cache
 def check_sandbox_isolation() -> None:
-    """Run a probe in a sandbox; it tries to reach a file, sockets, a process and a variable of this machine.
+    """Run a probe in a sandbox that tries to reach a file, sockets, a process and a variable of this machine.
 
-    Raises SandboxError if the sandbox does not start, or the probe reached something; the message gives advice.
+    Raises:
+        SandboxError: The sandbox does not start, or the probe reached something; the message says what to do.
     """
     if os.name != "posix" or sys.platform != "linux":
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; to run without it, {_TRUST}")
@@ -51,7 +56,7 @@ def check_sandbox_isolation() -> None:
 
 
 def _run_probe() -> SandboxExit:
-    """Create canaries, and run a probe in a sandbox that looks for them."""
+    """Create the canaries, and run the probe for them in a sandbox."""
     from roarbench.submissions.seccomp_filter import open_filter  # the import needs libseccomp, which may be missing
 
     value = secrets.token_hex(16)

@@ -1,4 +1,4 @@
-"""A probe that runs in a sandbox, tries to reach forbidden things, and prints its successes. Standard library only."""
+"""Try to reach forbidden things from inside a sandbox, and print the reached ones. Uses the standard library only."""
 
 import ctypes
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Print which of these can be reached: a file, a port, a Unix socket, a process, a variable, namespaces, rights."""
+    """Print a JSON list of the things that the probe could reach: files, sockets, processes, variables or rights."""
     file, port, path, process, variable, value, namespaces = sys.argv[2:]
     tries: dict[str, Callable[[], bool]] = {
         "a file": lambda: bool(Path(file).stat()),

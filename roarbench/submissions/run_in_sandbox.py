@@ -1,4 +1,4 @@
-"""Compute a submission's maps in a sandbox; the result is checked outside, after the sandbox has ended."""
+"""Compute a submission's maps in a sandbox, and check the maps outside, after the sandbox has ended."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ from roarbench.submissions.sealed_memory_messages import create_answer, create_r
 from roarbench.submissions.seccomp_filter import open_filter
 from roarbench.text import fit_on_one_line, list_some
 
-_SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images in one sandbox, whole batches
+_SANDBOXED = 512 * 3 * 64 * 64  # input values per sandbox, about 512 images of 3 x 64 x 64; rounded to whole batches
 
 _SCRIPT = "sandbox_program.py"
 _AT_ONCE, _ACTIVATIONS = 64, 2**29  # maximum images per call, and maximum bytes of their activations
@@ -45,27 +45,28 @@ class Network(NamedTuple):
 
 @cache
 def count_image_cost(network: Network) -> NetworkCost:
-    """Return the computational cost of one image."""
+    """Return the network's computational cost per image."""
     return count_network_cost(*network)
 
 
 def count_images_per_call(network: Network) -> int:
-    """Return the number of images per call, which depends on the memory that the network needs."""
+    """Return the number of images per call of `estimate`, limited by the memory of the network's activations."""
     return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * count_image_cost(network).activations)))
 
 
 class ExplainedPart(NamedTuple):
-    """Images, and the model that is explained on them."""
+    """Part of a request: images, and the model that the submission explains on these images."""
 
     model: nn.Module  # explained model; its weights are sent
     images: Tensor  # float32 (n, c, h, w), normalised
     targets: Tensor  # int64 (n,), the classes to explain
-    ids: Tensor  # int64 (n,), image numbers; those of test images start at `TEST_IDS`. Only each image's seed is sent
-    batch: int  # images per call, for estimators that draw nothing
+    # int64 (n,), image numbers; numbers of test images start at `TEST_IDS`. The sandbox only receives seeds made of ids
+    ids: Tensor
+    batch: int  # images per call, for estimators that draw no random numbers
 
 
 class SandboxTask(NamedTuple):
-    """The maps that a submission is to compute."""
+    """Request for maps: a submission's source, and the parts that the submission explains."""
 
     source: bytes
     network: Network  # architecture of all models
@@ -74,7 +75,7 @@ class SandboxTask(NamedTuple):
 
 
 class SandboxAnswer(NamedTuple):
-    """The answer of a sandbox."""
+    """Answer of a sandbox: maps or a fault, and measurements."""
 
     maps: tuple[Tensor, ...]  # float32 (n, c, h, w) or (n, h, w) for each part; empty after a fault
     fault: Fault | None  # the submission's fault
@@ -85,7 +86,11 @@ class SandboxAnswer(NamedTuple):
 
 
 def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> SandboxAnswer:
-    """Run a submission in a fresh sandbox, or without one if `trust`; raise SandboxError if none could be started."""
+    """Run a submission in a fresh sandbox, or as an ordinary process if `trust` is true.
+
+    Raises:
+        SandboxError: The process ended before the submission's code began.
+    """
     with ExitStack() as stack:
         request = _write_request(task, limits)
         stack.callback(os.close, request)
@@ -205,7 +210,7 @@ def _find_exit_fault(ended: SandboxExit, header: dict[str, Any] | None) -> Fault
 
 
 def _read_maps(task: SandboxTask, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
-    """Yield the map of each part; nothing if the header has no valid number of dimensions."""
+    """Yield the maps of each part; yield nothing if the header has no valid number of dimensions."""
     dims, first = header.get("dims"), 0
     if not isinstance(dims, int) or dims not in (3, 4):
         return

@@ -1,8 +1,9 @@
-"""The command that starts a sandbox, for an ordinary user and for root. Nothing here imports torch.
+"""Make the command that starts a sandbox, for an ordinary user or for root. Nothing here imports torch.
 
-An ordinary user gets a new user namespace. Root does not: in a container, root may not be allowed to create one, and
-root of a user namespace is still root. For root, bubblewrap makes the binds as root, so Python may be in a home folder
-that only root can read; then `setpriv` switches to a separate user without capabilities before Python starts.
+An ordinary user's sandbox has a new user namespace. Root's sandbox has none, because a container may forbid root to
+create a user namespace, and the root user of a namespace would still be root. Instead, bubblewrap mounts the files as
+root, so that Python may be in a home folder that only root can read; then `setpriv` switches to a separate user without
+capabilities before Python starts.
 """
 
 import os
@@ -26,16 +27,17 @@ _OWN = (  # files of roarbench for the program in the sandbox
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # C library and Python's shared libraries
 # with the CPU's description, torch chooses the same kernels as outside the sandbox
 _PROCESSOR = "/sys/devices/system/cpu"
-# without /dev/zero: its shared mappings are memory without a limit
+# /dev/zero is missing, because a shared mapping of it is memory without a limit
 _DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")
-_LABELLED = ("roarbench", "sklearn/datasets/data", "sklearn/datasets/tests")  # images and tables that packages contain
+# folders of packages that the sandbox hides, because they contain labelled images or tables
+_LABELLED = ("roarbench", "sklearn/datasets/data", "sklearn/datasets/tests")
 _DEBIAN = "/usr/lib/python3/dist-packages"
-# far above the machine's user ids; each sandbox has its own, since the kernel counts processes per user
+# sandboxes have user ids far above the machine's own; each has a different id, as the kernel counts processes per user
 _FIRST_UID = 0x60000000
 
 
 def make_sandbox_command(script: str, arguments: list[str], filter_descriptor: int, gpu: bool = False) -> list[str]:
-    """Return the command that runs a script of this folder in a sandbox under the seccomp filter of a descriptor."""
+    """Return the command that runs a script of this folder in a sandbox; the descriptor holds the seccomp filter."""
     root = os.geteuid() == 0
     privileges = _make_privilege_arguments() if root else []
     options = [*(_ROOT if root else _USER), "--seccomp", str(filter_descriptor), *_make_mount_arguments(root, gpu)]
@@ -54,13 +56,16 @@ def make_trusted_command(script: str, arguments: list[str]) -> list[str]:
 
 
 def build_python_command(root: Path, script: str) -> list[str]:
-    """Return a call of Python without environment and user settings; `script` can import from these paths only."""
+    """Return the command that runs `script` without environment and user settings.
+
+    The script can import from `root`, the folders of `list_package_folders` and the standard library.
+    """
     paths = os.pathsep.join([str(root), *list_package_folders()])
     return [_find_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
 
 
 def list_package_folders() -> list[str]:
-    """Return the folders of installed packages: those of the virtual environment, its base, and the user."""
+    """Return the package folders of the virtual environment, of the Python that it is based on, and of the user."""
     own = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     folders = dict.fromkeys(os.path.realpath(path) for path in (*own, *user, *site.getsitepackages()))

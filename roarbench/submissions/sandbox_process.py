@@ -1,8 +1,8 @@
 """Start a sandbox, watch all its processes together in a control group, and end it. Nothing here imports torch.
 
-With a control group, the kernel limits the memory of all processes of the sandbox together, including the kernel memory
-that they need, and measures their CPU time. Without a control group, the watchdog detects both only a moment later, or
-not at all.
+With a control group, the kernel limits the total memory of the sandbox's processes, including the kernel memory that
+the processes need, and measures their CPU time. Without a control group, the watchdog notices an exceeded limit only a
+moment later, or not at all.
 """
 
 import os
@@ -23,10 +23,10 @@ from roarbench.submissions.limits import FILES, OUTPUT, PROCESSES, Limits
 
 _MOUNT = Path("/sys/fs/cgroup")
 _NEEDED = {"memory", "pids"}
-_OWN_PROCESSES = 8  # maximum processes of bubblewrap
-_OLD = 60.0  # an empty group of this age, in seconds, belongs to a killed process
+_OWN_PROCESSES = 8  # maximum processes of bubblewrap itself
+_OLD = 60.0  # seconds; an empty group that is older was left behind by a killed process
 _START = 300  # maximum seconds for the start of Python and torch on a busy machine
-_LOOK = 0.05  # seconds between checks; at 10 GB/s a process can take half a gigabyte meanwhile
+_LOOK = 0.05  # seconds between checks; at 10 GB/s a process can take half a gigabyte between two checks
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -58,7 +58,7 @@ class ControlGroup(NamedTuple):
 
 @cache
 def find_parent_group() -> Path | None:
-    """Return the innermost group around this process in which a group can be created and joined; None without one."""
+    """Return the innermost control group of this process that may have new subgroups; None if there is none."""
     with suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
         own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
@@ -77,7 +77,7 @@ def _can_create_group(parent: Path) -> bool:
             return False
         for left in parent.glob("roarbench-*"):
             if time.time() - left.stat().st_mtime > _OLD:
-                with suppress(OSError):  # a process is in the group
+                with suppress(OSError):  # the group is not empty
                     left.rmdir()
         with _create_group(parent, 2**26) as group:
             return (
@@ -95,7 +95,7 @@ def _create_group(parent: Path, memory: int) -> Iterator[ControlGroup]:
     limits = {"memory.max": memory, "memory.oom.group": 1, "pids.max": PROCESSES + _OWN_PROCESSES}
     limits["memory.swap.max"] = 0
     for path, value in ((group.folder / file, value) for file, value in limits.items()):
-        if path.exists():  # kernels without swap lack this file
+        if path.exists():  # kernels without swap have no file `memory.swap.max`
             path.write_text(str(value))
     try:
         yield group
@@ -108,10 +108,10 @@ def _create_group(parent: Path, memory: int) -> Iterator[ControlGroup]:
 
 
 class SandboxExit(NamedTuple):
-    """How a sandbox ended; none of its processes is still running."""
+    """Exit status, output and resource use of a sandbox whose processes have all ended."""
 
     started: bool  # the submission's code started
-    stopped: SubmissionFault | None  # exceeded limit; None if the sandbox ended by itself
+    stopped: SubmissionFault | None  # the limit that was exceeded; None if the sandbox ended by itself
     code: int  # exit status; 128 plus the signal's number after a signal
     output: bytes
     cpu: float  # observed CPU seconds
@@ -122,7 +122,7 @@ class SandboxExit(NamedTuple):
 def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
     """Run bubblewrap or Python with an empty environment and these file descriptors, until it ends or exceeds a limit.
 
-    A byte arrives through the pipe `started` when the submission's code begins.
+    The command writes a byte into the pipe `started` when the submission's code begins.
     """
     begin, parent = time.monotonic(), find_parent_group()
     with _create_group(parent, limits.memory) if parent else nullcontext() as group:
@@ -146,15 +146,15 @@ class _Watchdog:
     process: "subprocess.Popen[bytes]"
     group: ControlGroup | None
     pipe: int  # output of the processes
-    started: int  # file descriptor that is written when the submission's code starts
+    started: int  # file descriptor from which a byte can be read when the submission's code has started
     limits: Limits
     begin: float
     output: bytearray = field(default_factory=bytearray)
     submission_started: bool = False
     open: bool = True  # the output pipe still has writers
     cpu: float = 0.0
-    idle: float = 0.0  # seconds since the CPU time last changed; a machine that stood still counts as one check
-    last_check: float = 0.0  # wall time
+    idle: float = 0.0  # seconds since the CPU time last changed; a pause of the whole machine adds at most `_LOOK`
+    last_check: float = 0.0  # wall time of the most recent check
     peak: int = 0
     begun: tuple[float, float] | None = None  # CPU time and wall time at the start of the submission's code
     first: int | None = None  # descriptor of the sandbox's first process: killing this process kills all others
@@ -188,7 +188,8 @@ class _Watchdog:
         self._find_first_process()
         cpu, memory = _measure_cpu_and_memory(self.process.pid)
         cpu = self.group.cpu_seconds if self.group else cpu
-        if memory > self.limits.memory:  # pages that forked processes share were counted several times
+        # the sum counts pages that forked processes share several times, so measure exactly before stopping the sandbox
+        if memory > self.limits.memory:
             memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))
         now = time.monotonic()
         self.idle = self.idle + min(now - self.last_check, _LOOK) if cpu == self.cpu else 0.0
@@ -210,7 +211,7 @@ class _Watchdog:
         return SubmissionFault.CLOCK if waits else None
 
     def _count_scratch_files(self) -> int:
-        """Return the number of files in the sandbox's /tmp; 0 if it has no /tmp of its own."""
+        """Return the number of files in the sandbox's /tmp; 0 if the process uses the machine's /tmp."""
         with suppress(OSError):
             inside = Path(f"/proc/{self.first_process}/root/tmp")
             if inside.stat().st_dev != Path("/tmp").stat().st_dev:
@@ -238,7 +239,7 @@ class _Watchdog:
                     self.first, self.first_process = os.pidfd_open(child), child
 
     def _kill_processes(self) -> None:
-        """Kill every process: all processes of the namespace end with the first one, which ends with bubblewrap."""
+        """Kill the sandbox's first process, with which all processes of its namespace end, and then bubblewrap."""
         self._find_first_process()
         if self.first is not None:
             with suppress(ProcessLookupError):
@@ -257,7 +258,7 @@ def _measure_cpu_and_memory(process: int) -> tuple[float, int]:
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
             cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime, see proc_pid_stat(5)
-            # private memory, shared memory and page tables; mapped files are free
+            # private memory, shared memory and page tables; mapped files are not counted
             memory += _sum_bytes(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
     return cpu, memory
 
@@ -272,7 +273,7 @@ def _measure_memory_share(process: int) -> int:
 
 
 def _sum_bytes(process: int, file: str, names: tuple[str, ...]) -> int:
-    """Return the sum, in bytes, of these lines in a file of the process."""
+    """Return the sum, in bytes, of the lines that begin with these names in a file of `/proc` about the process."""
     lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(names))
 

@@ -1,7 +1,7 @@
-"""The program in the sandbox: it builds the model, runs the submission, and writes the maps into the answer.
+"""Build the model, run the submission, and write the maps into the answer; this program runs in the sandbox.
 
-The program's statements about the submission are not trusted, because both run in the same process. The program can
-only report faults; the maps are checked outside.
+The submission runs in the same process and could change this program's report. Therefore, a reported fault counts
+against the submission, a report without a fault proves nothing, and the maps are checked outside.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 sys.path[:0] = sys.argv[1].split(os.pathsep)
 os.environ |= {"HOME": "/tmp", "USER": "sandbox", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-import builtins  # noqa: E402 (where modules are found is only known now)
+import builtins  # noqa: E402 (needs the paths set above)
 import linecache  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
@@ -32,7 +32,7 @@ _FILE = "submission.py"  # file name in tracebacks
 
 
 class _SubmissionFailed(Exception):
-    """Raised for a fault of the submission, with its kind, a description and a traceback."""
+    """Raised for a fault of the submission, with the fault's kind, a description and a traceback."""
 
     def __init__(self, kind: str, words: str, trace: str = "") -> None:
         super().__init__(words)
@@ -40,24 +40,24 @@ class _SubmissionFailed(Exception):
 
 
 class _ReceivedPart(NamedTuple):
-    """Images of a request, and the model to explain on them."""
+    """Part of a request: images, and the model to explain on these images."""
 
     model: nn.Module  # explained network, eval mode
     images: Tensor  # float32 (n, c, h, w), normalised
     targets: Tensor  # int64 (n,)
     seeds: list[int]  # n seeds, one generator seed per image
     batch: int  # images per call
-    device: str  # `cpu` or `cuda` for the calls; the tensors here are on the CPU, the model is on this device
+    device: str  # `cpu` or `cuda`: holds the model; images and targets are copied from the CPU for each call
 
 
 def main(request: int, answer: int, started: int) -> None:
-    """Answer a request; a byte is written to the pipe `started` just before the submission's code runs."""
+    """Answer a request; write a byte into the pipe `started` just before the submission's code runs."""
     about, arrays = sealed_memory_messages.read_request(request)
     os.close(request)
     torch.set_num_threads(1)
-    # same settings as for all other maps
+    # the maps of built-in estimators are computed with the same settings
     torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True
-    torch.seed()  # random numbers from other sources than the generator differ between sandboxes
+    torch.seed()  # numbers that a submission draws from torch's global generator shall differ between sandboxes
     source = arrays.pop("source").tobytes()
     if about["gpus"] is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = about["gpus"]
@@ -76,7 +76,7 @@ def main(request: int, answer: int, started: int) -> None:
 
 
 def _read_part(number: int, about: dict[str, Any], arrays: sealed_memory_messages.Arrays) -> _ReceivedPart:
-    """Read one part of a request, whose arrays have names that begin with its number."""
+    """Read one part of a request; the names of the part's arrays begin with the part's number."""
     start = f"{number}."
     tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
     images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
@@ -100,13 +100,13 @@ def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
     ):
         most = resource.getrlimit(kind)[1]
         soft = value if most == resource.RLIM_INFINITY else min(value, most)
-        # SIGXCPU has only one cause, so it comes a second before SIGKILL, which has several
+        # the kernel sends SIGXCPU, which can only mean CPU time, a second before SIGKILL, which has other causes, too
         hard = soft + 1 if kind == resource.RLIMIT_CPU and soft != most else soft
         resource.setrlimit(kind, (soft, hard))
 
 
 def _load_entry_point(source: bytes) -> EstimateFunction:
-    text = source.decode("utf-8-sig")  # decoded like outside the sandbox, whatever encoding the file declares
+    text = source.decode("utf-8-sig")  # UTF-8, as outside the sandbox, even if the file declares another encoding
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
     module = types.ModuleType("submission")
     module.__file__ = _FILE
@@ -120,7 +120,7 @@ def _load_entry_point(source: bytes) -> EstimateFunction:
 
 
 def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
-    """Explain all images of all parts, batch by batch, write the maps in this order, and return the answer's header."""
+    """Explain the images of all parts batch by batch, write the maps in this order; return the answer's header."""
     start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
     for part in parts:
@@ -138,10 +138,10 @@ def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answe
 
 
 def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
-    """Yield the checked maps of a part, and whether random numbers were drawn for them.
+    """Yield checked maps of a part; each comes with True if the submission drew random numbers for the maps.
 
-    Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers,
-    and from that batch on one at a time, so that no map depends on the other images of its batch.
+    Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers.
+    From that batch on, images are explained one at a time, so that no map depends on the other images of a batch.
     """
     state, alone = _ModelState.of(part.model), False
     for first in range(0, len(part.seeds), part.batch):
@@ -158,7 +158,7 @@ def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart
 def _call_submission(
     estimate: EstimateFunction, part: _ReceivedPart, state: "_ModelState", rows: slice
 ) -> tuple[Tensor, bool]:
-    """Call the submission once; return its checked maps, and whether it drew from the generator."""
+    """Call the submission once; return its checked maps, and True if the submission drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])
     before = generator.get_state()

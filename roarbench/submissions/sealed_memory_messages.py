@@ -1,9 +1,10 @@
 """Exchange data with a sandbox in sealed memory: requests with images, model and source, and answers with maps.
 
 A request consists of the length of a JSON header (8 bytes, little endian), the header with type, shape and offset of
-every array, and the bytes of the arrays. It is sealed before it is read. An answer has a fixed size: a JSON header in
-its first 64 KiB, then float32 maps. It is sealed against changes of its size and further seals, and read once, after
-its writers have ended; its content is neither executed nor trusted.
+every array, and the bytes of the arrays. A request is sealed against all changes before the sandbox reads it. An answer
+has a fixed size: the first 64 KiB hold a JSON header, the rest holds float32 maps. Seals fix the answer's size and
+forbid further seals. The answer is read once, after its writers have ended, and its content is neither executed nor
+trusted.
 """
 
 import fcntl
@@ -65,7 +66,7 @@ def create_answer(count: int) -> int:
 
 
 def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> None:
-    """Write numbers into an answer, starting `offset` numbers after the start of its maps."""
+    """Write the values of maps into an answer, starting `offset` values after the answer's first map value."""
     data, position = memoryview(importance.tobytes()), HEADER + 4 * offset
     while data:
         written = os.pwrite(descriptor, data, position)
@@ -73,7 +74,7 @@ def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> 
 
 
 def write_answer_header(descriptor: int, header: Mapping[str, Any]) -> None:
-    """Write the header of an answer, which marks it as finished."""
+    """Write the header of an answer, which marks the answer as finished."""
     text = json.dumps(header).encode()
     os.pwrite(descriptor, len(text).to_bytes(_PREFIX, "little") + text, 0)
 
@@ -81,7 +82,7 @@ def write_answer_header(descriptor: int, header: Mapping[str, Any]) -> None:
 def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.float32]]:
     """Return copies of the header and all numbers, float32 (numbers,), of an answer whose writers have ended.
 
-    The header is empty if none was written, and None if it is not a JSON object.
+    The header is an empty dict if no header was written, and None if the header is not a JSON object.
     """
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as memory:
         numbers = np.frombuffer(memory[HEADER:], "<f4")
@@ -97,7 +98,7 @@ def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.floa
 
 
 def _create_nameless_file(name: str) -> int:
-    """Create a file in memory; on systems other than Linux, which have no sandbox, create an unnamed file on disk."""
+    """Create a file in memory or, on systems other than Linux (which have no sandbox), an unnamed file on disk."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name, os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:

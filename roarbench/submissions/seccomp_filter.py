@@ -1,7 +1,7 @@
-"""A seccomp filter that blocks system calls that no estimator needs. Nothing here imports torch.
+"""Build a seccomp filter that blocks system calls that no estimator needs. Nothing here imports torch.
 
-libseccomp provides names and numbers. Blocked calls return "not permitted"; a program for another processor type is
-killed.
+libseccomp knows the names and numbers of system calls. Blocked calls return "not permitted"; the filter kills programs
+that were compiled for another processor type.
 """
 
 import errno
@@ -32,13 +32,13 @@ _REFUSED = (
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm"),
 )
 _NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW* flags
-_SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS  # such memory stays allocated when no page table maps its pages
+_SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS  # such memory stays allocated even if no page table maps its pages
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: input into the terminal of the command
 
 
 @cache
 def build_filter(gpu: bool = False) -> bytes:
-    """Return the filter in the kernel's format; NVIDIA's driver needs memory that is shared without a file (`gpu`)."""
+    """Return the filter in the kernel's format; `gpu` permits shared anonymous memory, which NVIDIA's driver needs."""
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     refused = pyseccomp.ERRNO(errno.EPERM)
     for name in _REFUSED:
@@ -47,12 +47,12 @@ def build_filter(gpu: bool = False) -> bytes:
         rules.add_rule(refused, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
     for request in _TERMINAL:
         rules.add_rule(refused, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-    # the kernel does not add children's CPU time for a parent that ignores SIGCHLD
+    # no process may handle or ignore SIGCHLD: if a parent ignores it, the kernel does not count the children's CPU time
     ends = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, signal.SIGCHLD)
     rules.add_rule(refused, "rt_sigaction", ends, pyseccomp.Arg(1, pyseccomp.NE, 0))
     if not gpu:
         rules.add_rule(refused, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, _SHARED, _SHARED))
-    # the flags of clone3 are in memory, which a filter cannot read; after ENOSYS the C library calls `clone`
+    # clone3 has its flags in memory, where a filter cannot read them; after ENOSYS the C library calls `clone` instead
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     with tempfile.TemporaryFile() as file:
         rules.export_bpf(file)

@@ -36,30 +36,30 @@ _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # tested in batches of 4 and 2, then reversed in batches of 3 and 3
 _BATCH, _OTHER_BATCH = 4, 3
 _MANY = 24  # images in the batch that measures memory
-# Maps of one image from batches of different sizes may differ in rounding, and a ReLU at 0 may fall on either side.
-# Both differences are far below this share of the map's norm; real dependence on the batch is above
+# Maps of one image from batches of different sizes differ in rounding, which may turn a ReLU near 0 on or off. These
+# differences are far below this share of the map's norm; differences of maps that depend on the batch are above it
 _ROUNDING = 0.02
 STAGES = 4
-USUAL = "quick"  # suite for checks unless another is named
+USUAL = "quick"  # suite whose cost `validate` estimates by default
 _SHADES = " ░▒▓█"
 
 
 class SuiteCost(NamedTuple):
-    """Cost of a submission's maps for a suite."""
+    """Cost of all maps that a submission computes for a suite."""
 
-    maps: int  # maps per run, over all references, including untrained twins of suites with such twins
+    maps: int  # number of maps over all explained networks, including untrained twins if the suite has them
     seconds: float  # core-seconds of all maps
     memory: float  # bytes
 
 
 class SubmissionPace(NamedTuple):
-    """Time of a submission per map in the sandbox, measured on a small network."""
+    """Time that a submission needs per map in the sandbox, measured on a small network."""
 
     image: float  # core-seconds per map
     start: float  # core-seconds of a sandbox before its first image
 
     def estimate_seconds_per_map(self, suite: SuiteSpec) -> float:
-        """Return the core-seconds per map for a suite, including a share of the sandbox's start."""
+        """Return the core-seconds per map for a suite, including each map's share of the start of a sandbox."""
         network = find_suite_network(suite)
         shape = (network.channels, network.size, network.size)
         begun = count_images_per_sandbox(shape) * suite.references  # images per sandbox, over all references
@@ -107,13 +107,14 @@ def validate_submission(
 ) -> AcceptedSubmission:
     """Check a submission in fresh sandboxes; raise Refusal with the first reason against it.
 
-    Costs are estimated for the suite. `report_stage` is called with the name of each of the `STAGES` stages.
+    The result includes the estimated cost for the suite. `report_stage` is called at the start of each of the `STAGES`
+    stages, with the stage's name.
     """
     report_stage("checking the sandbox")
     check_sandbox_isolation()
     case = _make_test_case()
-    with ThreadPoolExecutor(1) as pool:  # counts while sandboxes run
-        counting = pool.submit(count_image_cost, find_suite_network(suite))  # used after the last sandbox
+    with ThreadPoolExecutor(1) as pool:  # counts the network's cost, needed at the end, while the sandboxes run
+        counting = pool.submit(count_image_cost, find_suite_network(suite))
         report_stage("computing the maps of a few images")
         first = _run_sandbox(submission, case)
         report_stage("computing these maps again in another order, and maps of another model")
@@ -122,10 +123,10 @@ def validate_submission(
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
     report_stage("comparing the maps")
-    # the second sandbox had earlier calls; a fresh sandbox shows whether these calls explain the difference
+    # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
     fresh = twice if _convert_to_bytes(once) == _convert_to_bytes(twice) else _run_sandbox(submission, case).maps[0]
     refuse_unrepeatable_maps(once, fresh, twice, turned)
-    if _are_same(once, other_model):  # the sandbox may have cached results of the first model; a fresh sandbox tells
+    if _are_same(once, other_model):  # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _find_warnings(once, other_target, other_model)
@@ -177,7 +178,7 @@ def _convert_to_bytes(importance: Tensor) -> bytes:
 
 
 def refuse_unrepeatable_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
-    """Raise Refusal for maps that differ in a fresh sandbox, or depend on other images or on earlier calls.
+    """Raise Refusal if maps differ in a fresh sandbox, or depend on other images or on earlier calls.
 
     Args:
         once: Maps of the images, from the first call in a sandbox.
@@ -214,7 +215,7 @@ def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> 
 
 
 def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
-    """Count the maps that a submission computes for its row of a suite and the row's twins, which may share maps."""
+    """Count the maps that a submission computes for its row of a suite and the row's twins; count shared maps once."""
     joined = add_estimators(suite, [row])
     ranked = [spec for spec in list_shared_inputs(joined, expand_points(joined)).rankings if spec.estimator.submitted]
     made = {(find_job_group(spec.estimator), spec.reference, spec.split) for spec in ranked}
@@ -224,7 +225,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
 def _estimate_cost(
     suite: SuiteSpec, maps: int, one_by_one: bool, pace: SubmissionPace, peaks: Sequence[float]
 ) -> SuiteCost:
-    """Estimate the cost for a suite's network from measurements on a small network, by operations and layer outputs."""
+    """Estimate the cost for a suite's network: scale the small network's time by operations, and memory by outputs."""
     small, network = count_image_cost(_NETWORK), find_suite_network(suite)
     grown = max(0, peaks[-1] - peaks[-2]) / (_MANY - _BATCH)  # bytes per additional image of a batch
     large = count_image_cost(network)
