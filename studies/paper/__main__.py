@@ -147,25 +147,23 @@ def kar(sets: list[DataSet]) -> str:
 def masks(sets: list[DataSet]) -> str:
     """Return the accuracy of networks that see masks alone, beside retraining, and the verdict of plan.md's rule."""
     shown = [each for each in sets if each.masks_alone and each.roar]
-    retrained = {
-        each.name: compute_accuracy_tables(each.high, Unit.SCALAR).roar[each.results.suite.dataset] for each in shown
-    }
-    names = [name for name in ROWS if any(name in each.masks_alone for each in shown)]
-    heads = [head for each in shown for head in (f"masks alone, {each.name}", "retrained", "the mask sets it")]
+    tables = [compute_accuracy_tables(each.high, Unit.SCALAR).roar[each.results.suite.dataset] for each in shown]
     rows = [
-        [f"`{name}`", *(cell for each in shown for cell in _compare_masks(each, name, retrained[each.name]))]
-        for name in names
+        [f"`{name}`", *(_compare_masks(each, name, table) for each, table in zip(shown, tables, strict=True))]
+        for name in ROWS
+        if any(name in each.masks_alone for each in shown)
     ]
-    return format_markdown_table(("removed first", *heads), rows)
+    return format_markdown_table(("removed first", *(each.name for each in shown)), rows)
 
 
-def _compare_masks(each: DataSet, name: str, retrained: Mapping[str, Curve]) -> list[str]:
+def _compare_masks(each: DataSet, name: str, retrained: Mapping[str, Curve]) -> str:
     accuracy = retrained.get(name, {})
     if name not in each.masks_alone or HIGH not in accuracy:
-        return [MISSING] * 3
+        return MISSING
     below = 100 * accuracy[HIGH] - each.masks_alone[name]
-    verdict = MISSING if find_estimator(name).control else "yes" if below <= _NEAR else "no" if below > _FAR else "open"
-    return [f"{each.masks_alone[name]:.1f}", format_accuracy(accuracy, HIGH), verdict]
+    verdict = "**yes**" if below <= _NEAR else "no" if below > _FAR else "open"
+    numbers = f"{each.masks_alone[name]:.1f}, {format_accuracy(accuracy, HIGH)}"
+    return numbers if find_estimator(name).control else f"{numbers} {verdict}"
 
 
 def matched(sets: list[DataSet]) -> str:
