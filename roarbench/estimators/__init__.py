@@ -1,1 +1,1 @@
-"""The importance estimators, and the code that computes their maps."""
+"""The importance estimators, and the functions that compute their maps."""

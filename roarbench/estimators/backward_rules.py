@@ -1,7 +1,7 @@
 """Nonlinear operations with modified backward passes: guided backprop, and DeepLIFT's rescale rule.
 
-captum has the rescale rule too, but there overlapping windows of a max-pool overwrite each other, and the rule applies
-only to modules that are used once.
+captum's rescale rule has two faults: overlapping windows of a max-pool overwrite each other, and the rule applies only
+to modules that are used once.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,18 +28,20 @@ _ELEMENTWISE = {
     *(Tensor.clamp, Tensor.clamp_, Tensor.clip, Tensor.clip_, Tensor.clamp_min, Tensor.clamp_min_, Tensor.clamp_max),
     *(F.leaky_relu, F.elu, F.softplus, torch.sigmoid, Tensor.sigmoid, torch.tanh, Tensor.tanh),
 }
-_EQUAL = 1e-10  # inputs with a smaller difference count as equal: the derivative replaces the slope (as in captum)
+# if image and baseline differ by less, the derivative replaces the slope, which would divide by nearly 0 (as in captum)
+_EQUAL = 1e-10
 
 
 class Guided(TorchFunctionMode):
-    """A mode in which ReLUs use guided backprop if `on` is set during the backward pass.
+    """A mode for the forward pass; ReLUs called in this mode use guided backprop if `on` is set in the backward pass.
 
-    So one forward pass is enough for both rules. The mode handles `nn.ReLU`, `torch.nn.functional.relu`, `torch.relu`
-    and the tensor method, in place or not. `find_unguided_rectifiers` returns the names of other rectifiers.
+    One forward pass therefore serves the plain gradient and guided backprop. The mode handles `nn.ReLU`,
+    `torch.nn.functional.relu`, `torch.relu` and the tensor method, in place or not. `find_unguided_rectifiers` returns
+    the names of all other rectifiers.
 
     Attributes:
         on: Whether the backward pass of each ReLU passes only positive gradients; compiled code keeps the value that
-            was set when it was compiled.
+            `on` had during the compilation.
         met_relu: Whether a ReLU was called.
     """
 
@@ -48,7 +50,7 @@ class Guided(TorchFunctionMode):
         self.on = self.met_relu = False
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        """Call a function of torch; a ReLU is replaced by `_Relu`."""
+        """Call a function of torch, and replace a ReLU by `_Relu`."""
         if call not in _RELUS and call not in _RELUS_IN_PLACE:
             return call(*arguments, **(options or {}))
         self.met_relu = True
@@ -57,7 +59,7 @@ class Guided(TorchFunctionMode):
         return _Relu.apply(named["input"], in_place, self)  # type: ignore[no-untyped-call]
 
     def explain_why_unguided(self, logits: Tensor) -> str:
-        """Describe in a few words why guided backprop does not apply to a network with this graph; empty if it does."""
+        """Say why guided backprop does not apply to the network with these logits; an empty string if it applies."""
         unguided = find_unguided_rectifiers(logits)
         if not self.met_relu and _HIDDEN not in unguided:
             return "needs ReLUs, but the network has none"
@@ -65,7 +67,7 @@ class Guided(TorchFunctionMode):
 
 
 class _Relu(torch.autograd.Function):
-    """A ReLU with torch's gradient; if the guide is on, only positive gradients pass."""
+    """A ReLU with torch's gradient; if `guide.on` is set, the backward pass passes only positive gradients."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, in_place: bool, guide: Guided) -> Tensor:
@@ -85,7 +87,7 @@ class _Relu(torch.autograd.Function):
 
 
 def find_unguided_rectifiers(logits: Tensor) -> list[str]:
-    """Return the sorted names of the rectifiers in a graph to which `Guided` does not apply."""
+    """Return the sorted names of the rectifiers in the logits' autograd graph to which `Guided` does not apply."""
     names, visited = set[str](), set[Node]()
     front = [logits.grad_fn]
     while front:
@@ -120,15 +122,15 @@ def _is_swish(name: str, parents: Sequence[Node]) -> bool:
 
 
 class Rescaled(TorchFunctionMode):
-    """A mode in which nonlinear operations use the rescale rule: the slope between baseline and image.
+    """A mode in which nonlinear operations use the rescale rule: the slope between baseline and image as derivative.
 
-    The second half of a batch contains the baselines of the first half. The mode handles functions, modules and tensor
-    methods, in place or not, however often each is used. Operations without a rule, and scripted networks, use the
-    derivative.
+    The second half of each batch must contain the baselines of the images in the first half. The mode handles
+    functions, modules and tensor methods, in place or not, even if one is used several times. Operations without a
+    rule, and scripted networks, use their ordinary derivative.
     """
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        """Call a function of torch; operations with a rescale rule are replaced."""
+        """Call a function of torch, and replace an operation that has a rescale rule."""
         keywords = dict(options or {})
         if arguments and call in _ELEMENTWISE:
             return _Elementwise.apply(arguments[0], call, arguments[1:], keywords)  # type: ignore[no-untyped-call]
@@ -165,9 +167,10 @@ class _Elementwise(torch.autograd.Function):
 class _MaxPool(torch.autograd.Function):
     """Max-pooling with the rescale rule; image and baseline may have their maxima at different positions.
 
-    The change of a window is assigned to the position of the larger maximum: the image's if the maximum rises, the
-    baseline's if it falls. The input changes there at least as much, so no slope exceeds 1. A position in several
-    windows gets their sum.
+    The change of a window's maximum is assigned to one position: that of the image's maximum if the maximum is larger
+    for the image than for the baseline, else that of the baseline's maximum. At this position the input changes at
+    least as much as the maximum does, so no slope exceeds 1. A position that lies in several windows gets the sum of
+    their contributions.
     """
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""The table of estimators: the meaning of each id, its name for readers, and the cost of its maps. No torch.
+"""The table of estimators: look up ids, find names for readers, and count the passes of the maps. No torch.
 
 The estimators are declared in the files of `roarbench.estimators.families`; the table lists controls first. The meaning
-of a published id never changes: a changed definition gets a new version.
+of a published id never changes: if a definition changes, the estimator gets a new version.
 """
 
 import re
@@ -27,13 +27,13 @@ from roarbench.estimators.estimator import (
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, parse_id_parameters
 from roarbench.text import fit_on_one_line
 
-_FORMS = {  # name of the ensemble, and its treatment of the sign
+_FORMS = {  # from a form to the ensemble's name and the operation that follows it
     "smooth": ("SmoothGrad", ""),
     "smooth-squared": ("SmoothGrad", "squared"),
     "smoothed-square": ("SmoothGrad-Squared", ""),
     "variance": ("VarGrad", ""),
 }
-_OTHER_NAMES = {  # of captum, zennit and Quantus, where they differ from our ids and titles
+_OTHER_NAMES = {  # names in captum, zennit and Quantus that differ from our ids and titles
     "saliency": "grad",
     "vanillagradients": "grad",
     "inputxgradient": "input-x-grad",
@@ -44,7 +44,9 @@ _OTHER_NAMES = {  # of captum, zennit and Quantus, where they differ from our id
     "shapleyvaluesampling": "shapley",
     "epsilonplus": "lrp",
 }
-FEATURES = 10  # features of breast-cancer-10; Shapley values take one pass per coalition of an image's features
+# features per image that `count_passes` assumes: those of breast-cancer-10, because its suites have Shapley values,
+# which take one pass per coalition of an image's features
+FEATURES = 10
 _BLACK = ("ig", "deeplift", "gradient-shap")  # bases whose path starts at black by default
 Form = tuple[str, str]  # (base, form), as in the table of estimators
 
@@ -56,7 +58,7 @@ def _load_declarations() -> Iterator[Estimator]:
 
 
 _SET = r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission, declared in its file
-# twin suffixes follow
+# id of a submission, to which suffixes of twins may be appended
 _ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")
 ESTIMATORS = {row.id: row for row in sorted(_load_declarations(), key=lambda row: not row.control)}
 PAPER = tuple(row.id for row in ESTIMATORS.values() if row.uses_shared_pass)  # the 18 of Hooker et al. 2019
@@ -74,11 +76,17 @@ TWINS = {
 def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
     """Look up an estimator by id: one of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
 
-    An estimator of the table may have parameters, `ID(noise=0.05)`. The returned id lists those that differ from the
-    default, with each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. Parameters of
-    a submission are kept as written, because only its file defines them (`Submission.tuned`). `suggestions` are further
-    names that the error may suggest. Raises UnknownName if there is no such estimator, and CallerError if the estimator
-    lacks these parameters or does not accept these values.
+    An estimator of the table may have parameters, `ID(noise=0.05)`. The returned id lists the parameters that differ
+    from the defaults, with each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. The
+    parameters of a submission are kept as written, because only its file defines them.
+
+    Args:
+        name: Id of the estimator.
+        suggestions: Further names that the error may suggest.
+
+    Raises:
+        UnknownName: There is no such estimator.
+        CallerError: The estimator lacks these parameters or does not accept these values.
     """
     if name in ESTIMATORS:
         return ESTIMATORS[name]
@@ -96,7 +104,7 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
 
 
 def _find_id_by_other_name(name: str) -> str:
-    """Return the id of the estimator that has this title, or this name in another library; empty if there is none."""
+    """Return the id of the estimator with this title, or this name in another library; an empty string if none."""
     ids: dict[str, str] = {}
     for row in ESTIMATORS.values():
         for word in (row.id, row.title, find_display_name(row.id).name):
@@ -140,7 +148,7 @@ def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str])
 
 
 def format_id_with_samples(name: str) -> str:
-    """Format an id for tables; too few samples for convergence are added: `rise` becomes `rise(samples=256)`."""
+    """Format an id for tables: if its default samples are too few to converge, show them, as in `rise(samples=256)`."""
     estimator_id = EstimatorId.parse(name)
     row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
     if not (row and row.few_samples) or "samples=" in name:
@@ -150,7 +158,11 @@ def format_id_with_samples(name: str) -> str:
 
 
 def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
-    """Choose a table's row names, by id: a submission's is its author's name for it, or its id if two share that."""
+    """Return a dict from each id of a table to the name of its row.
+
+    A submission's row has the name that its author chose; if two submissions have the same name, or if an estimator of
+    the table has it, the row has the submission's id.
+    """
     ids = {row: EstimatorId.parse(row) for row in rows}
     plain = {row: replace(id_of_row, digits=None, marks=()) for row, id_of_row in ids.items()}
     alike: dict[EstimatorId, set[EstimatorId]] = {}
@@ -164,15 +176,15 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
 
 
 def map_names_to_submissions(rows: Iterable[str]) -> dict[str, str]:
-    """Return the ids of a table's submissions, by the name of the row."""
+    """Return a dict from the row name of each submission in a table to the submission's id."""
     return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.parse(row).submitted}
 
 
 def find_owner_of_ranking(name: str) -> Estimator | None:
-    """Return the estimator whose ranking removes features: the estimator itself, or the parent of some twins.
+    """Return the estimator whose ranking decides which features an estimator or twin removes.
 
-    Twins that exchange images or explain another reference use the parent's ranking. Returns None for
-    `random-redrawn`, which has no ranking. Raises UnknownName for an unknown id.
+    Twins that exchange images or explain another network use their parent's ranking; all others use their own. Returns
+    None for `random-redrawn`, which has no ranking. Raises UnknownName for an unknown id.
     """
     estimator = find_estimator(name)
     while estimator.twin in UNRANKED_TWINS:
@@ -190,13 +202,13 @@ def _find_parent(twin: EstimatorId) -> Estimator | None:
 def _list_twins(parent: Estimator) -> tuple[str, ...]:
     if parent.twin and parent.id not in ESTIMATORS:
         return () if parent.twin in EXCHANGED_TWINS else EXCHANGED_TWINS
-    if parent.base == "random":  # the blurred twin of Random is the row `random-blurred`
+    if parent.base == "random":  # Random has no twin `blurred`, because this twin is the estimator `random-blurred`
         return EXCHANGED_TWINS if parent.has_own_map else ()
     return ("blurred", *EXCHANGED_TWINS) if parent.control else tuple(TWINS)
 
 
 def find_estimator_or_placeholder(name: str) -> Estimator:
-    """Look up an estimator by id; for an id of a newer version, return a record that has only the id."""
+    """Look up an estimator by id; for an unknown id, of a newer version, return a record that has only the id."""
     try:
         return find_estimator(name)
     except CallerError:
@@ -204,10 +216,10 @@ def find_estimator_or_placeholder(name: str) -> Estimator:
 
 
 class DisplayName(NamedTuple):
-    """A name for readers and its variation, for example `Integrated Gradients` and `from the mean`."""
+    """An estimator's name for readers and its variation, for example `Integrated Gradients` and `from the mean`."""
 
     name: str
-    detail: str
+    detail: str  # variation; empty if there is none
 
     @property
     def full_name(self) -> str:
@@ -216,13 +228,13 @@ class DisplayName(NamedTuple):
 
 
 def describe_control_inputs(control: str) -> str:
-    """Describe the information about the network that a control uses, as the predicate of a sentence."""
+    """Describe how a control uses the network, as the predicate of a sentence."""
     uses_prediction = find_estimator_or_placeholder(control).uses_prediction
     return "uses only the predicted class of the network" if uses_prediction else "does not use the network"
 
 
 def find_display_name(estimator: str) -> DisplayName:
-    """Return an estimator's name for readers, or its id if it has none."""
+    """Return an estimator's name for readers; if there is none, the id is the name."""
     row = find_estimator_or_placeholder(estimator)
     if row.submitted:
         return DisplayName(fit_on_one_line(EstimatorId.parse(estimator).name, 60), "submission")
@@ -241,9 +253,9 @@ def find_display_name(estimator: str) -> DisplayName:
 
 
 def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
-    """Count the passes per image for the maps of these estimators together: (400, 416) for the paper's 18."""
-    variants: dict[tuple[str, SharedPassSettings], set[Form]] = {}  # forms of one variant share their passes
-    own: dict[tuple[object, ...], Passes] = {}  # a blurred twin shares its parent's passes
+    """Count the passes per image that compute the maps of all these estimators: (400, 416) for the paper's 18."""
+    variants: dict[tuple[str, SharedPassSettings], set[Form]] = {}  # forms of one variant and settings share passes
+    own: dict[tuple[object, ...], Passes] = {}  # a blurred twin has its parent's key and shares its passes
     for e in estimators:
         if e.cost:
             own[e.explained_variant, e.base, e.values] = e.cost(e, features) if callable(e.cost) else e.cost
@@ -265,7 +277,7 @@ def _count_shared_passes(bases: Set[str], settings: SharedPassSettings) -> Passe
 
 
 def list_plain_and_noisy_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
-    """Return the base maps that are needed on the image itself, and those needed on its noisy copies."""
+    """Return the bases whose maps are needed for the image itself, and the bases needed for its noisy copies."""
     single = {base for base, form in wanted if form not in NOISY}
     return single, {base for base, form in wanted if form in NOISY}
 

@@ -1,4 +1,4 @@
-"""Compute all importance maps of a batch in one shared pass, within the available memory."""
+"""Compute the importance maps of a batch: the paper's 18 estimators share passes, the others have their own."""
 
 import math
 import sys
@@ -20,11 +20,12 @@ from roarbench.estimators.network_surgery import convert_precision
 from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
 from roarbench.process_wide_settings import restore_after_last_exit
 
-# forms without noisy copies
+# forms that need no noisy copies
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}
-IMAGES_PER_PASS = 64  # maximum images per pass; fixed, because rounding of convolutions depends on the batch size
-Maps = dict[str, Tensor]  # by estimator id
-_ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more features are not faster
+# maximum images per pass; the number is fixed, because the rounding of convolutions depends on the batch size
+IMAGES_PER_PASS = 64
+Maps = dict[str, Tensor]  # from an estimator's id to its maps
+_ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more features make a pass no faster
 _use_eager_mode = restore_after_last_exit(lambda: torch.compiler.set_stance("force_eager"))
 
 
@@ -56,7 +57,7 @@ class RunningMoments:
 
 
 def prefetch(items: Iterator[Tensor]) -> Iterator[Tensor]:
-    """Yield the items; while one is used, the next is made in a thread, so that a GPU need not wait for noise."""
+    """Yield the items; a thread makes the next item while the caller uses one, so a GPU need not wait for noise."""
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -67,9 +68,9 @@ def prefetch(items: Iterator[Tensor]) -> Iterator[Tensor]:
 class ModelMaps(NamedTuple):
     """Maps of one model."""
 
-    maps: dict[Form, Tensor]  # float (n, c, h, w), by requested form
-    # number of an image's noisy copies that the model assigns to the target class, int64 (n,), without the other points
-    # of integrated gradients' paths. 0 without noisy copies
+    maps: dict[Form, Tensor]  # from each requested form to its maps, float (n, c, h, w)
+    # number of each image's noisy copies that the model assigns to the target class, int64 (n,); 0 if there are no
+    # noisy copies. Other points on the paths of integrated gradients do not count
     stable_copies: Tensor
 
 
@@ -77,17 +78,17 @@ class MapRequest(NamedTuple):
     """Forms of maps to compute for one model, and the images to explain."""
 
     wanted: Set[Form]  # (base, form) pairs
-    model: nn.Module  # returns logits, eval mode
+    model: nn.Module  # in eval mode; returns logits
     batch: Batch  # images with the classes to explain
     black: Tensor  # float (c, 1, 1), the black pixel, normalised
     settings: SharedPassSettings = PAPERS  # parameters of noisy copies and of integrated gradients' path
 
 
 def compute_shared_pass_maps(requests: Sequence[MapRequest]) -> list[ModelMaps]:
-    """Compute the requested maps in the fewest passes: 400 forward and 416 backward for the paper's 18.
+    """Compute the requested maps in the fewest passes: 400 forward and 416 backward for the paper's 18 estimators.
 
-    All requests have the same images and image numbers, so the noise is drawn once. The maps of one request do not
-    depend on the other requests.
+    All requests must have the same images and image numbers, so that the noise is drawn once. The maps of one request
+    do not depend on the other requests.
     """
     running = [_RunningMaps(request) for request in requests]
     first = requests[0].batch
@@ -100,7 +101,7 @@ def compute_shared_pass_maps(requests: Sequence[MapRequest]) -> list[ModelMaps]:
 
 
 class _RunningMaps:
-    """Maps of one request: those on the images themselves, and running moments over noisy copies."""
+    """Maps of one request in progress: maps of the images themselves, and running moments over noisy copies."""
 
     def __init__(self, request: MapRequest) -> None:
         self._request = request
@@ -145,23 +146,23 @@ def compute_importance_maps(
 ) -> Maps:
     """Compute the importance maps of these estimators for one batch.
 
-    All estimators share one model and one target per image, that is one `Estimator.explained_variant`. For `untrained`
-    the caller passes the network with random weights, for `other-target` a batch with other targets. Controls need no
-    model.
+    All estimators must have the same `Estimator.explained_variant`, because they share one model and one target per
+    image. For `untrained` the caller passes the network with random weights, for `other-target` a batch with other
+    targets. Controls need no model.
 
     If memory runs out, the batch is halved until it fits. Halving changes a map only by the rounding of convolutions,
-    which depends on the batch size and moves a few ranks across a boundary.
+    which depends on the batch size; the rounding moves a few features across a removal threshold.
 
     Args:
         estimators: Estimators of one variant.
         model: The explained network, in eval mode; None for controls.
         batch: Images, targets and image numbers.
         black: The black pixel, normalised, float (c, 1, 1).
-        precision: Precision of the model's passes, emulated if the hardware lacks it; sums over noisy copies and along
-            paths keep the dtype of the images.
+        precision: Precision of the model's passes; torch emulates a precision that the hardware lacks. Sums over noisy
+            copies and along paths keep the dtype of the images.
 
     Returns:
-        Maps by estimator id, float (n, c, h, w) like the images; larger is more important.
+        A dict from each estimator's id to its maps, (n, c, h, w), in the images' dtype; larger is more important.
 
     Raises:
         ValueError: The model is in training mode, in which batch norm mixes images.
@@ -173,7 +174,7 @@ def compute_importance_maps(
 
 
 class MapSubject(NamedTuple):
-    """Estimators of one variant, with the arguments of `compute_importance_maps`: model, batch and black pixel."""
+    """Arguments of `compute_importance_maps`: estimators of one variant, model, batch and black pixel."""
 
     estimators: Sequence[Estimator]
     model: nn.Module | None
@@ -186,11 +187,12 @@ def compute_maps_of_subjects(
     precision: Precision = Precision.FLOAT32,
     report_passes: Callable[[list["PassNotes"]], object] = lambda explained: None,
 ) -> list[Maps]:
-    """Return the maps of `compute_importance_maps` for each subject, bit for bit; noise is drawn once for all subjects.
+    """Compute the maps of each subject, bit for bit as `compute_importance_maps` does, but draw the noise only once.
 
-    All subjects have the same images and image numbers; models, targets and normalisation may differ. `report_passes`
-    receives the `PassNotes` of each subject for each group of images that passed through the models together. Raises
-    the errors of `compute_importance_maps`, and ValueError if the image numbers differ.
+    All subjects must have the same images and image numbers; models, targets and normalisation may differ. If memory
+    runs out, the images pass through the models in several groups; after each group, `report_passes` is called with the
+    `PassNotes` of all subjects. Raises the errors of `compute_importance_maps`, and ValueError if the image numbers
+    differ.
     """
     _check_eval_mode_and_images(subjects)
 
@@ -207,7 +209,7 @@ def compute_maps_of_subjects(
 
 def _check_eval_mode_and_images(subjects: Sequence[MapSubject]) -> None:
     models = [subject.model for subject in subjects if subject.model is not None]
-    # a frozen script has no modes
+    # a frozen script has no attribute `training`
     if any(getattr(module, "training", False) for model in models for module in model.modules()):
         raise ValueError("the model must be in eval mode to be explained, got training mode; call model.eval()")
     ids = subjects[0].batch.ids
@@ -216,29 +218,29 @@ def _check_eval_mode_and_images(subjects: Sequence[MapSubject]) -> None:
 
 
 class PassNotes(NamedTuple):
-    """Number of images that passed through the model together, and of noisy copies assigned to the target class."""
+    """Facts about one group of images that passed through a model together."""
 
-    images: int
-    # by id, for estimators with noisy copies: number of an image's copies that the model assigns to the target class,
-    # int64 (n,); see `ModelMaps`
+    images: int  # number of images in the group
+    # from the id of each estimator with noisy copies to `ModelMaps.stable_copies`, int64 (n,)
     stable_copies: dict[str, Tensor]
 
 
 @contextmanager
 def use_exact_eager_mode() -> Iterator[None]:
-    """Use exact float32 and no compiled code; both hold for all threads, until the last of these blocks is left."""
-    # hooks and rules of estimators have no effect in compiled code; the import of the compiler would take seconds
+    """Use float32 without TF32 and no compiled code in all threads, until the last of these blocks is left."""
+    # hooks and rules of estimators have no effect in compiled code. The stance is set only if torch's compiler has been
+    # imported already, because importing it takes seconds
     eager = _use_eager_mode() if "torch._dynamo" in sys.modules else nullcontext()
     with use_exact_float32(), eager:
         yield
 
 
 def count_fitting_images(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:
-    """Estimate how many images a GPU explains at once: a power of two, so that machines rarely differ.
+    """Estimate how many images fit into one pass on a GPU: a power of two, so that the GPU rarely changes the number.
 
     Args:
-        free: Free bytes; half of them are used, because training images may occupy the rest. A batch that is too large
-            is halved later.
+        free: Free bytes; the estimate uses half of them, because training images may occupy the rest. A batch that
+            turns out too large is halved later.
         activations: Number of outputs of the network's layers for one image.
         shape: Channels, height and width of an image.
         estimators: Number of maps in memory, with their running moments.
@@ -250,12 +252,12 @@ def count_fitting_images(free: float, activations: int, shape: tuple[int, int, i
 
 
 def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
-    """Compute each subject's maps and the counts of `PassNotes`, both by estimator id."""
+    """Return each subject's maps and its `PassNotes.stable_copies`, both as dicts from estimators' ids."""
     requests: dict[tuple[int, SharedPassSettings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
         explaining = [e for e in estimators if e.uses_shared_pass]
         for settings in dict.fromkeys(map(find_shared_pass_settings, explaining)):
-            assert model is not None, "only controls do without"
+            assert model is not None, "estimators other than controls need a model"
             alike = {(e.base, e.form) for e in explaining if find_shared_pass_settings(e) == settings}
             requests[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
     by_settings: list[dict[SharedPassSettings, ModelMaps]] = [{} for _ in subjects]
@@ -271,9 +273,9 @@ def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple
 
 
 def _collect_maps(subject: MapSubject, by_settings: Mapping[SharedPassSettings, ModelMaps]) -> Maps:
-    """Return the maps of one subject by estimator id; `by_settings` has the shared maps of its model by settings."""
+    """Return the maps of one subject by estimator id; `by_settings` holds its shared-pass maps by their settings."""
     maps: Maps = {}
-    own_maps: dict[object, Tensor] = {}  # a blurred twin has its parent's map
+    own_maps: dict[object, Tensor] = {}  # by a key that an estimator and its blurred twin have in common
     for e in subject.estimators:
         key = e.base, e.form, e.values
         if e.uses_shared_pass:
@@ -289,12 +291,13 @@ def _collect_maps(subject: MapSubject, by_settings: Mapping[SharedPassSettings, 
 
 @torch.no_grad()
 def compute_map_outside_shared_pass(estimator: Estimator, subject: MapSubject) -> Tensor:
-    """Compute the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
+    """Compute the maps of a control, or of an estimator with its own passes, float (n, c, h, w).
 
-    The dtype is that of the images, because differences of logits need full precision. A map with one channel is
-    repeated for all channels. Raises RunError if the network lacks a layer or operation that the estimator needs.
+    The passes and the maps have the images' dtype, because differences of logits need full precision. A map with one
+    channel is repeated for all channels. Raises RunError if the network lacks a layer or operation that the estimator
+    needs.
     """
-    assert estimator.maps is not None, "the shared pass makes the others"
+    assert estimator.maps is not None, "the shared pass computes the maps of estimators without a function"
     images, map_input = subject.batch.images, MapInput(estimator, subject.batch, subject.black)
     if not estimator.control:
         contiguous = images.contiguous(memory_format=choose_float32_layout(images.device))
@@ -321,10 +324,12 @@ def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shap
 
 
 def find_job_group(estimator: Estimator) -> str:
-    """Return the name of the group of estimators that share a job: `controls`, `answered`, or the explained variant.
+    """Return the name of the group of estimators whose maps one job computes.
 
-    A submission, or an estimator with passes of its own, has a job of its own, so that its failure affects no others;
-    one call computes its map and that of its blurred twin.
+    The controls that use the predicted class form the group `answered`, and all other controls the group `controls`.
+    The estimators of the shared pass are grouped by their explained variant. A submission, or another estimator with
+    its own passes, has its own job, so that its failure affects no other estimator; the job computes the estimator's
+    map and that of its blurred twin in one call.
     """
     if estimator.has_own_passes:
         return estimator.parent_id if estimator.explained_variant == "trained" else estimator.id

@@ -1,4 +1,7 @@
-"""An estimator, its papers, and the input of the function that computes its maps. torch is imported at first use."""
+"""Records of an estimator, its papers, and the input of the function that computes its maps.
+
+torch is imported at first use.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,17 @@ from roarbench.identity import hash_value, make_json_record
 
 _PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
 _FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)
-IG_STEPS = 25  # Hooker et al. 2019, supplement: points on the path from black to the image
-SAMPLES = 15  # noisy copies per image (J), Hooker et al. 2019
-NOISE = 0.15  # standard deviation of the noise / range of the image: the default of PAIR's saliency library
-BLUR = 0.05  # standard deviation of a blurred twin's blur / side of the image: 3.2 of 64 pixels
+IG_STEPS = 25  # points on the path from black to the image (Hooker et al. 2019, supplement)
+SAMPLES = 15  # noisy copies per image, called J by Hooker et al. 2019
+NOISE = 0.15  # standard deviation of the noise, divided by the image's range; the default of PAIR's saliency library
+BLUR = 0.05  # standard deviation of a blurred twin's blur, divided by the side of the image: 3.2 of 64 pixels
 SUBMISSION = "submission"  # base of submissions; their ids name the file: NAME@hash
-EXCHANGED_TWINS = (OTHER_IMAGE, MATCHED_IMAGE)  # twins that remove another image's top-ranked features of their parent
-UNRANKED_TWINS = (*EXCHANGED_TWINS, OTHER_REFERENCE)  # twins that use their parent's rankings
-VARIANTS = ("untrained", "shuffled", "other-target")  # twins with another explained model or class
-CONTROLS = ("random", "sobel", "random-blurred")  # controls that every row is compared with
+EXCHANGED_TWINS = (OTHER_IMAGE, MATCHED_IMAGE)  # twins that degrade an image by the parent's ranking of another image
+UNRANKED_TWINS = (*EXCHANGED_TWINS, OTHER_REFERENCE)  # twins that have no ranking, because they use their parent's
+VARIANTS = ("untrained", "shuffled", "other-target")  # twins that explain another model or another class
+CONTROLS = ("random", "sobel", "random-blurred")  # controls with which every row is compared
 SEED = 0  # seed of noise, random control, other targets and other images
-NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms over noisy copies of the image
+NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms that combine maps of noisy image copies
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,12 @@ class Paper:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Return the fields of the entry by name."""
+        """Return a dict from the name of each BibTeX field to its text."""
         return {name: " ".join(value.strip("{}").split()) for name, value in _FIELD.findall(self.source)}
 
     @property
     def text(self) -> str:
-        """Return the paper in one line."""
+        """Return the citation in one line: authors, title, journal or book, year and arXiv number."""
         fields = self.fields
         authors = fields["author"].replace(" and ", ", ")
         number = f", arXiv:{fields['eprint']}" if "eprint" in fields else ""
@@ -49,7 +52,7 @@ class Paper:
 
     @property
     def bibtex(self) -> str:
-        """Return the entry with one field per line."""
+        """Return the BibTeX entry with one field per line."""
         read = self.fields
         fields = {name: read[name] for name in ("title", "author", self._source_text, "year")}
         fields["title"] = f"{{{read['title']}}}"
@@ -75,61 +78,63 @@ def _make_unhashed_field(default: Any) -> Any:
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimator, as a row of the table.
+    """An estimator, as a row of the table of estimators.
 
-    The fields up to `values`, except `about`, are its identity. A file of `families` declares the others. A field that
-    is None was not declared, which `tests/estimators/test_declarations.py` reports.
+    The fields from `id` to `values`, except `about`, are its identity. A file of `families` declares the fields. If a
+    declaration leaves out a field whose default is None and which it must declare, a test fails
+    (`tests/estimators/test_declarations.py`).
     """
 
     id: str  # value of `--estimators`
-    base: str = ""  # base map of the form, or the control; the id if not declared
-    form: str = "base"  # operation on the base: none, squared, or an ensemble over noisy copies
+    base: str = ""  # map from which the form is computed; equal to the id if a declaration leaves it out
+    form: str = "base"  # operation on the base map: `base` (none), `squared`, or an ensemble over noisy copies
     about: str = _make_unhashed_field("")  # one sentence
     control: bool = False  # the estimator ignores the model
-    # increases with every change of the definition, in the row itself; the default stays 1, which hashes omit
+    # increases with every change of the estimator's definition. The default must stay 1, because hashes omit defaults
     version: int = 1
     twin: str = ""  # kind of twin, one of `TWINS`; empty for other estimators
-    # parameters with other values than the default, in the order of `PARAMETERS`
+    # parameters whose values differ from the defaults, in the order of `PARAMETERS`
     values: tuple[tuple[str, Value], ...] = ()
-    title: str = _make_unhashed_field("")  # name in print
-    # function that makes importance maps, (n, c, h, w) or (n, 1, h, w). None for submissions, for controls redrawn
-    # during training, and for the paper's 18 estimators, which the shared pass computes
+    title: str = _make_unhashed_field("")  # name for readers
+    # function that makes importance maps, (n, c, h, w) or (n, 1, h, w). None for submissions, for `random-redrawn`, and
+    # for the 18 estimators of Hooker et al. 2019, which the shared pass computes
     maps: Callable[[MapInput], Tensor] | None = _make_unhashed_field(None)
     # parameters that the id may contain, with their defaults
     parameters: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
-    # passes per image, or a function of the estimator and an image's number of features. None for controls and for the
-    # shared pass
+    # passes per image, or a function that computes them from the estimator and an image's number of features. None for
+    # controls and for estimators of the shared pass
     cost: Passes | Callable[[Estimator, int], Passes] | None = _make_unhashed_field(None)
-    # publications of base and form; () if unpublished
+    # publications of the base map and the form; () if unpublished
     papers: tuple[Paper, ...] | None = _make_unhashed_field(None)
-    # the estimator needs neighbouring features, or gives one number for all channels, so it does not apply to tables,
-    # whose columns are the channels of one pixel
+    # True if the estimator needs neighbouring features, or gives one number for all channels; it then does not apply to
+    # tables, whose columns are the channels of one pixel
     neighbours: bool | None = _make_unhashed_field(None)
-    # `--estimators` may add the estimator to suites that do not name it
+    # whether `--estimators` may add the estimator to suites that do not name it
     addable: bool = _make_unhashed_field(True)
-    # the estimator uses information that no image contains, so rows need not beat it
+    # whether the estimator uses information that no image contains; other estimators then need not beat it
     uses_ground_truth: bool = _make_unhashed_field(False)
-    # the control uses the class that the explained network predicts, so its maps differ between networks
+    # whether the control uses the class that the explained network predicts, so that its maps differ between networks
     uses_prediction: bool = _make_unhashed_field(False)
-    # the default of `samples` is too small for convergence, so tables show the number
+    # whether the default of `samples` is too small for convergence, so that tables show the number
     few_samples: bool = _make_unhashed_field(False)
     most_features: int = _make_unhashed_field(0)  # maximum features per image; 0 for any number
-    # one pass holds each image together with its baseline, so a batch takes the memory of two
+    # whether a pass holds each image together with its baseline, so that a batch takes the memory of two batches
     passes_baseline: bool = _make_unhashed_field(False)
-    # the function traces the network's own modules, so the network must not be wrapped in another module
+    # whether `maps` traces the network's own modules, so that the network must not be wrapped in another module
     traces_network: bool = _make_unhashed_field(False)
     module: str = _make_unhashed_field("")  # file of `families` that declares the estimator
 
     @cached_property
     def fingerprint(self) -> str:
         """Return the hash of the fields that determine the maps."""
-        # the id contains the hash of the submission's file, which determines the maps
+        # the id contains the hash of the submission's file, and the file determines the maps
         if self.submitted and not self.twin:
             return hash_value({"id": self.id, "version": self.version})
         identity = ("id", "base", "control", "version", "twin")
         values = {"form": self.form} | {key: value for key, value in make_json_record(self).items() if key in identity}
         values |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
-        if not self.uses_shared_pass:  # published rows of controls are older than the parameter `baseline`
+        # the hashes of published controls lack `baseline`, because the rows are older than this parameter
+        if not self.uses_shared_pass:
             values |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}
         return hash_value(values | {"ig_steps" if name == "steps" else name: value for name, value in self.values})
 
@@ -140,17 +145,17 @@ class Estimator:
 
     @property
     def parent_id(self) -> str:
-        """Return the id from which a twin was made, or the estimator's own."""
+        """Return the id of the estimator or twin from which a twin was made; the id itself if this is no twin."""
         return str(self.parsed_id.parent)
 
     @property
     def untwinned_id(self) -> str:
-        """Return the id from which all twins were made, or the estimator's own."""
+        """Return the id without the suffixes of twins."""
         return str(self.parsed_id.untwinned)
 
     @property
     def explained_variant(self) -> str:
-        """Return the explained variant of the model or class: `trained`, or the kind of twin."""
+        """Return the kind of twin if it explains another model or class (one of `VARIANTS`), else `trained`."""
         return self.twin if self.twin in VARIANTS else "trained"
 
     @property
@@ -160,7 +165,7 @@ class Estimator:
 
     @property
     def uses_shared_pass(self) -> bool:
-        """Return whether the maps come from the shared pass through the model."""
+        """Return whether the maps come from the shared pass (`engine`), as do those of the paper's 18 estimators."""
         return not (self.control or self.has_own_passes)
 
     @property
@@ -170,34 +175,35 @@ class Estimator:
 
     @property
     def depends_on_network(self) -> bool:
-        """Return whether the maps depend on the network, through the network itself or its prediction."""
+        """Return whether the maps depend on the network itself or on the network's prediction."""
         return self.uses_prediction or not self.control
 
     @property
     def uses_neighbours(self) -> bool:
-        """Return whether the estimator uses neighbouring features, including through a blurred map or baseline."""
+        """Return whether the estimator uses neighbouring features; a blurred map or baseline uses them, too."""
         return bool(self.neighbours) or self.twin == "blurred" or dict(self.values).get("baseline") == "blur"
 
     @property
     def has_own_map(self) -> bool:
-        """Return whether the estimator has maps of its own; `random-redrawn` and twins that reuse maps have none."""
+        """Return whether the estimator has its own maps; `random-redrawn` and twins that reuse maps have none."""
         return self.form != "redrawn" and self.twin not in UNRANKED_TWINS
 
     @property
     def is_model_free(self) -> bool:
-        """Return whether the estimator is a control that uses at most the predicted class; rows have to beat these.
+        """Return whether the estimator is a control that uses at most the predicted class of the network.
 
-        Twins, `random-redrawn` and controls that use the ground truth are not included.
+        An estimator *beats every control* if it is significantly better than each of these. Twins other than
+        `random-blurred`, `random-redrawn` and controls that use the ground truth are not among them.
         """
         return self.control and self.has_own_row and not self.uses_ground_truth
 
     @property
     def has_own_row(self) -> bool:
-        """Return whether the estimator is a row of its own; twins and `random-redrawn` are checks of another row."""
+        """Return whether the estimator has its own row; twins and `random-redrawn` only check another row."""
         return self.id in CONTROLS or (self.has_own_map and not self.twin)
 
     def get_value(self, name: str) -> Value:
-        """Return the value of a parameter."""
+        """Return the value of a parameter: the value in the id, or else the default."""
         return {**self.parameters, **dict(self.values)}[name]
 
     def get_integer(self, name: str) -> int:
@@ -206,10 +212,13 @@ class Estimator:
 
 
 class ClassImages(NamedTuple):
-    """An image per class, computed from training images without a network, float32 (classes, c, h, w), normalised."""
+    """One image per class, computed from training images without the explained network.
+
+    Both tensors are float32 (classes, c, h, w), in the range of normalised images.
+    """
 
     means: Tensor  # mean image of each class minus the mean of all images
-    # weights of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size
+    # weights of a linear classifier of thumbnails (6 x 6 pixels), enlarged to the size of the images
     weights: Tensor
 
     def to(self, device: torch.device) -> ClassImages:
@@ -222,15 +231,15 @@ class Batch(NamedTuple):
 
     images: Tensor  # float32 (n, c, h, w), normalised; float64 gives float64 maps
     targets: Tensor  # int64 (n,), the classes to explain
-    # int64 (n,), one number per image of the data set, unique over both splits; seeds the image's random numbers
+    # int64 (n,), each image's number in the data set, unique over both splits; it seeds the image's random numbers
     ids: Tensor
     # planted data's true importance, (n, c, h, w), larger = more important; None for other data
     truth: Tensor | None = None
     class_images: ClassImages | None = None  # class statistics of the training images; None if no control needs them
-    seed: int = 0  # seed of the explained network's training, for controls that use the network's true features
+    seed: int = 0  # seed with which the explained network was trained, for the controls of `planted-corners`
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device; image numbers stay on the CPU, where random numbers are drawn."""
+        """Copy the batch to a device; `ids` stays on the CPU, where random numbers are drawn."""
         truth = None if self.truth is None else self.truth.to(device)
         class_images = None if self.class_images is None else self.class_images.to(device)
         return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, class_images, self.seed)
@@ -242,9 +251,9 @@ class Batch(NamedTuple):
 
 
 class SharedPassSettings(NamedTuple):
-    """Parameters of the shared pass; the defaults are the paper's."""
+    """Parameters of the shared pass; the defaults are those of Hooker et al. 2019."""
 
-    noise: float = NOISE  # standard deviation of the noise / range of the image
+    noise: float = NOISE  # standard deviation of the noise, divided by the range of the image
     samples: int = SAMPLES  # noisy copies per image
     steps: int = IG_STEPS  # points on the path of integrated gradients
     baseline: str = "black"  # start of the path, a name for `make_baseline_images`
@@ -259,7 +268,7 @@ class MapInput(NamedTuple):
     estimator: Estimator
     batch: Batch
     black: Tensor  # float (c, 1, 1), the black pixel, normalised
-    network: nn.Module | None = None  # returns logits, eval mode, never changed; None for controls
+    network: nn.Module | None = None  # explained network, which returns logits, in eval mode; None for controls
 
     @property
     def images(self) -> Tensor:
@@ -274,11 +283,11 @@ class MapInput(NamedTuple):
 
     @property
     def baseline(self) -> Tensor:
-        """Return the baseline of each image, like the images, according to the estimator's parameter `baseline`."""
+        """Return the baseline of each image, (n, c, h, w), according to the estimator's parameter `baseline`."""
         return make_baseline_images(str(self.estimator.get_value("baseline")), self.images, self.black)
 
     def compute_logit(self, images: Tensor) -> Tensor:
-        """Return the target logit, (n, 1), of images that replace those of the batch."""
+        """Return the target logits, (n, 1), of modified images, (n, c, h, w)."""
         logit: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
         return logit
 
@@ -287,8 +296,8 @@ def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
     """Return the baseline of each image, float (n, c, h, w), normalised, as a new tensor.
 
     Args:
-        name: `black`, the black pixel; `mean`, the mean colour of the training images, which is 0; or `blur`, the image
-            after a Gaussian blur.
+        name: `black` for black images, `mean` for the mean colour of the training images, which is 0 after
+            normalisation, or `blur` for the images after a Gaussian blur.
         images: Float (n, c, h, w), normalised.
         black: The black pixel, normalised, (c, 1, 1).
     """
@@ -298,9 +307,9 @@ def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
 
 
 def blur(importance: Tensor, width: float = BLUR) -> Tensor:
-    """Blur each channel of a map (n, c, h, w) with a Gaussian, which adds no information.
+    """Blur each channel of a map (n, c, h, w) with a Gaussian, which adds no information (Song et al. 2023).
 
-    The standard deviation is `width` times the side, with `width` at most 0.2. The kernel is cut off at 4 standard
+    The standard deviation is `width` times the side; `width` is at most 0.2. The kernel is cut off at 4 standard
     deviations, and the map is mirrored at its border (Song et al., arXiv 2304.13836).
     """
     h, w = importance.shape[2:]
@@ -308,7 +317,7 @@ def blur(importance: Tensor, width: float = BLUR) -> Tensor:
 
 
 def _make_blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
-    """Return the blur as a matrix (side, side): row i is the blurred unit impulse at position i."""
+    """Return the blur along one side as a matrix (side, side): row i is the blurred unit impulse at position i."""
     sigma = width * side
     radius = round(4 * sigma)
     offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)

@@ -10,25 +10,25 @@ from typing import NamedTuple
 from roarbench.enums import OTHER_REFERENCE
 from roarbench.errors import CallerError
 
-TRUSTED = "trusted"  # mark of rows that ran without the sandbox, permanent part of the id: NAME@hash~trusted
-CUDA = "cuda"  # mark of rows whose maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
+TRUSTED = "trusted"  # mark in the id of a submission that ran without the sandbox: NAME@hash~trusted
+CUDA = "cuda"  # mark in the id of a submission whose maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda
 _ID = re.compile(r"([^@(~]*)(?:@([^(~]*))?(?:\(([^()]*)\))?((?:~[^~()]*)*)")
 Value = float | int | str
 
 
 @dataclass(frozen=True)
 class EstimatorId:
-    """The parts of an id, whether or not the estimator exists.
+    """The parts of an id; the estimator need not exist.
 
-    `NAME(listed)~twin` is an estimator of the table, `NAME@digits(listed)~trusted~cuda~twin` a submission. Any other
-    string is a name without parts, so `str` always returns the string that was parsed.
+    `NAME(listed)~twin` is an estimator of the table, and `NAME@digits(listed)~trusted~cuda~twin` is a submission. If a
+    string has neither form, the whole string is the name, so `str` always returns the string that was parsed.
     """
 
-    name: str  # name in the table of estimators, or of a submission
+    name: str  # name of an estimator in the table, or of a submission
     digits: str | None = None  # first digits of the hash of a submission's file; None for estimators of the table
     listed: str | None = None  # text between the parentheses; None without parentheses
-    marks: tuple[str, ...] = ()  # deviations from a sandbox on a CPU: `trusted`, `cuda`
-    twins: tuple[str, ...] = ()  # the first is a twin of the estimator, the next a twin of that twin
+    marks: tuple[str, ...] = ()  # `trusted`, if a submission ran without the sandbox, and `cuda`, if it ran on a GPU
+    twins: tuple[str, ...] = ()  # kinds of twins: the first is made from the estimator, the second from the first twin
 
     @classmethod
     @lru_cache(4096)  # a store with 25,000 results parses each id about a hundred times
@@ -61,17 +61,17 @@ class EstimatorId:
 
     @cached_property
     def parent(self) -> "EstimatorId":
-        """Return the id from which the last twin was made, or the id itself."""
+        """Return the id without its last twin, from which that twin was made; the id itself if it has no twin."""
         return replace(self, twins=self.twins[:-1])
 
     @property
     def untwinned(self) -> "EstimatorId":
-        """Return the id from which all twins were made, or the id itself."""
+        """Return the id without its twins."""
         return replace(self, twins=())
 
     @property
     def without_parameters(self) -> "EstimatorId":
-        """Return the id without parameters, which stands for their defaults."""
+        """Return the id without parameters; all parameters then have their defaults."""
         return replace(self, listed=None)
 
     @property
@@ -90,7 +90,7 @@ class Parameter(NamedTuple):
 
     about: str
     expected: str  # description of the allowed values
-    read: Callable[[str], Value | None]  # converts a string; None for strings that are not allowed
+    read: Callable[[str], Value | None]  # converts a string to a value; None if the string is not allowed
 
 
 def _make_number_parser(maximum: float) -> tuple[str, Callable[[str], Value | None]]:
@@ -139,7 +139,7 @@ PARAMETERS = {  # in the order of names
 def parse_id_parameters(
     estimator: str, defaults: Mapping[str, Value], text: str, full_id: str, table: Mapping[str, Parameter] = PARAMETERS
 ) -> dict[str, Value]:
-    """Parse the parameters of an estimator's id; return those that are not default, in the order of the table.
+    """Parse the parameters of an estimator's id; return those that differ from `defaults`, in the order of `table`.
 
     `text` is the part of `full_id` between the parentheses. Raises CallerError for unknown parameters and unsuitable
     values.

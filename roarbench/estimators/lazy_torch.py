@@ -1,6 +1,7 @@
-"""torch, captum and related modules, imported at first use, because every start of the program loads the estimators.
+"""Stand-ins for torch, captum and related modules, which are imported at first use.
 
-Only the files of `families`, and `estimator.py`, take torch from here.
+Every start of the program loads the declarations of the estimators, and importing torch takes a second. Only the files
+of `families`, and `estimator.py`, import torch from this module.
 """
 
 from importlib import import_module

@@ -1,9 +1,9 @@
-"""Transformations of networks: splitting off the affine stem, running to a layer, and tracing to modules.
+"""Transform networks: split off the affine stem, read a layer's output, and trace a network to separate modules.
 
-Images on a straight path have stem outputs on a straight path, because the stem is affine. So gradients at those
-outputs can be summed before they are passed back through the stem. The stem then needs one forward pass for each end of
-the path and one backward pass, instead of one of each for every point. Batch norms are first folded into the
-convolutions before them.
+The stem, which is the first convolution with its batch norm folded in, is affine, so it maps a straight path of images
+to a straight path of outputs. Gradients at the points of the output path can therefore be summed before they are passed
+back through the stem. The stem then needs one forward pass for each end of the path and one backward pass, instead of a
+forward and a backward pass for every point.
 """
 
 import copy
@@ -24,7 +24,8 @@ from roarbench.errors import RunError
 
 GradNode = torch.autograd.graph.Node
 _GATES = {"SigmoidBackward0", "HardsigmoidBackward0", "HardtanhBackward0", "SoftmaxBackward0", "TanhBackward0"}
-_ARITHMETIC = {"AddBackward0", "DivBackward0", "MulBackward0"}  # operations with a constant have one parent
+# a sum, quotient or product with a constant has one parent in the graph, and one of two tensors has two
+_ARITHMETIC = {"AddBackward0", "DivBackward0", "MulBackward0"}
 _VIEWS = {"ExpandBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0", "ViewBackward0", "UnsafeViewBackward0"}
 _POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
 _PADS = (nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.CircularPad2d)
@@ -33,14 +34,14 @@ _LINEAR_CALLS = (
     *(F.max_pool2d, torch.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.pad),
     *(torch.mean, "mean"),
 )
-_SAME = (nn.Identity, nn.Dropout)  # identity in eval mode
+_SAME = (nn.Identity, nn.Dropout)  # layers that return their input in eval mode
 _MOVES = (torch.flatten, operator.getitem, getattr, "flatten", "view", "reshape", "permute", "contiguous", "size")
 _ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
 _RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
 
 
 class Bf16Network(nn.Module):
-    """A float32 network that computes in bfloat16; its logits and the gradients of images are float32."""
+    """A float32 network whose passes run in bfloat16; the logits and the gradients of images are float32."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -56,7 +57,7 @@ class Bf16Network(nn.Module):
 
 
 class SplitStem(nn.Module):
-    """A network in eval mode, split into `stem`, affine in the images, and `rest`, from the stem's output to logits."""
+    """A network in eval mode, split into an affine `stem` and the `rest`, which maps the stem's output to logits."""
 
     def __init__(self, stem: nn.Module, rest: nn.Module) -> None:
         super().__init__()
@@ -70,7 +71,7 @@ class SplitStem(nn.Module):
 
 
 def convert_precision(model: nn.Module, precision: Precision) -> nn.Module:
-    """Return a network that computes in this precision; a `SplitStem` keeps its stem in float32."""
+    """Return a network whose passes run in this precision; the stem of a `SplitStem` stays in float32."""
     if precision is Precision.FLOAT32:
         return model
     return SplitStem(model.stem, Bf16Network(model.rest)) if isinstance(model, SplitStem) else Bf16Network(model)
@@ -96,9 +97,10 @@ def split_stem(network: GraphModule) -> nn.Module:
 
 
 def fold_batchnorm(model: nn.Module) -> GraphModule:
-    """Return a copy of a network in eval mode with batch norms folded into convolutions, which is faster.
+    """Copy a network in eval mode and fold its batch norms into convolutions, which makes passes faster.
 
-    The copy is equal up to rounding. ReLUs stay separate modules, as does a batch norm that follows no convolution.
+    The copy's logits are equal up to rounding. ReLUs stay separate modules, as does a batch norm that does not directly
+    follow a convolution.
     `benchmarks/peers/test_maps.py` compares the time of maps with and without folding.
     """
     traced = symbolic_trace(copy.deepcopy(model))
@@ -120,7 +122,7 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
 
 
 def _return_logits_field(graph: Graph) -> None:
-    """Make a traced network return `logits` if its output is an object with this attribute."""
+    """Make a traced network return only `logits` if its output is an object with this attribute."""
     output = graph.output_node()
     (result,) = output.args
     if isinstance(result, Node) and "logits" in result.kwargs:
@@ -129,7 +131,7 @@ def _return_logits_field(graph: Graph) -> None:
 
 
 def find_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the smallest proper submodules with at least two convolutions, in order; a ResNet's residual blocks."""
+    """Return the smallest proper submodules with at least two convolutions, in order: a ResNet's residual blocks."""
     parts = [module for module in model.modules() if module is not model and count_convolutions(module) >= 2]
     return [part for part in parts if not any(count_convolutions(child) >= 2 for child in part.children())]
 
@@ -145,8 +147,9 @@ def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str
     Args:
         model: In eval mode.
         images: Float (n, c, h, w).
-        layer: `block1`, `block2`, …, or `last`, the last block. If the output of the last block has a single position
-            or is a gate, as in squeeze and excitation, `last` is the last module for which neither is true.
+        layer: `block1`, `block2`, …, or `last` for the last block. If the output of the last block has a single
+            position, or is a gate as in squeeze and excitation, `last` means the last module whose output has several
+            positions and is not a gate.
 
     Raises:
         RunError: There is no such layer.
@@ -193,7 +196,7 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
 
 
 def _find_nodes_reaching_logits(logits: Tensor) -> set[GradNode]:
-    """Find the operations of the graph whose output reaches the logits other than as a gate."""
+    """Find the operations of the autograd graph that reach the logits, except those that do so only as a gate."""
     used: set[GradNode] = set()
     front = [logits.grad_fn]
     while front:
@@ -211,7 +214,7 @@ def _list_parents(node: GradNode) -> list[GradNode]:
 
 
 def _is_gate(node: GradNode) -> bool:
-    """Return whether an operation squashes its input; views and arithmetic with constants are ignored."""
+    """Return whether an operation is a squashing function, possibly followed by views and arithmetic with constants."""
     while node.name() in _VIEWS | _ARITHMETIC and len(_list_parents(node)) == 1:
         (node,) = _list_parents(node)
     return node.name() in _GATES
@@ -226,7 +229,7 @@ class Sum(nn.Module):
 
 
 class Linear(nn.Module):
-    """A call that is linear in its tensor, or selects values of the tensor as max-pooling does."""
+    """A module for a function call that is linear in its input, or selects values of its input as max-pooling does."""
 
     def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -238,7 +241,7 @@ class Linear(nn.Module):
 
 
 class Clip(Linear):
-    """A ReLU with an upper limit, computed as a factor of each value, so that all relevance passes through."""
+    """A ReLU with an upper limit, computed as each value times a constant, so that all relevance passes through."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result of the call."""
@@ -246,10 +249,10 @@ class Clip(Linear):
 
 
 def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
-    """Copy a network into modules that are used once each; the copy is the same function up to rounding.
+    """Copy a network so that each of its modules is used once; the copy's logits are equal up to rounding.
 
-    Batch norms are folded into convolutions, sums of branches become `Sum`, and operations without effect in eval mode
-    are removed. Raises RunError if an operation has no relevance rule.
+    Batch norms are folded into convolutions, sums of branches become modules of class `Sum`, and operations without
+    effect in eval mode are removed. Raises RunError if an operation has no relevance rule.
     """
     traced = _trace_for_lrp(model)
     modules, seen = dict(traced.named_modules()), set[object]()
@@ -288,7 +291,7 @@ def _trace_for_lrp(model: nn.Module) -> GraphModule:
 
 def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:
     if isinstance(module, nn.ReLU) or (module is None and node.target in _RELUS):
-        return nn.ReLU()  # one module per use, never in place
+        return nn.ReLU()  # each use gets its own module, which does not work in place
     if isinstance(module, (*_POOLS, *_PADS)):
         return copy.deepcopy(module)
     if isinstance(module, _LINEAR):

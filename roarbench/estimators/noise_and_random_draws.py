@@ -1,4 +1,4 @@
-"""Noise and other random numbers of an image, independent of batch size, order and worker (`randomness`)."""
+"""Draw noise and other random numbers of images; they do not depend on batch size, order or worker (`randomness`)."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -13,14 +13,14 @@ from torch import Tensor
 from roarbench.device_settings import choose_float32_layout, send_to_device
 from roarbench.estimators.randomness import RngStream, make_rng
 
-_DRAWERS = 4  # threads that draw for a GPU, since one core is too slow; on a CPU the network needs the cores
+_DRAWERS = 4  # threads that draw for a GPU, because one core is too slow; on a CPU the network needs the other cores
 
 
 def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float) -> Tensor:
-    """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), in `choose_float32_layout`.
+    """Return the j-th noisy copy of each image x, x + n_j, with the shape, (n, c, h, w), and dtype of the images.
 
     n_j ~ Normal(0, (noise (max x - min x))^2) with the maximum and minimum of the normalised image (docs/protocol.md,
-    section 3). Another noise level scales the same random numbers.
+    section 3). The factor `noise` scales random numbers that are the same for every `noise`.
     """
     return compute_noise_scale(images, noise).mul(draw_normal_noise(images, ids, j, seed)).add_(images)
 
@@ -42,7 +42,7 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
 
 
 def call_with_each_row(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:
-    """Call `draw` with every row, for a GPU in several threads."""
+    """Call `draw` with every row; in several threads if `gpu` is True."""
     with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter lock
         deque((drawers.map if gpu else map)(draw, *rows), maxlen=0)
 
@@ -53,7 +53,7 @@ def compute_noise_scale(images: Tensor, noise: float) -> Tensor:
 
 
 def draw_random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
-    """Draw the map of the random control: uniform in [0, 1), float32 of the images' shape, fixed per image."""
+    """Draw the map of the random control: uniform in [0, 1), with the images' shape and dtype, fixed for each image."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
         make_rng(seed, RngStream.RANDOM, image).random(dtype=np.float32, out=row)
@@ -61,13 +61,13 @@ def draw_random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
 
 
 def draw_path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
-    """Draw the positions on the paths to the j-th noisy copies, uniform in [0, 1), (n, 1, 1, 1)."""
+    """Draw a position on the path from baseline to j-th noisy copy for each image, uniform in [0, 1), (n, 1, 1, 1)."""
     drawn = [make_rng(seed, RngStream.PATH, image, j).random() for image in ids.tolist()]
     return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
 
 
 def draw_rise_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
-    """Draw the j-th RISE mask, shared by all images: its cells and its shift.
+    """Draw the cells and the shift of the j-th RISE mask, which all images share.
 
     Returns:
         The cells, float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1),
@@ -80,10 +80,10 @@ def draw_rise_mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float
 
 
 def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
-    """Draw coalitions of features from the Shapley kernel, shared by all images (Lundberg & Lee 2017).
+    """Draw coalitions of d features from the Shapley kernel (Lundberg & Lee 2017); all images share the coalitions.
 
     A coalition has size s with probability proportional to 1 / (s (d - s)), its members are drawn uniformly, and every
-    second coalition is the complement of the previous one.
+    second coalition is the complement of the coalition before.
 
     Returns:
         bool (count, features), True for members; no coalition is empty or complete.
@@ -101,7 +101,7 @@ def draw_coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
 
 
 def draw_fill_noise(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
-    """Draw fill values, float32 of the images' shape, fixed per image: standard normal, or integers in 0 … 255."""
+    """Draw float32 fill values of the images' shape, fixed for each image: normal, or else integers in 0 … 255."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
         generator = make_rng(0, RngStream.FILL, image, int(normal))
@@ -110,6 +110,6 @@ def draw_fill_noise(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
 
 
 def draw_other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:
-    """Draw for each image a class other than its target, with equal probability, int64 (n,), in [0, classes)."""
+    """Draw a class for each image uniformly from all classes except its target, int64 (n,), in [0, classes)."""
     steps = [make_rng(seed, RngStream.TARGET, image).integers(1, classes) for image in ids.tolist()]
     return (targets + torch.tensor(steps, dtype=torch.int64, device=targets.device)) % classes

@@ -1,7 +1,7 @@
-"""Random numbers that belong to single images, and pairs of images. Nothing here imports torch.
+"""Make random number generators for single images, and pair images at random. Nothing here imports torch.
 
 Philox (Salmon et al. 2011) computes random bits from a key and a counter. The key is (seed, purpose), the upper half of
-the 256-bit counter is (image, j), and the lower half counts within one draw, so no two draws share random bits.
+the 256-bit counter is (image, j), and the lower half counts the numbers of one draw, so no two draws share random bits.
 """
 
 from enum import IntEnum
@@ -25,15 +25,15 @@ class RngStream(IntEnum):
 
 
 def make_rng(seed: int, purpose: RngStream, image: int, j: int = 0) -> np.random.Generator:
-    """Make the generator of one purpose and one image."""
+    """Make the generator for one purpose and one image; `j` numbers the draws of an image, such as noisy copies."""
     return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, j, image]))
 
 
 def pair_images(n: int, first_image: int, seed: int) -> NDArray[np.int64]:
-    """Pair each of n images with another, int64 (n,); each image is used exactly once.
+    """Return the partner of each of n images, int64 (n,), a different image; each image is a partner exactly once.
 
-    The images form a circle in random order, and each is paired with the previous one. `first_image`, the number of
-    the first image in the data set, gives training and test images different pairs.
+    The images form a circle in random order, and the partner of an image is the previous image in the circle.
+    `first_image`, the number of the first image in the data set, gives training and test images different circles.
     """
     order = make_rng(seed, RngStream.OTHER_IMAGE, first_image).permutation(n)
     partners = np.empty(n, np.int64)

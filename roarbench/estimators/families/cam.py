@@ -28,13 +28,12 @@ WANG = Paper("""@inproceedings{wang2020scorecam,
     author = {Haofan Wang and Zifan Wang and Mengnan Du and Fan Yang and Zijian Zhang and Sirui Ding and Piotr
         Mardziel and Xia Hu},
     booktitle = {CVPR Workshops}, year = {2020}, eprint = {1910.01279}}""")
-# channels of ResNet-18's last block, for cost estimates: Score-CAM takes one pass per channel, and other networks
-# differ
+# channels of ResNet-18's last block; cost estimates assume this number, because Score-CAM takes one pass per channel
 _CHANNELS = 512
 
 
 def resize_maps_to_images(importance: Tensor, images: Tensor) -> Tensor:
-    """Resize maps (n, k, a, b) bilinearly to the size of the images; a constant map keeps its value exactly."""
+    """Resize maps (n, k, a, b) bilinearly to the size of the images; a constant map keeps its exact value."""
     low, high = importance.amin((2, 3), keepdim=True), importance.amax((2, 3), keepdim=True)
     stretched = F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
     return torch.where(low == high, low, stretched)
@@ -49,7 +48,7 @@ def _compute_requested_layer_and_logit(inputs: MapInput) -> tuple[Tensor, Tensor
 
 
 def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the positive part of the sum of channels, weighted by `weights(gradient)`, resized to the images."""
+    """Sum the channels with weights `weights(gradient)`, set negative sums to 0, and resize the map to the images."""
     with torch.enable_grad():
         channels, logits = _compute_requested_layer_and_logit(inputs)
         (gradient,) = torch.autograd.grad(logits.sum(), channels)
@@ -62,7 +61,7 @@ def gradcam(inputs: MapInput) -> Tensor:
 
 
 def guided_gradcam(inputs: MapInput) -> Tensor:
-    """Compute guided backprop times Grad-CAM (Selvaraju et al. 2017), signed; needs ReLUs."""
+    """Compute guided backprop times Grad-CAM (Selvaraju et al. 2017), signed; the network needs ReLUs."""
     try:
         fine = compute_logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"gb"})["gb"]
     except CallerError as error:
@@ -82,10 +81,10 @@ def layer_cam(inputs: MapInput) -> Tensor:
 
 
 def score_cam(inputs: MapInput) -> Tensor:
-    """Compute Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logit of the image that they mask.
+    """Compute Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logit of the image under their mask.
 
-    Each channel is resized to the image and scaled to [0, 1], and blends the image with the baseline. The weights are a
-    softmax over the channels. A constant channel has weight 0.
+    Each channel is resized to the image, scaled to [0, 1], and used as a mask that blends the image with the baseline.
+    The weights are the softmax of the masked images' logits over the channels. A constant channel has weight 0.
     """
     images, baseline, scores = inputs.images, inputs.baseline, []
     channels = _compute_requested_layer_and_logit(inputs)[0].detach()
@@ -94,7 +93,7 @@ def score_cam(inputs: MapInput) -> Tensor:
         low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)
         logit = inputs.compute_logit(torch.lerp(baseline, images, ((mask - low) / (high - low)).nan_to_num(0.0)))
         scores.append(logit.where((high > low).flatten(1), torch.full_like(logit, -math.inf)))
-    # NaN: all channels are constant, so no channel has a weight
+    # the softmax is NaN if all channels are constant; all weights are then 0
     weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)
     return resize_maps_to_images((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
 

@@ -1,6 +1,6 @@
-"""Controls, which do not use the network: centre, random, deviation, edges, and templates of the predicted class.
+"""Controls, which use at most the network's predicted class: centre, random, deviation, edges, and class templates.
 
-Templates raise DataError if the training images are not available.
+The class templates raise DataError if the training images are not available.
 """
 
 from roarbench.errors import DataError
@@ -8,8 +8,10 @@ from roarbench.estimators.estimator import SEED, ClassImages, Estimator, MapInpu
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.estimators.lazy_torch import F, Tensor, noise_and_random_draws, torch
 
-_SMOOTH_SEED = SEED + 3  # distinct from the seed of the random control
-_FINE = 1 / 32  # share of the image's side, 2 of 64 pixels: the strongest width on development images (studies/corpus)
+_SMOOTH_SEED = SEED + 3  # differs from the seed of the random control
+# standard deviation of the blur in `saturation-deviation` as a share of the image's side, 2 of 64 pixels; this width
+# gave the strongest control on development images (studies/corpus)
+_FINE = 1 / 32
 SOBEL = Paper("""@misc{sobel1968isotropic,
     title = {A 3x3 Isotropic Gradient Operator for Image Processing},
     author = {Irwin Sobel and Gary Feldman},
@@ -19,9 +21,9 @@ _AROUND = 1 / 32  # radius of the counting window as a share of the image's side
 
 
 def centre(inputs: MapInput) -> Tensor:
-    """Return a Gaussian around the image centre, in (0, 1], the same for all images and channels.
+    """Return a Gaussian around the image centre, in (0, 1], which is the same for all images and channels.
 
-    Its standard deviation, a quarter of the side, does not affect the ranking.
+    The standard deviation is a quarter of the side; any other share of the side would give the same ranking.
     """
     h, w = inputs.images.shape[2:]
     down, across = (torch.arange(side).to(inputs.images) - (side - 1) / 2 for side in (h, w))
@@ -30,15 +32,15 @@ def centre(inputs: MapInput) -> Tensor:
 
 
 def random(inputs: MapInput) -> Tensor:
-    """Return uniform random importance, fixed per image."""
+    """Return uniform random importance that is fixed for each image."""
     return noise_and_random_draws.draw_random_importance(inputs.images, inputs.batch.ids, SEED)
 
 
 def random_smooth(inputs: MapInput) -> Tensor:
     """Return a random map blurred with a Gaussian of `width`, a fraction of the image's side.
 
-    With the width of the blurred twins, the map is another random draw of `random-blurred`, so an estimator can be
-    compared with random maps that are equally smooth.
+    With the width of the blurred twins, the map is another random draw of `random-blurred`. With another width, an
+    estimator can be compared with random maps that are as smooth as the estimator's maps.
     """
     drawn = noise_and_random_draws.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
     return blur(drawn, float(inputs.estimator.get_value("width")))
@@ -50,12 +52,12 @@ def deviation(inputs: MapInput) -> Tensor:
 
 
 def input_x_colour_deviation(inputs: MapInput) -> Tensor:
-    """Return each value minus the training mean (0), times the value minus the mean of its pixel."""
+    """Return each value minus the training mean, which is 0, times the value minus the mean of its pixel's channels."""
     return inputs.images * (inputs.images - inputs.images.mean(1, keepdim=True))
 
 
 def saturation_x_deviation(inputs: MapInput) -> Tensor:
-    """Return a pixel's saturation, maximum minus minimum, times the deviation of the blurred image."""
+    """Return each pixel's saturation, maximum minus minimum, times the distance of the blurred image from the mean."""
     images = inputs.images
     return (images.amax(1, keepdim=True) - images.amin(1, keepdim=True)) * blur(images, _FINE).abs()
 
@@ -72,10 +74,10 @@ def sobel(inputs: MapInput) -> Tensor:
 
 
 def sobel_released(inputs: MapInput) -> Tensor:
-    """Compute `scipy.ndimage.sobel(image, axis=0)` of the normalised image, height x width x channel, signed.
+    """Compute `scipy.ndimage.sobel(image, axis=0)` of the normalised image (height, width, channel), signed.
 
-    The released code of Hooker et al. 2019 uses this result as importance: the derivative in one direction, smoothed by
-    1, 2, 1 across the width and across the channels, with end values repeated.
+    The released code of Hooker et al. 2019 uses this result as importance. The result is the derivative down the image,
+    smoothed by (1, 2, 1) across the width and across the channels; values at the ends are repeated.
     """
     _, channels, h, w = inputs.images.shape
     images = F.pad(inputs.images, (1, 1, 1, 1), mode="replicate")
@@ -92,9 +94,9 @@ def contrast(inputs: MapInput) -> Tensor:
 
 
 def input_x_class_mean(inputs: MapInput) -> Tensor:
-    """Return the image times the mean training image of its class, weighted by local detail and nearness to the centre.
+    """Return the image times its class's mean training image, weighted by local detail and nearness to the centre.
 
-    The first product is input x gradient of the nearest-class-mean classifier.
+    The image times the mean image is input x gradient of the nearest-class-mean classifier.
     """
     return (
         inputs.images
@@ -107,8 +109,8 @@ def input_x_class_mean(inputs: MapInput) -> Tensor:
 def input_x_linear_classifier_weights(inputs: MapInput) -> Tensor:
     """Return the image times the weights of a linear classifier of thumbnails, weighted by local detail.
 
-    The first product is input x gradient of that classifier. For rows of tables, which have one pixel, the detail is
-    constant.
+    The image times the weights is input x gradient of the classifier. A row of a table has one pixel, so its local
+    detail is constant.
     """
     return (
         inputs.images * _find_class_images(inputs).weights[inputs.batch.targets] * _compute_local_entropy(inputs.images)
@@ -122,7 +124,7 @@ def _find_class_images(inputs: MapInput) -> ClassImages:
 
 
 def _compute_local_entropy(images: Tensor) -> Tensor:
-    """Return the entropy of the grey values around each pixel, (n, 1, h, w)."""
+    """Return the entropy of the grey values in a window around each pixel, (n, 1, h, w)."""
     level = ((images.mean(1) + 2) * 2).long().clamp(0, _GREYS - 1)
     shares = blur(F.one_hot(level, _GREYS).movedim(-1, 1).to(images), _AROUND).clamp(min=1e-6)
     return -(shares * shares.log()).sum(1, keepdim=True)

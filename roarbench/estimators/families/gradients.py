@@ -1,6 +1,7 @@
 """Input times gradient, and the 18 estimators of Hooker et al. 2019: gradients, guided backprop, integrated gradients.
 
-Their forms over noisy copies of the image are computed in one shared pass (`roarbench.estimators.engine`).
+`roarbench.estimators.engine` computes the maps of the 18 estimators, including those over noisy copies, in shared
+passes.
 """
 
 from __future__ import annotations
@@ -70,12 +71,13 @@ def compute_base_maps(
     report_logits: ReportLogits = lambda logits: None,
     settings: SharedPassSettings = PAPERS,
 ) -> dict[str, Tensor]:
-    """Return the requested base maps of one batch, float (n, c, h, w), signed; they share all possible passes.
+    """Compute the requested base maps of one batch, float (n, c, h, w), signed, in as few passes as possible.
 
-    Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points x0 + i/25
-    (x - x0), i = 1..25, where x0 is the black image, unless the settings have another number of steps or another
-    baseline. The last point is the image itself, so its gradient is also used for GRAD. A batch passes through the stem
-    of a `SplitStem` once. `report_logits` receives the logits of the images themselves, (n, classes).
+    Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
+    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image; `settings` may have another number of points or another
+    baseline. The last point is the image itself, so its gradient is also the map of the base `grad`. For integrated
+    gradients, the stem of a `SplitStem` runs once for the images and once for the baselines. `report_logits` is called
+    with the logits of the images themselves, (n, classes).
     """
     if not bases:
         return {}
@@ -112,17 +114,17 @@ def compute_logit_gradients(
 ) -> dict[str, Tensor]:
     """Compute gradients of the target logit, float (n, c, h, w), signed, after one forward pass.
 
-    The logit is the output before any softmax. With rule `gb`, guided backprop (Springenberg et al. 2015), gradients
-    pass back through a ReLU only where its output and the incoming gradient are both positive. `report_logits` receives
-    the logits, (n, classes). Raises CallerError if `gb` is requested for a model without ReLUs, or with other
-    rectifiers.
+    The result is a dict from each rule to its map. The rule `grad` is the plain gradient. With the rule `gb`, guided
+    backprop (Springenberg et al. 2015), a gradient passes back through a ReLU only where the ReLU's output and the
+    incoming gradient are both positive. `report_logits` is called with the logits, (n, classes). Raises CallerError if
+    `gb` is requested for a model without ReLUs, or with other rectifiers.
     """
     guide = backward_rules.Guided()
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         with guide if "gb" in rules else nullcontext():
             logits = model(inputs)
-        # the gradient of the sum gives each image its own logit's gradient
+        # a logit depends on its own image alone, so the gradient of the sum holds the gradient of each image's logit
         total = logits.gather(1, targets[:, None]).sum()
     report_logits(logits.detach())
     maps = {}

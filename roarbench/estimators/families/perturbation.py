@@ -1,4 +1,4 @@
-"""Estimators that change parts of the image and measure the effect on the output: occlusion, RISE, Shapley values."""
+"""Estimators that change regions of the image and measure the effect on the output: occlusion, RISE, Shapley values."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -25,28 +25,31 @@ SHAPLEY = Paper("""@incollection{shapley1953value,
     title = {A Value for n-Person Games},
     author = {Lloyd S. Shapley},
     booktitle = {Contributions to the Theory of Games II, Annals of Mathematics Studies 28}, year = {1953}}""")
-SHAPLEY_FEATURES = 16  # maximum features: 65,536 coalitions per image
+SHAPLEY_FEATURES = 16  # maximum features of exact Shapley values, which take 65,536 coalitions per image
 _AT_ONCE = 256  # coalitions of every image per pass
 
 
 def number_grid_squares(images: Tensor, patches: int) -> Tensor:
-    """Return each pixel's square, int64 (h, w), row by row, with `patches` squares (at most the pixels) per side."""
+    """Divide an image into squares, `patches` per side, and return the number of each pixel's square, int64 (h, w).
+
+    Squares are numbered row by row. A side of fewer than `patches` pixels has one square per pixel.
+    """
     h, w = images.shape[-2:]
     down, across = (torch.arange(side, device=images.device) * min(patches, side) // side for side in (h, w))
     return down[:, None] * min(patches, w) + across
 
 
 def count_grid_squares(images: Tensor, patches: int) -> int:
-    """Count the squares of `number_grid_squares`."""
+    """Return the number of squares into which `number_grid_squares` divides an image."""
     h, w = images.shape[-2:]
     return min(patches, h) * min(patches, w)
 
 
 def occlusion(inputs: MapInput) -> Tensor:
-    """Compute the mean drop of the logit over all sliding squares that cover a pixel (Zeiler & Fergus 2014).
+    """Compute, for each pixel, the mean drop of the logit over all sliding squares that cover the pixel.
 
-    A square is two patches wide and moves by one patch, so most pixels are covered by four squares. Squares at the far
-    edges may be cut off.
+    Each square is replaced by the baseline in turn (Zeiler & Fergus 2014). A square is two patches wide and moves by
+    one patch, so four squares cover most pixels. Squares at the right and bottom edges may be cut off.
     """
     down, across = (_mark_squares_along_side(side, inputs) for side in inputs.images.shape[-2:])
     pixel_sets = [rows[:, None] & columns for columns, rows in product(across, down)]
@@ -54,7 +57,7 @@ def occlusion(inputs: MapInput) -> Tensor:
 
 
 def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
-    """Return the pixels of each square along one side, bool (side,) each."""
+    """Return one mask per sliding square along a side, bool (side,), True for the pixels of the square."""
     patches = min(inputs.estimator.get_integer("patches"), *inputs.images.shape[-2:])
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
     starts = range(0, max(1, side - width + stride), stride)
@@ -62,7 +65,10 @@ def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
 
 
 def _compute_logit_drops(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield the logit's drop after each set of pixels, bool (h, w), becomes the baseline: (n, 1, h, w), 0 elsewhere."""
+    """Replace each set of pixels, bool (h, w), by the baseline, and yield the logit's drop as a map, (n, 1, h, w).
+
+    The map is the drop at the pixels of the set, and 0 elsewhere.
+    """
     whole, baseline = inputs.compute_logit(inputs.images), inputs.baseline
     layout = device_settings.choose_float32_layout(inputs.images.device)
     for pixels in pixel_sets:
@@ -71,7 +77,7 @@ def _compute_logit_drops(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iter
 
 
 def feature_ablation(inputs: MapInput) -> Tensor:
-    """Compute the drop of the logit after one grid square is replaced by the baseline."""
+    """Compute, for each pixel, the drop of the logit after the pixel's grid square is replaced by the baseline."""
     images, patches = inputs.images, inputs.estimator.get_integer("patches")
     numbers = number_grid_squares(images, patches)
     pixel_sets = (numbers == square for square in range(count_grid_squares(images, patches)))
@@ -81,9 +87,10 @@ def feature_ablation(inputs: MapInput) -> Tensor:
 def rise(inputs: MapInput) -> Tensor:
     """Compute RISE (Petsiuk et al. 2018, equation 6): the sum of random masks, weighted by the class probability.
 
-    The probability is that of the target class for the masked image. A mask has `patches` cells per side, each 1 or 0
-    with probability 1/2; it is resized bilinearly and shifted by a fraction of a cell. All images share the masks.
-    Masked pixels are replaced by the baseline: the mean colour, as in the authors' code.
+    The weight of a mask is the probability of the target class for the masked image. A mask has `patches` cells per
+    side, each 1 or 0 with probability 1/2; the mask is resized bilinearly and shifted by a fraction of a cell. All
+    images share the masks. Masked pixels are replaced by the baseline; the default is the mean colour, as in the
+    authors' code.
     """
     images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.get_integer("samples")
     baseline, total = inputs.baseline, torch.zeros_like(images[:, :1])
@@ -96,7 +103,7 @@ def rise(inputs: MapInput) -> Tensor:
 
 def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
     """Return the j-th RISE mask, (1, 1, h, w) in [0, 1]."""
-    # one more cell per side, so a shifted mask still covers the image
+    # with one more cell per side, the shifted mask still covers the image
     cells, shift = noise_and_random_draws.draw_rise_mask_cells(patches + 1, j, SEED)
     sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels per cell
     grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
@@ -109,8 +116,8 @@ def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
 def gradient_shap(inputs: MapInput) -> Tensor:
     """Compute GradientSHAP (Lundberg & Lee 2017; Erion et al. 2021): the mean over j of (x_j - x0) times a gradient.
 
-    x_j is SmoothGrad's j-th noisy copy and x0 the baseline. The gradient is that of the logit at a point between x0 and
-    x_j, drawn uniformly for each image and j.
+    x_j is SmoothGrad's j-th noisy copy of the image, and x0 is the baseline. The gradient is the logit's gradient at a
+    point between x0 and x_j, which is drawn uniformly for each image and j.
     """
     images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.get_value
     share, total = float(value("noise")), torch.zeros_like(images)
@@ -126,9 +133,9 @@ def gradient_shap(inputs: MapInput) -> Tensor:
 def kernel_shap(inputs: MapInput) -> Tensor:
     """Estimate Shapley values of grid squares by weighted least squares (Lundberg & Lee 2017, theorem 2).
 
-    The values of an image sum to its logit minus the baseline's. Coalitions are drawn from the Shapley kernel, so their
-    weights are equal. All images share them, so one matrix gives the solution for all images (captum explains one image
-    at a time).
+    The values of an image sum to the image's logit minus the baseline's logit. The coalitions are drawn from the
+    Shapley kernel, so all coalitions have the same weight in the regression. All images share the coalitions, so one
+    matrix gives the solution for all images (captum explains one image at a time).
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.get_integer("patches")
     numbers = number_grid_squares(images, patches)
@@ -139,7 +146,8 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     empty, whole = inputs.compute_logit(baseline).double(), inputs.compute_logit(images).double()
     logits = [inputs.compute_logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
     z = members.double()
-    solve = torch.linalg.pinv(z[:, :-1] - z[:, -1:])  # all values except the last, which the sum determines
+    # the matrix gives all values except the last, because the sum of the values determines the last
+    solve = torch.linalg.pinv(z[:, :-1] - z[:, -1:])
     first = (torch.cat(logits, 1) - empty - (whole - empty) * z[:, -1]) @ solve.T
     values = torch.cat([first, whole - empty - first.sum(1, keepdim=True)], 1)
     return values[:, numbers][:, None]
@@ -148,9 +156,11 @@ def kernel_shap(inputs: MapInput) -> Tensor:
 def exact_shapley(inputs: MapInput) -> Tensor:
     """Compute the exact Shapley value of every feature (Lundberg & Lee 2017, equation 4), float64 of the images' shape.
 
-    The value of a coalition is the logit of the image with all features that are not members replaced by the baseline.
-    Its weight in the value of a feature that is not a member is s! (d - s - 1)! / d! for s members. The values of the
-    features sum to the image's logit minus the baseline's. Raises RunError for more than `SHAPLEY_FEATURES` features.
+    A coalition is a set of features, its members; its worth is the logit of the image after all other features are
+    replaced by the baseline. The Shapley value of a feature is a weighted mean, over all coalitions without the
+    feature, of the worth that the feature adds; a coalition of s of the d features has the weight s! (d - s - 1)! / d!.
+    The values of the features sum to the image's logit minus the baseline's logit. Raises RunError for more than
+    `SHAPLEY_FEATURES` features.
     """
     images, targets, baseline = inputs.images, inputs.batch.targets, inputs.baseline
     n, d = len(images), images[0].numel()
@@ -168,13 +178,13 @@ def exact_shapley(inputs: MapInput) -> Tensor:
 
 
 def _compute_shapley_weights(members: Tensor) -> Tensor:
-    """Return the weight of each coalition in the value of each feature, float64, shaped like `members` (k, d).
+    """Return the weight of each coalition's worth in the value of each feature, float64, shaped like `members` (k, d).
 
-    The weight is positive for coalitions that contain the feature, negative for the others.
+    The weight is positive if the coalition contains the feature, else negative.
     """
     d = members.shape[1]
     chances = [math.factorial(s) * math.factorial(d - s - 1) / math.factorial(d) for s in range(d)]
-    # the full coalition lacks no feature
+    # the 0 is never used, because the coalition of all features lacks no feature
     by_size = torch.tensor([*chances, 0.0], dtype=torch.float64, device=members.device)
     size = members.sum(1, keepdim=True)
     return torch.where(members, by_size[(size - 1).clamp(min=0)], -by_size[size])

@@ -1,6 +1,7 @@
-"""Controls that use the ground truth: planted data's true importance, or the corner that a network reads.
+"""Controls that use the ground truth: planted data's true importance, or the corner from which a network reads.
 
-The explained network reads the class only from its own corner, and each of its siblings from another corner.
+On `planted-corners`, the explained network reads the class only from its own corner; each sibling network of the suite
+reads the class from a different corner.
 """
 
 from functools import partial
@@ -12,7 +13,7 @@ from roarbench.estimators.lazy_torch import Tensor, torch
 
 
 def read_true_importance(inputs: MapInput) -> Tensor:
-    """Return the true importance of planted data; raise DataError if the data set has none."""
+    """Return the true importance of planted data; raise DataError if the data set has no true importance."""
     if inputs.batch.truth is None:
         raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
     return inputs.batch.truth
@@ -22,8 +23,8 @@ _truth = partial(Estimator, control=True, papers=(), neighbours=False, addable=F
 
 
 def mark_own_patch(inputs: MapInput, next_share: float = 0.0) -> Tensor:
-    """Mark the explained network's patch; on a random fraction `next_share` of the images, mark the next sibling's."""
-    # the module imports NumPy, which lists of estimators do not need
+    """Mark the patch of the explained network, but of the next sibling on a random share `next_share` of the images."""
+    # this module imports NumPy, which the commands that list estimators do not need
     from roarbench.estimators.randomness import RngStream, make_rng
 
     corner = planted_corners.find_corner_of_network(inputs.batch.seed)
@@ -40,7 +41,7 @@ def mark_all_patches(inputs: MapInput) -> Tensor:
 
 
 def _make_patch_maps(images: Tensor, chosen: list[int]) -> Tensor:
-    """Make maps that are 1 in the patch of one corner of each image, and 0 elsewhere."""
+    """Make maps that are 1 in the patch of each image's chosen corner, and 0 elsewhere."""
     maps = torch.zeros_like(images)
     for one, corner in zip(maps, chosen, strict=True):
         rows, columns = planted_corners.locate_patch(corner % planted_corners.CORNERS, images.shape[3])

@@ -1,4 +1,4 @@
-"""Relevance that is passed back through the network: DeepLIFT and layer-wise relevance propagation."""
+"""Estimators that pass relevance back through the network: DeepLIFT and layer-wise relevance propagation."""
 
 import warnings
 
@@ -10,8 +10,8 @@ SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
     title = {Learning Important Features Through Propagating Activation Differences},
     author = {Avanti Shrikumar and Peyton Greenside and Anshul Kundaje},
     booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1704.02685}}""")
-_MISSED = 1e-3  # maximum error of the sum, as a share of the contributions; float32 errors are below 1e-5
-_ROUNDING = 1e-5  # rounding error of the logits' difference, as a share of the logits
+_MISSED = 1e-3  # allowed error of the contributions' sum, as a share of the contributions; rounding is below 1e-5
+_ROUNDING = 1e-5  # further allowed error: rounding of the difference of the logits, as a share of the logits
 BACH = Paper("""@article{bach2015pixelwise,
     title = {On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation},
     author = {Sebastian Bach and Alexander Binder and Grégoire Montavon and Frederick Klauschen and Klaus-Robert
@@ -20,9 +20,9 @@ BACH = Paper("""@article{bach2015pixelwise,
 
 
 def deeplift(map_input: MapInput) -> Tensor:
-    """Compute DeepLIFT contributions, signed; they sum to the logit minus the baseline's logit.
+    """Compute DeepLIFT contributions, signed, which sum to the image's logit minus the baseline's logit.
 
-    Raises RunError if the sum differs, because the network has a nonlinear operation without a rule.
+    Raises RunError if the sum differs from this difference; the network then has a nonlinear operation without a rule.
     """
     images, targets, start = map_input.images, map_input.batch.targets, map_input.baseline
     with torch.enable_grad():
@@ -45,10 +45,10 @@ def lrp(map_input: MapInput) -> Tensor:
     """Compute layer-wise relevance propagation (Bach et al. 2015), signed.
 
     Convolutions after the first use rule z+ without biases, and all other linear layers use rule epsilon. Kohlbrenner
-    et al. (2020) describe such mixtures; epsilon in the first convolution is a choice of this package. zennit's
-    `EpsilonPlus` uses z+ there, its `EpsilonPlusFlat` uses the flat rule, and their maps differ widely. Epsilon
-    everywhere, captum's default, equals gradient times input in a ReLU network (Ancona et al. 2018). Raises RunError if
-    the network has an operation without a rule.
+    et al. (2020) describe such mixtures of rules; rule epsilon in the first convolution is a choice of this package. In
+    the first convolution, zennit's `EpsilonPlus` uses rule z+ and zennit's `EpsilonPlusFlat` uses the flat rule; the
+    maps of the three mixtures differ widely. With rule epsilon everywhere, captum's default, LRP equals gradient times
+    input in a ReLU network (Ancona et al. 2018). Raises RunError if the network has an operation without a rule.
     """
     model = network_surgery.rewrite_for_relevance_rules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
@@ -57,7 +57,7 @@ def lrp(map_input: MapInput) -> Tensor:
             module.rule = (
                 lrp_rules.Alpha1_Beta0_Rule(set_bias_to_zero=True) if module in later else lrp_rules.EpsilonRule()
             )
-    with warnings.catch_warnings():  # captum warns whenever it adds hooks, which it removes later
+    with warnings.catch_warnings():  # captum warns when it adds hooks, although it removes the hooks later
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
         inputs = map_input.images.detach().clone().requires_grad_()
         relevance: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
