@@ -1,4 +1,4 @@
-"""The explained networks, rankings and scoring networks that runs need, with their checksums in the store's folder."""
+"""List the explained networks, rankings and scoring networks that runs need, and verify their checksums."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ from roarbench.store.software_and_hardware import count_cores
 
 
 def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifact]:
-    """Yield the files that runs need, whether they exist or not."""
+    """Yield the artifacts that runs need; the checksum of a missing artifact is empty."""
     for number in sorted({work.find_explained_network(run).number for run in runs if run.reference}):
         yield from _list_reference_artifacts(work.explained[number])
     for spec in list_rankings_of_runs(work, runs):
@@ -33,8 +33,8 @@ def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifac
 def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_files: bool = False) -> None:
     """Compare images and existing rankings with the checksums of their manifests; raise StoreError for altered files.
 
-    A command calls this once before its workers read the files. Large files that were read completely before are
-    compared by a sample, unless `hash_whole_files`.
+    A command calls this function once before its workers read the files. For a large file that was completely hashed
+    before, only a sample is compared, unless `hash_whole_files` is true.
     """
     store, specs = work.rankings, list_rankings_of_runs(work, runs)
     checks = [partial(refuse_altered_split, work.images.folder, split, hash_whole_files) for split in Split]
@@ -45,7 +45,7 @@ def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_fil
 
 
 def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
-    """Yield the checksums that results record for rankings and weights that are in the folder."""
+    """Yield the checksums of rankings and weights that results record, each with that of the file in the folder."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
         run, own = result.run, work.find_explained_network(result.run)
@@ -61,7 +61,7 @@ def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> I
 
 
 def list_output_artifacts(step: Step) -> list[Artifact]:
-    """Return the files that a finished step has made for many runs."""
+    """Return the artifacts that a finished step has made and that several runs share."""
     first, *others = step.job.arguments
     if step.kind == "reference":
         return list(_list_reference_artifacts(first))
@@ -77,7 +77,7 @@ def list_output_artifacts(step: Step) -> list[Artifact]:
 
 
 def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
-    """Yield an artifact for each split: the weights of an explained network with its predictions on the split."""
+    """Yield an artifact for each split: an explained network's weights, with the network's predictions on the split."""
     reference, title = explained.reference.key, _make_network_title(explained)
     for split in explained.ranked_splits:
         checksum = _hash_weights_and_predictions(explained, split)
@@ -97,7 +97,7 @@ def _read_ranking_checksum(work: JobContext, spec: RankingSpec) -> str:
 
 
 def _hash_weights_and_predictions(explained: ReferenceModel, split: Split) -> str:
-    """Return the checksum of a network's weights and its predictions on a split; empty if they are missing."""
+    """Return a checksum of a network's weights and predictions on a split; empty if either is missing."""
     store = explained.store
     if not (store.has_weights() and store.has_predictions(split)):
         return ""

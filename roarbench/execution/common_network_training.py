@@ -1,4 +1,4 @@
-"""Jobs that train scoring networks for many runs: the common networks, and their tuning on each row's masks."""
+"""Train the networks that score many runs: common networks, and copies of them tuned on an estimator's masks."""
 
 import time
 from collections.abc import Iterable
@@ -21,14 +21,17 @@ from roarbench.plan.runs import Run
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 
-EXCHANGE = 4_000_000  # base seed of mask exchanges; distinct from the seeds of trainings
-_TUNING = 1_000_000  # seed of a common network's tuning minus seed of its training
+EXCHANGE = 4_000_000  # base seed of mask exchanges; distinct from the seeds of training runs
+_TUNING = 1_000_000  # difference between the seeds of a common network's tuning and of its training
 
 
 def make_images_with_exchanged_masks(
     images: ImageData, masks: Iterable[RankingMask], unit: Unit, seed: int, fill: str, mask_split: Split = Split.TRAIN
 ) -> Inputs:
-    """Return training images with the removal masks of other images of a split, drawn with a seed."""
+    """Return training images that are degraded with the removal masks of other images, which a seed selects.
+
+    The masks are those of images of `mask_split`.
+    """
     generator, is_other_split = torch.Generator().manual_seed(EXCHANGE + seed), mask_split is not Split.TRAIN
     pixels, mean = get_device_or_mapped_pixels(images, Split.TRAIN), get_device_mean(images)
     exchanged = ImagesWithExchangedMasks(pixels, tuple(masks), mean, unit, generator, is_other_split, fill)
@@ -36,7 +39,10 @@ def make_images_with_exchanged_masks(
 
 
 def train_common_network(work: JobContext, common: CommonNetworkSpec) -> str:
-    """Train a common network on the controls' exchanged masks of all levels, unless it exists; return a message."""
+    """Train and store a common network, unless it is stored; return a message.
+
+    The network is trained on images with the controls' exchanged masks of all levels.
+    """
     store, checkpoint, images = work.get_stored_network(common.key), work.get_checkpoint(common.key), work.images
     with store.lock():
         if store.has_weights():
@@ -55,7 +61,7 @@ def train_common_network(work: JobContext, common: CommonNetworkSpec) -> str:
 
 
 def tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> None:
-    """Tune a common network on the exchanged masks of a ranking at all levels, unless that is done."""
+    """Tune and store a copy of a common network on exchanged masks of a ranking at all levels, unless it is stored."""
     rankings, images, split = work.rankings.open(spec), work.images, work.suite.tuned_on
     store = work.get_stored_network(hash_tuned_network(common.key, rankings.checksum))
     with store.lock():
@@ -72,12 +78,12 @@ def tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: Ranki
 
 
 def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
-    """Load the common network that scores a run: tuned on the row's rankings, or untuned for untouched images."""
+    """Load the common network that scores a run; without rankings, which untouched images lack, it is not tuned."""
     return _load_stored_network(work, hash_tuned_network(run.network, rankings.checksum) if rankings else run.network)
 
 
 def _list_masks_at_all_levels(rankings: Rankings, order: Order, split: Split) -> list[RankingMask]:
-    """Return the masks of a split's images at the paper's levels and at 0, which are used equally often."""
+    """Return the masks of a split's images at the paper's levels and at 0; training uses each level equally often."""
     return [RankingMask(rankings.splits[split], rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 

@@ -1,6 +1,7 @@
-"""Place a run's images and masks on the training device if they fit, otherwise stream them.
+"""Place a run's images and masks on the training device if they fit there, and stream them from disk otherwise.
 
-This module also makes the matched masks of test images, from another image's map and stratum by stratum.
+This module also makes the matched masks of test images. A matched mask follows another image's map and removes as many
+features of each stratum as the image's own mask; a stratum holds features whose removal changes the image alike.
 """
 
 import os
@@ -37,18 +38,18 @@ from roarbench.store.rankings import Rankings
 from roarbench.store.software_and_hardware import count_cores
 
 _AT_ONCE = 256  # images per batch of filling or matching
-_KEPT = 2**30  # maximum test features, one byte each, whose strata stay in memory for later runs
+_KEPT = 2**30  # maximum features of a test split, with one byte each, whose strata stay in memory for later runs
 
 
 def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
-    """Return images with no features removed."""
+    """Return a split's images without removal."""
     if not fits_in_memory(images, 0):
         return _stream_images(images, split, None, Unit.SCALAR)
     return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
 
 
 def make_degraded_inputs(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
-    """Return images without the features that a cell removes."""
+    """Return a split's images in which the features that a cell removes are replaced by the cell's fill values."""
     layout, planes = rankings.layout, rankings.splits[split]
     if cell.fill == "mean" and not fits_in_memory(images, layout.bytes_per_plane):
         return _stream_images(images, split, _write_masks_to_temporary_file(rankings, split, cell), cell.unit)
@@ -60,10 +61,10 @@ def _stream_images(images: ImageData, split: Split, removed: NDArray[np.uint8] |
 
 
 def _write_masks_to_temporary_file(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
-    """Extract the packed masks of a split, uint8 (n, width), to an unnamed file; return its memory map.
+    """Extract the packed masks of a split, uint8 (n, width), to an unnamed file; return the file's memory map.
 
-    Every epoch reads this file, which has 24 GB for ImageNet; the bit-planes of five levels have 72 GB. The file is
-    deleted with the memory map.
+    Every epoch reads this file. For ImageNet it has 24 GB, while the bit-planes of all five levels have 72 GB. The
+    operating system deletes the file with the memory map.
     """
     planes, layout = rankings.splits[split], rankings.layout
     with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
@@ -89,7 +90,7 @@ def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], c
 
 
 def refuse_too_large_filled_images(fill: str, image_bytes: int) -> None:
-    """Raise CallerError if a fill needs filled images in memory, and `image_bytes` of both splits do not fit."""
+    """Raise CallerError if a fill keeps the filled images of both splits in memory, but `image_bytes` do not fit."""
     if fill != "mean" and not _is_enough_memory(image_bytes, image_bytes):
         raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use fill 'mean'")
 
@@ -102,7 +103,7 @@ def load_packed_masks(images: ImageData, rankings: Rankings, split: Split, cell:
 
 @lru_cache(maxsize=2)
 def get_device_pixels(images: ImageData, split: Split) -> Tensor:
-    """Return all pixels of a split, uint8 (n, c, h, w): memory-mapped on a CPU, one copy on a GPU."""
+    """Return all pixels of a split, uint8 (n, c, h, w), memory-mapped on a CPU or copied once to a GPU."""
     return torch.from_numpy(images[split].pixels).to(choose_device())
 
 
@@ -114,7 +115,7 @@ def get_device_or_mapped_pixels(images: ImageData, split: Split) -> Tensor:
 def stream_unless_on_device(
     inputs: RandomlyDegradedImages | ImagesWithExchangedMasks, images: ImageData, split: Split
 ) -> Inputs:
-    """Return a split's images with changing masks, read ahead from their file if they are not on the device."""
+    """Return a split's images with changing masks; if they are not on the device, prefetch them from their file."""
     if inputs.pixels.device.type == choose_device().type:
         return inputs
     return StreamedChangingImages(inputs, images[split].pixels, choose_device())
@@ -126,7 +127,7 @@ def get_device_mean(images: ImageData) -> Tensor:
 
 
 def fits_in_memory(images: ImageData, mask_bytes_per_image: int) -> bool:
-    """Return whether both splits fit in memory, with the mask of each image."""
+    """Return whether the images of both splits fit in memory together with a mask for each image."""
     count = sum(len(images[split].pixels) for split in Split)
     return _is_enough_memory(_count_bytes(images), mask_bytes_per_image * count)
 
@@ -150,10 +151,11 @@ def _count_memory_bytes_per_worker() -> float:
 def make_packed_other_image_masks(
     images: ImageData, run: Run, rankings: Rankings, own_masks: NDArray[np.uint8], other_images: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """Return matched masks of the test images, packed, uint8 (n, width): they follow other images' maps.
+    """Return the packed matched masks of the test images, uint8 (n, width), which follow other images' maps.
 
-    They have as many features per stratum as `own_masks`, the packed masks of the images' own maps, uint8 (n, width).
-    `other_images` are the numbers of the images whose maps the images get, int64 (n,).
+    `own_masks`, uint8 (n, width), are the packed masks of the images' own maps; a matched mask removes as many features
+    of each stratum as the image's own mask. `other_images`, int64 (n,), has for each image the number of the image
+    whose map the matched mask follows.
     """
     d, packed = rankings.layout.features, np.empty_like(own_masks)
     planes = rankings.splits[Split.TEST]

@@ -1,4 +1,4 @@
-"""Forecast a suite's missing work, time and disk space, from rates that were measured here or are assumed."""
+"""Forecast a suite's missing work, time and disk space from measured or assumed rates of this machine."""
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -30,16 +30,16 @@ from roarbench.store.workspace import Workspace
 from roarbench.text import format_bytes, format_count, format_duration
 
 _DAY, _YEAR = 86400, 365  # seconds per day; days per year
-_LONG = 3 * _DAY  # seconds; longer times are shown in days too
+_LONG = 3 * _DAY  # seconds; longer times are shown in days, too
 _ON_CORES = {"decode", "noise", "submission"}  # work that runs on CPU cores even with a GPU
-_IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # work whose kernels a GPU's workers launch
+_IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # work that consists of passes through networks
 
 
 class ShorteningStep(NamedTuple):
-    """The work of a suite after one more step from the full suite to its fast version."""
+    """Cost of a suite on the way from a full suite to its fast version, after one more change."""
 
-    change: str
-    trainings: int
+    change: str  # the most recent change
+    trainings: int  # number of training runs
     seconds: float  # device seconds
 
 
@@ -54,7 +54,7 @@ def _align_columns(rows: list[list[str]], indent: str, left_columns: int) -> Ite
 
 
 def _list_suites_from_full_to_fast(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
-    """Yield suites from the full suite to its fast version; each has one more setting of the fast version."""
+    """Yield suites from the full suite to its fast version; each takes one more setting from the fast version."""
     yield long.title, long
     part = replace(long, recipe=short.recipe)
     recipe = short.recipe_record
@@ -85,7 +85,7 @@ def _list_suites_from_full_to_fast(long: SuiteSpec, short: SuiteSpec) -> Iterato
 def find_existing_shared_inputs(
     workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[Point]
 ) -> SharedInputs:
-    """Return the shared inputs of these points that a folder has completely, for images with this fingerprint."""
+    """Return the shared inputs of these points that are complete in a folder, for images with this fingerprint."""
     rankings = RankingsStore(workspace.rankings)
     needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
 
@@ -126,7 +126,7 @@ class Plan:
 
     @property
     def shortening_steps(self) -> list[ShorteningStep]:
-        """Return the steps from the full suite to this fast version; empty for other suites."""
+        """Return the steps from the full suite to this fast version; return an empty list for other suites."""
         if self.suite.name not in FAST:
             return []
         steps, rates = [], self.estimates[-1]
@@ -139,23 +139,23 @@ class Plan:
         return steps
 
     def estimate_wall_seconds(self, rates: Rates) -> float:
-        """Return the seconds from start to end with a core for every worker; GPUs wait while images are decoded.
+        """Return the seconds from start to end, if every worker has a core and GPUs wait while images are decoded.
 
-        Workers on one GPU share its time, except for the part of their network passes in which it waits for launches.
-        One process hands out all jobs, so workers do not share the overhead of jobs. Parts whose rates are unknown are
-        left out.
+        Workers on one GPU share the GPU's time, except while the GPU waits for a worker to launch kernels of a network.
+        One process hands out all jobs, so workers do not share the overhead of jobs. Kinds of work whose rates are
+        unknown are left out.
         """
         parts = {part: seconds or 0.0 for part, seconds in rates.estimate_seconds(self.work).items()}
         overhead = parts.pop("overhead")
         if not rates.gpus:
             return rates.load * (overhead + sum(parts.values()) / self.workers)
         core_seconds, network_seconds = (sum(parts.pop(part) for part in each) for each in (_ON_CORES, _IN_NETWORKS))
-        gpus = min(rates.gpus, self.workers)  # a worker uses one
+        gpus = min(rates.gpus, self.workers)  # each worker uses one GPU
         gpu_seconds = sum(parts.values()) + network_seconds * max(rates.busy, gpus / self.workers)
         return overhead + gpu_seconds / gpus + core_seconds / self.workers
 
     def make_json_record(self) -> dict[str, Any]:
-        """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` are those of the first estimate."""
+        """Return the plan as JSON values; `rates`, `seconds` and `core_seconds` come from the first estimate."""
         first = self.estimates[0]
         return {
             "suite": self.title,
@@ -264,7 +264,10 @@ class Plan:
 
 
 def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> Work:
-    """Count the missing work of a suite; with `decode_again`, also the decoding of images that results have."""
+    """Count the missing work of a suite.
+
+    If the store has results on the suite's images, decoding is only counted with `decode_again`.
+    """
     suite, data = suite_results.suite, suite_results.data
     todo = [point for point in expand_points(suite) if point not in suite_results.results]
     existing = find_existing_shared_inputs(workspace, suite, data, todo)
@@ -273,8 +276,8 @@ def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode
 
 
 def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) -> None:
-    """Raise StoreError if the disk has less free space than the work needs with these workers after decoding."""
-    # parts of unfinished rankings, which the missing work will include
+    """Raise StoreError if the disk has less free space than the work needs after decoding with so many workers."""
+    # the missing work includes unfinished rankings, some of whose parts are already on the disk
     parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")
     stored = sum(path.stat().st_size for path in parts)
     needed, free = work.count_disk_bytes(workers) - work.images - stored, shutil.disk_usage(workspace.root).free
@@ -290,7 +293,7 @@ def make_plan(
     measure: Callable[[SuiteSpec, Work], Rates] | None = None,
     seconds_per_submitted_map: float | None = None,
 ) -> Plan:
-    """Return the plan of a suite's missing work, with the rates that `measure` returns, or assumed ones."""
+    """Return the plan of a suite's missing work, with rates that `measure` returns, or with assumed rates."""
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     estimates = tuple(replace(estimate, submission=seconds_per_submitted_map) for estimate in rates)

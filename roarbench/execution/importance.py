@@ -53,27 +53,27 @@ from roarbench.submissions.run_in_sandbox import (
     run_submission,
 )
 
-_NETWORKS = 8  # networks in a process's memory: a suite's references
-_FITTED = 2048  # maximum training images for new batch norm statistics
-_SIDE = 6  # side of the classifier's thumbnails, pixels
+_NETWORKS = 8  # maximum explained networks that stay in a process's memory
+_FITTED = 2048  # maximum training images from which new batch norm statistics are computed
+_SIDE = 6  # side of the linear classifier's thumbnails, in pixels
 _RIDGE = 0.1  # ridge penalty, relative to the variance of normalised pixels of about 1
 _AT_ONCE = 1024  # images per batch
 
 
 class MapWithProvenance(NamedTuple):
-    """Importance maps, float32 (n, c, h, w) or (n, h, w), on their device, with their provenance."""
+    """Importance maps, float32 (n, c, h, w) or (n, h, w), on the device that made them, and their provenance."""
 
     importance: Tensor
     provenance: MapProvenance
 
 
 def make_image_ids(split: Split, start: int, stop: int) -> Tensor:
-    """Return the numbers of the images `start` … `stop - 1` of a split, unique over both splits; int64."""
+    """Return the numbers of images `start` to `stop - 1` of a split, int64; no two images of both splits share one."""
     return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 
 def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
-    """Return the images `start` … `stop - 1`, normalised, with the predictions to explain as targets."""
+    """Return images `start` to `stop - 1`, normalised; the targets are the predicted classes that the maps explain."""
     images, store = explained.work.images[split], explained.store
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls ignore targets
     if store.has_predictions(split):
@@ -90,7 +90,7 @@ MapKey = tuple[ReferenceModel, str]  # an explained network and the id of an est
 def make_maps_for_networks(
     wanted: Iterable[MapKey], split: Split, start: int, stop: int
 ) -> dict[MapKey, MapWithProvenance]:
-    """Make the maps of a range of images for several networks, on their device; noise is drawn once for all."""
+    """Make the maps of images `start` to `stop - 1` for several networks; all networks share the draws of noise."""
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
     pairs = ((explained, find_estimator(name)) for explained, name in set(wanted))
     for explained, estimator in sorted(pairs, key=lambda pair: (find_job_group(pair[1]), pair[0].number, pair[1].id)):
@@ -104,7 +104,10 @@ def make_maps_for_networks(
 
 
 def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
-    """Return a function of d and positions in `ids`, int64 (k,), that draws each tie order, int32 (k, d), once."""
+    """Return a function that draws tie orders, int32 (k, d), for d features and k images; each is drawn only once.
+
+    The function takes d and the positions of the images in `ids`, int64 (k,).
+    """
     drawn: dict[tuple[int, int], NDArray[np.int32]] = {}
 
     def draw(d: int, row: int) -> None:
@@ -119,7 +122,7 @@ def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDA
 
 
 class _GroupInputs(NamedTuple):
-    """Estimators of one group, with the explained network and its images."""
+    """Estimators that share passes, with the network that they explain and its images."""
 
     explained: ReferenceModel
     estimators: list[Estimator]
@@ -178,7 +181,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     limits = compute_limits(n * len(parts), count_image_cost(network).flops)
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
     if answer.fault is not None:
-        # the submission is at fault, not the worker, however the sandbox ended
+        # a RunError is stored as the run's failure: the submission is at fault, not the worker
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
     provenance = MapProvenance(answer.ended.cpu / len(parts), batches=batches)
@@ -191,7 +194,7 @@ def find_map_device(estimator: Estimator) -> str:
 
 
 def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
-    """Make the maps of estimators with the same model and targets, or of controls, for each explained network."""
+    """Make the maps of built-in estimators that share passes, or of controls, for each explained network."""
     device = choose_device()
     clock = choose_clock(device)
     start, first, estimator = clock(), parts[0].explained, parts[0].estimators[0]
@@ -237,7 +240,7 @@ def _join_maps_of_batches(
     """Join the maps of one explained network, with the notes of each batch."""
     device = name_device(choose_device())
     batches = merge_batch_records(ExplainedBatches(note.images, note.images, numerics, device) for note in notes)
-    # prediction stability belongs to the trained network's own predictions
+    # prediction stability is defined for the trained network's own predictions only
     names = notes[0].stable_copies if variant == "trained" else ()
     stable_copies = {name: torch.cat([note.stable_copies[name] for note in notes]).tolist() for name in names}
     joined = {}
@@ -253,10 +256,10 @@ def _join_maps_of_batches(
 def _load_network_to_explain(
     explained: ReferenceModel, variant: str, numerics: MapNumerics, checksum: str
 ) -> nn.Module:
-    """Load the network that a group explains, on the device, once per process and checksum.
+    """Load the network that a group of estimators explains to the device; each process loads it once per checksum.
 
-    Unless `numerics` is plain float32, batch norms are folded (docs/decisions/0019), and the stem is split if
-    `numerics` requires it (docs/decisions/0032).
+    Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019). If `numerics`
+    requires it, the network is split after its first convolution (docs/decisions/0032).
     """
     model = load_explained_variant(explained, variant)
     if numerics is not MapNumerics.FLOAT32:
@@ -265,7 +268,7 @@ def _load_network_to_explain(
 
 
 def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
-    """Return how many images are explained at once; on a GPU, as many as fit in its memory."""
+    """Return the number of images to explain at once: on a GPU, as many as fit in its memory."""
     if choose_device().type == "cpu":
         return choose_cpu_explanation_batch_size(suite)
     activations, shape = count_cost_per_image(suite).activations, suite.dataset_record.shape
@@ -273,14 +276,14 @@ def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
 
 
 def load_explained_variant(explained: ReferenceModel, variant: str) -> nn.Module:
-    """Return the network that a twin of this variant explains, in eval mode."""
+    """Return this variant of an explained network, in eval mode: `untrained`, `shuffled`, or otherwise the trained."""
     if variant == "untrained":
         return explained.build_untrained()
     return _shuffle_weights(explained) if variant == "shuffled" else explained.load_trained()
 
 
 def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
-    """Return the explained network with the entries of each parameter permuted, and batch norms fitted again."""
+    """Return the explained network with permuted entries of each parameter and recomputed batch norm statistics."""
     model, generator = explained.load_trained(), torch.Generator().manual_seed(explained.reference.seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -297,9 +300,9 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
     return model.eval()
 
 
-@lru_cache(maxsize=1)  # those of ImageNet have 1.2 GB
+@lru_cache(maxsize=1)  # the templates and the classifier have 1.2 GB for ImageNet
 def compute_class_templates_and_classifier(images: ImageData) -> ClassImages:
-    """Compute class templates and a linear classifier, float32 (classes, c, h, w) on the device, from images."""
+    """Compute the class templates and the linear classifier of training images, float32 (classes, c, h, w) each."""
     train, classes = images.train, range(images.record.classes)
     # float64 sums of integers are exact
     sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])
@@ -322,7 +325,7 @@ def _fit_classifier_weights(images: ImageData) -> Tensor:
     x = torch.cat([small, small.flip(3)]).flatten(1)
     x -= x.mean(0)
     labels, class_sums = torch.from_numpy(train.labels).repeat(2), x.new_zeros(images.record.classes, x.shape[1])
-    class_sums.index_add_(0, labels, x)  # equals a product with one-hot labels, which take 20 GB for ImageNet
+    class_sums.index_add_(0, labels, x)  # equals a product with one-hot labels, but these have 20 GB for ImageNet
     covariance = x.T @ x / len(x) + _RIDGE * torch.eye(x.shape[1], dtype=torch.float64)
     weights = torch.linalg.solve(covariance, class_sums.T / len(x)).T.unflatten(1, small.shape[1:])
     return F.interpolate(weights, (height, width), mode="bilinear").float()

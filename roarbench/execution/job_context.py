@@ -1,4 +1,4 @@
-"""The context of every job: a suite with its images, its store and its explained networks."""
+"""Define the context of every job: a suite with its images, its store and its explained networks."""
 
 from dataclasses import dataclass
 
@@ -30,12 +30,12 @@ from roarbench.store.workspace import Workspace
 
 @dataclass(frozen=True)
 class JobContext:
-    """A suite, its images and its store; small enough to send with a job."""
+    """A suite, its images and its store; the record refers to files, so it is small enough to send with a job."""
 
     workspace: Workspace
     images: ImageData
     suite: SuiteSpec
-    # weights of each reference: a file or a published name; empty for trained references
+    # path or published name of each explained network's given weights; empty for networks that the suite trains
     given: tuple[str, ...] = ()
 
     @property
@@ -48,7 +48,7 @@ class JobContext:
         return StoredNetwork(self.workspace.networks, key)
 
     def get_checkpoint(self, key: str, rankings_checksum: str = "") -> CheckpointFile:
-        """Return the checkpoint of a training with these rankings, by the key of its run or network."""
+        """Return the checkpoint of a training run, by the key of the run or network, with these rankings."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings_checksum)
 
     def build_network(self, seed: int) -> nn.Module:
@@ -56,7 +56,11 @@ class JobContext:
         return build_suite_network(self.suite, torch.Generator().manual_seed(seed))
 
     def build_starting_network(self, recipe: Recipe, seed: int) -> nn.Module:
-        """Return the network at the start of a training, random or published; CallerError for unusable weights."""
+        """Return the network at the start of a training run, with random or published weights.
+
+        Raises:
+            CallerError: The published weights cannot be used.
+        """
         network = self.build_network(seed)
         if recipe.start:
             load_starting_weights(recipe.start, network, self.images.record.channels, self.suite.model)
@@ -68,16 +72,16 @@ class JobContext:
         return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
     def find_network_of_ranking(self, spec: RankingSpec) -> "ReferenceModel":
-        """Return the explained network of a ranking; for controls, which use none, the first one."""
+        """Return the explained network of a ranking; for controls, which use no network, return the first network."""
         explained = self.explained
         return next((network for network in explained if network.reference.key == spec.reference), explained[0])
 
     def find_explained_network(self, run: Run) -> "ReferenceModel":
-        """Return the explained network that a run depends on; the first one if it depends on none."""
+        """Return the explained network that a run depends on, or the first network if the run depends on none."""
         return ReferenceModel(self, self.suite.find_explained_number(run.cell, run.seed) if run.reference else 0)
 
     def find_scored_network(self, run: Run) -> "ReferenceModel":
-        """Return the explained network that a run scores, which may differ from the one that its map explains."""
+        """Return the explained network that a run scores; the run's map may explain a different network."""
         return ReferenceModel(self, self.suite.find_scored_number(run.cell, run.seed))
 
     def make_ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
@@ -86,30 +90,30 @@ class JobContext:
         return make_ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
 
     def list_control_ranking_specs(self, unit: Unit) -> list[RankingSpec]:
-        """Return the identities of the controls' rankings, whose masks train common networks."""
+        """Return the identities of the controls' rankings; common networks are trained with masks of these rankings."""
         return [self.make_ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
 
     def make_ranking_spec_of_run(self, run: Run) -> RankingSpec | None:
-        """Return the identity of a run's rankings before an exchange; None if it has none or they are not stored."""
+        """Return the identity of the stored rankings that a run uses, before any exchange; None if there are none."""
         estimator, number = run.cell.estimator_of_stored_ranking, self.find_explained_network(run).number
         return self.make_ranking_spec(estimator, run.cell.unit, number) if estimator else None
 
     def make_common_network_spec(self, run: Run) -> CommonNetworkSpec:
-        """Return the common network of a run, before it is tuned on the run's row."""
+        """Return the identity of the common network of a run, before it is tuned for the run's estimator."""
         cell = run.cell
         return make_common_network_spec(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
 
 
 @dataclass(frozen=True)
 class ReferenceModel:
-    """The explained network of a suite with this number."""
+    """An explained network of a suite, given by its number."""
 
     work: JobContext
     number: int
 
     @property
     def number_suffix(self) -> str:
-        """Return the number for names of steps, counted from 1; empty if the suite has one explained network."""
+        """Return the network's number, counted from 1, for names of steps; empty if the suite explains one network."""
         return f" {self.number + 1}" if self.work.suite.references > 1 else ""
 
     @property
@@ -124,7 +128,7 @@ class ReferenceModel:
 
     @property
     def ranked_splits(self) -> tuple[Split, ...]:
-        """Return the splits whose images the network predicts: those that are ranked."""
+        """Return the splits whose images are ranked; the network's predictions on these splits are stored."""
         return list_ranked_splits(self.work.suite)
 
     @property
@@ -134,12 +138,12 @@ class ReferenceModel:
 
     @property
     def has_weights_and_predictions(self) -> bool:
-        """Return whether the weights and predictions exist."""
+        """Return whether the network's weights and predictions are stored."""
         return all(self.store.has_predictions(split) for split in self.ranked_splits)
 
     @property
     def norm(self) -> Normalisation:
-        """Return the normalisation of the network's images, which given weights may define."""
+        """Return the normalisation of the network's images, from the file of given weights if it defines one."""
         return self.store.read_normalisation() or Normalisation.of(self.work.images)
 
     def build_network(self, seed: int) -> nn.Module:

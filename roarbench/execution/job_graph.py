@@ -1,7 +1,8 @@
 """Build the graph of a suite's missing jobs, and determine the order in which its steps can start.
 
-The order is: references; ranges of images, ranked by all estimators in one pass; joined rankings; the networks that
-score several runs; runs. Controls need no reference, so their runs use the cores while references are trained.
+Steps come in this order: train references; rank ranges of images by all estimators in one pass; join the ranges of each
+ranking; train networks that score several runs; do runs. Controls need no reference, so their runs use the cores while
+references are trained.
 """
 
 import heapq
@@ -29,28 +30,28 @@ from roarbench.plan.runs import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
 
-_JOB = 260e6  # features explained per job: seconds for a small network on one core, minutes for a ResNet-18
-_SCORED = 400e6  # features of degraded images scored per job: as long as `_JOB`
+_JOB = 260e6  # features explained per job, which takes seconds for a small network on one core, minutes for a ResNet-18
+_SCORED = 400e6  # features of degraded images scored per job, which takes as long as a job of `_JOB` explained features
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
 
 
 class Step(NamedTuple):
-    """A job with its place in the graph."""
+    """A job, the steps that it needs, and its leases."""
 
     # `reference`, `rank`, `seal`, `network`, `tune` or `run`; if several steps are ready, earlier stages start first
     kind: str
     job: Job
-    needs: tuple[str, ...]
+    needs: tuple[str, ...]  # names of the steps that must end before this step starts
     keys: tuple[str, ...] = ()  # keys of the step's lease
-    # returns whether the store's folder has the step's output, unless the output is a result; called before the step
-    # starts
+    # returns whether the store's folder has the step's output already; called before the step starts. Returns False for
+    # `run` steps, whose outputs are results in the database
     is_made: Callable[[], bool] = bool
-    recipe: str = ""  # recipe of the step's training; empty without training
+    recipe: str = ""  # recipe by which the step trains a network; empty if it trains none
     runs: tuple[Run, ...] = ()  # runs of a `run` step
-    group: str = ""  # submission of a ranking step; after its first failure other images are not tried
+    group: str = ""  # submission of a ranking step; after its first failure, its steps for other images are not tried
 
     def make_lease_request(self, data: str) -> LeaseRequest:
-        """Return the step's lease request, for images with this fingerprint."""
+        """Return the step's lease request; `data` is the fingerprint of the images."""
         return LeaseRequest(self.keys, "" if self.runs else self.job.name, data)
 
     @property
@@ -82,7 +83,7 @@ def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     rank_steps = list(_make_rank_steps(work, missing, references))
     seal_steps = list(_make_seal_steps(work, missing, rank_steps))
     network_steps = list_common_network_steps(work, runs, missing)
-    # every row gets a whole curve before any row gets a second seed
+    # complete the curves of all estimators with one seed before the next seed
     ordered = sorted(runs, key=lambda run: (run.cell.retrain is ScoredNetwork.SIBLINGS, run.seed))
     run_steps = list(_make_run_steps(work, ordered, missing, references))
     needed = {name for step in (*rank_steps, *run_steps) for name in step.needs}
@@ -95,12 +96,12 @@ def _make_reference_step(explained: ReferenceModel) -> Step:
     return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions, reference.recipe)
 
 
-# by reference key: the name of the step that makes the reference; empty for existing references
+# from the key of a reference to the name of the step that makes the reference; the tuple is empty if it exists
 ReferenceSteps = Mapping[str, tuple[str, ...]]
 
 
 def list_rankings_of_runs(work: JobContext, runs: list[Run]) -> list[RankingSpec]:
-    """Return the rankings that runs need, for every explained network; those of controls only once."""
+    """Return the rankings that runs need, for every explained network; rankings by controls are listed only once."""
     needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
     ordered = sorted(estimators.items())
@@ -108,21 +109,21 @@ def list_rankings_of_runs(work: JobContext, runs: list[Run]) -> list[RankingSpec
 
 
 def list_common_network_steps(work: JobContext, runs: list[Run], missing: Collection[RankingSpec]) -> list[Step]:
-    """Return the steps that make the common networks of these runs and tune them for each row."""
+    """Return the steps that make the common networks of these runs and tune copies of them for each estimator."""
     scored = (run for run in runs if run.cell.retrain is ScoredNetwork.COMMON)
     steps = (step for run in scored for step in _make_common_network_steps(work, run, missing))
     return list({step.job.name: step for step in steps}.values())
 
 
 def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[RankingSpec]) -> Iterator[Step]:
-    """Yield the steps for a run's scoring network: its common network and, except for untouched images, the tuning."""
+    """Yield the step that trains a run's common network and, if the run removes features, the step that tunes it."""
     common, controls = work.make_common_network_spec(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job = Job(f"network {title}", train_common_network, (work, common))
     needs, is_made = _list_seal_step_names(work, missing, *controls), work.get_stored_network(common.key).has_weights
     yield Step("network", job, needs, (common.key,), is_made, common.recipe)
     if spec := work.make_ranking_spec_of_run(run):
-        # this twin has its row's rankings and scores another network
+        # the twin `other-reference` uses the same rankings as its estimator, but scores another network
         twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.parse(run.cell.estimator).explains_next_network else ""
         tuning = Job(f"tune {spec.name}{twin} {title}", tune_common_network, (work, common, spec))
         needs = (job.name, *_list_seal_step_names(work, missing, spec))
@@ -143,7 +144,7 @@ def _list_seal_step_names(work: JobContext, missing: Collection[RankingSpec], *s
 
 
 def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], references: ReferenceSteps) -> Iterator[Step]:
-    """Yield the ranking steps: controls first, then all estimators of the explained networks in one pass per image."""
+    """Yield the ranking steps: first of controls, then of the other estimators, which share passes of networks."""
     groups: dict[str, list[RankingSpec]] = {}
     for spec in sorted(missing, key=lambda spec: bool(spec.reference)):
         groups.setdefault(find_job_group(spec.estimator_record), []).append(spec)
@@ -162,7 +163,7 @@ def _is_range_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Spli
 
 
 def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
-    """Return the lease keys of a range of images: one per batch, however a machine divides the batches into jobs."""
+    """Return a range's lease keys, one per batch of images, because machines divide batches into jobs differently."""
     data, names, starts = specs[0].data, ranking_jobs.list_lock_names(specs), range(start, stop, IMAGES_PER_PASS)
     return tuple(_hash_strings("rank", data, name, split, first) for name in names for first in starts)
 
@@ -170,7 +171,7 @@ def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, sto
 def _list_unranked_shards(
     work: JobContext, specs: list[RankingSpec]
 ) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
-    """Yield ranges of images with the rankings that lack them; finished ranges may have been divided differently."""
+    """Yield ranges of images, each with the rankings that lack it; another machine may have made different ranges."""
     size = _compute_shard_size(specs)
     for split in Split:
         n = len(work.images[split].labels)
@@ -184,7 +185,7 @@ def _list_unranked_shards(
 
 
 def _compute_shard_size(specs: list[RankingSpec]) -> int:
-    """Return the images per job, whole batches: `SHARD` on a GPU; on a core, fewer for estimators of more passes."""
+    """Return the images per job, in whole batches: `SHARD` on a GPU; on a core, the more passes, the fewer images."""
     if choose_device().type == "cuda":
         return SHARD
     batches = _JOB // (max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS)
@@ -221,7 +222,7 @@ def name_seal_step(work: JobContext, spec: RankingSpec) -> str:
 def _make_run_steps(
     work: JobContext, runs: list[Run], missing: Collection[RankingSpec], references: ReferenceSteps
 ) -> Iterator[Step]:
-    """Yield the steps of these runs; a step without training scores one map at as many levels as take seconds."""
+    """Yield the steps of these runs; a step that trains no network scores one estimator at several levels."""
     features = len(work.images.test.labels) * prod(work.suite.dataset_record.shape)
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
     for run in runs:
@@ -256,7 +257,7 @@ def _make_run_step(
 
 
 class Schedule:
-    """The order of the steps; if a step fails, the steps that need it fail too."""
+    """Queue of steps that can start; if a step fails, the steps that need it fail, too."""
 
     def __init__(self, steps: list[Step]) -> None:
         self.steps = {step.job.name: step for step in steps}
@@ -264,9 +265,9 @@ class Schedule:
         self._graph = TopologicalSorter({name: step.needs for name, step in self.steps.items()})
         self._graph.prepare()
         self._ready: list[tuple[int, int, int, str]] = []
-        self.cut_off: defaultdict[str, list[str]] = defaultdict(list)  # reasons of interruptions, by name of a step
+        self.cut_off: defaultdict[str, list[str]] = defaultdict(list)  # from names of steps to reasons of interruptions
         self.in_other_processes: list[str] = []  # names of the steps that other processes are doing
-        self.reasons: dict[str, str] = {}  # reasons of failures, by name of a step or submission
+        self.reasons: dict[str, str] = {}  # from names of steps or submissions to reasons of failures
 
     @property
     def active(self) -> bool:
@@ -286,9 +287,9 @@ class Schedule:
             self.enqueue(self.in_other_processes.pop())
 
     def enqueue(self, name: str) -> None:
-        """Queue a step; a step that was interrupted before comes after others of the same priority."""
+        """Queue a step; steps that were interrupted before come after other steps of the same priority."""
         tries, step = len(self.cut_off[name]), self.steps[name]
-        # scoring an explained network precedes steps based on it
+        # explained networks are scored before other steps use them
         priority = _PRIORITY["reference" if step.scores_reference else step.kind]
         heapq.heappush(self._ready, (priority, tries, self._place[name], name))
 
@@ -303,12 +304,12 @@ class Schedule:
         self.enqueue(step.job.name)
 
     def find_blocking_failure(self, step: Step) -> str:
-        """Return why a step cannot be done: it failed, or a step that it needs failed; empty if it can be done."""
+        """Return the reason if a step, its submission or a step that it needs has failed; empty if none has failed."""
         names = (step.job.name, step.group, *step.needs)
         return next((self.reasons[name] for name in names if name in self.reasons), "")
 
     def block(self, name: str, reason: str) -> None:
-        """Record why a future step cannot be done."""
+        """Record why the steps of this name, or of this submission, cannot be done."""
         self.reasons.setdefault(name, reason)
 
     def record_end(self, step: Step, reason: str = "") -> None:
@@ -321,7 +322,7 @@ class Schedule:
 
 
 def find_steps_depending_on_recipes(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
-    """Return the steps that train by one of these recipes, or need a step that does, each with the recipe."""
+    """Return the steps that train by one of these recipes, or need such a step; each step comes with its recipe."""
     made: set[str] = set()
     needed: dict[str, str] = {}
     needing = []

@@ -15,15 +15,15 @@ from roarbench.local_workers import LocalEngine
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.software_and_hardware import count_cores
 
-PER_CORE = 4  # a worker computes on one thread: more workers per core are not faster and need more memory
+PER_CORE = 4  # maximum workers per core; a worker computes on one thread, so more are not faster and need more memory
 # default workers per GPU for images up to `SMALL` pixels per side: 8 trained 7 to 8 times as fast as one (docs/gpu.md);
-# that each needs about 0.5 GB of the GPU is an assumption
+# we assume that each worker needs about 0.5 GB of the GPU
 _SHARING = 8
 _PATIENCE = 1.0  # seconds between checks for a started worker
 
 
 def count_default_workers(image_side: int | None = None) -> int:
-    """Return the default number of processes: one per core without GPUs, else one per GPU, or more for small images."""
+    """Return the default number of workers: one per core without GPUs, else one per GPU, or more for small images."""
     gpus = len(list_gpu_ids())
     if not gpus:
         return count_cores()
@@ -32,7 +32,7 @@ def count_default_workers(image_side: int | None = None) -> int:
 
 
 def count_workers(requested: int | None, image_side: int | None = None) -> int:
-    """Return the number of processes on this machine; raise CallerError if it is less than 1 or too large."""
+    """Return the requested or default number of workers; raise CallerError if a request is below 1 or too large."""
     if requested is None:
         return count_default_workers(image_side)
     most = PER_CORE * count_cores()
@@ -65,7 +65,10 @@ def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[S
 
 
 def measure_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:
-    """Measure rates with the first idle worker, before any job; assume them if that fails. `say` receives messages."""
+    """Measure rates with the first idle worker before any other job; return assumed rates if the measurement fails.
+
+    `say` receives messages.
+    """
     while not engine.idle:
         engine.wait(_PATIENCE)
     engine.start_job(Job("rates", measure_worker_rates, (suite, work)))

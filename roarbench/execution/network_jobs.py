@@ -1,7 +1,7 @@
-"""Jobs of a worker with networks: train references, and train or score networks for runs.
+"""Train references, and train or score networks for runs, as jobs of a worker.
 
-Each job reads its inputs from the store's folder, and writes its output there or returns it, so any worker can do any
-job, and an interrupted job is simply done again.
+Each job reads its inputs from the store's folder, and writes its output to this folder or returns the output, so any
+worker can do any job, and an interrupted job is simply done again.
 """
 
 import time
@@ -60,8 +60,8 @@ from roarbench.store.run_result import RunResult, pack_correctness, pack_probabi
 from roarbench.store.software_and_hardware import Provenance, read_provenance
 from roarbench.store.submissions_and_annotations import AnnotationKind
 
-_REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, distinct from the seeds of trainings
-_NETWORKS = 8  # networks in a process's memory: a suite's references
+_REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, distinct from the seeds of training runs
+_NETWORKS = 8  # maximum explained networks that stay in a process's memory
 HASHED = 2  # stored bytes of an image's mask hash
 
 
@@ -70,8 +70,9 @@ class ScoredRuns(NamedTuple):
 
     results: Sequence[RunResult]
     note: str = ""  # message about the job; empty without one
-    # mask hashes of runs that score a reference under its own maps (`AnnotationKind.MASKS`), stored with the results
-    annotations: Mapping[str, str] = {}  # never changed; a read-only view could not be sent between processes
+    # hashes of the masks of runs that score a reference under its own maps (`AnnotationKind.MASKS`); stored with the
+    # results. The default is never changed; a read-only view could not be sent between processes
+    annotations: Mapping[str, str] = {}
 
 
 def train_or_read_reference(explained: ReferenceModel) -> str:
@@ -112,7 +113,7 @@ def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions
 
 def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     """Do runs that score one map at several levels, or a single run."""
-    parts = [execute_run(work, run) for run in runs]  # only trainings have notes, and each is a job of its own
+    parts = [execute_run(work, run) for run in runs]  # only training runs have notes, and each is a job of its own
     return ScoredRuns([result for part in parts for result in part.results], parts[0].note)
 
 
@@ -121,7 +122,7 @@ def execute_run(work: JobContext, run: Run) -> ScoredRuns:
     refuse_unusable_fill(run.cell.fill, run.cell.retrain)
     images, spec = work.images, work.make_ranking_spec_of_run(run)
     rankings = exchange_rankings_if_twin(images, run, work.rankings.open(spec)) if spec else None
-    # fails before hours of work on rankings of other weights
+    # the check raises before hours of work on rankings that were made with other weights
     weights = find_explained_weights_checksum(work, run, rankings)
     checkpoint, start = work.get_checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     model, norm, loss = _train_or_load_scored_network(work, run, rankings, checkpoint)
@@ -231,10 +232,10 @@ def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, mas
 
 
 def exchange_rankings_if_twin(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
-    """Return the rankings by which a run removes features; some twins exchange them between images."""
+    """Return the rankings by which a run removes features; the twin `other-image` exchanges them between images."""
     if _find_twin_kind(run) != OTHER_IMAGE:
         return rankings
-    # a shared network is already trained and tests are cheap, so each seed has its own pairing
+    # a common network is already trained and tests are cheap, so each seed has a pairing of images of its own
     is_shared = run.cell.retrain is ScoredNetwork.COMMON
     seed, splits = (run.seed, (Split.TEST,)) if is_shared else (SEED, tuple(rankings.splits))
     exchanged = {split: rankings.splits[split][_draw_other_image_indices(images, split, seed)] for split in splits}
@@ -242,7 +243,7 @@ def exchange_rankings_if_twin(images: ImageData, run: Run, rankings: Rankings) -
 
 
 def _find_twin_kind(run: Run) -> str:
-    """Return the kind of twin of a run's row; empty for rows that are not twins and for untouched images."""
+    """Return the twin's kind if a run's estimator is a twin; empty for other estimators and for untouched images."""
     estimator = run.cell.estimator_record
     return estimator.twin if estimator else ""
 
@@ -259,15 +260,15 @@ def extract_packed_test_masks(images: ImageData, run: Run, rankings: Rankings | 
 
 
 def _draw_other_image_indices(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
-    """Return, for each image of a split, the number of the other image whose map it gets, int64 (n,)."""
+    """Return, for each image of a split, the number of the other image whose map is used for it, int64 (n,)."""
     return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
 
 
 def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
-    """Score explained networks on images degraded by one estimator's maps of one of the networks, at some levels.
+    """Score several explained networks at some levels, on images degraded by one estimator's maps of one network.
 
-    A prediction is correct if the scored network predicts the class that the maps explain, which is the explained
-    network's prediction on the untouched image. Images are degraded once for all networks.
+    A prediction counts as correct if the scored network predicts the class that the maps explain; this class is the
+    explained network's prediction on the untouched image. Images are degraded once for all networks.
     """
     first, spec, images = runs[0], work.make_ranking_spec_of_run(runs[0]), work.images
     refuse_unusable_fill(first.cell.fill, first.cell.retrain)
@@ -296,7 +297,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
 
 @lru_cache(maxsize=_NETWORKS)
 def _load_explained_network_for_scoring(explained: ReferenceModel, checksum: str) -> NormalisedNetwork:
-    """Load an explained network on the device, once per process and checksum."""
+    """Load an explained network to the device; each process loads it once per checksum."""
     return NormalisedNetwork(explained.load_trained().to(choose_device()), explained.norm)
 
 
@@ -309,7 +310,7 @@ def _predict_test_classes(
 ) -> NDArray[np.int64]:
     """Return the predicted classes of runs at one level for the test images, int64 (runs, n)."""
     scored = [work.find_scored_network(run) for run in runs]
-    if runs[0].cell.estimator == CLEAN:  # clean predictions are stored already
+    if runs[0].cell.estimator == CLEAN:  # predictions on untouched images are stored
         return np.stack([network.store.load_predictions(Split.TEST).targets for network in scored])
     inputs, models = make_test_inputs(work.images, runs[0], rankings, masks), [networks[network] for network in scored]
     logits = predict_logits_of_networks(models, inputs, choose_scoring_batch_size(work.images.record.size))

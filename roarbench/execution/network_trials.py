@@ -1,4 +1,4 @@
-"""Try a network before the first run: whether it can be built and explained, and at which learning rate it trains."""
+"""Try a user's network before the first run: build it, explain it, and find a learning rate at which it trains."""
 
 import re
 from collections.abc import Callable
@@ -39,10 +39,11 @@ from roarbench.plan.suite_record import drop_estimators_of_user_suite
 from roarbench.stopping import convert_exit_to_error
 from roarbench.text import describe_error, fit_on_one_line
 
-_BLACK = -2.0  # black of normalised photographs; an all-0 image would hide missing rules in networks without biases
+# value of black in normalised photographs; with 0, networks without biases would hide missing backward rules
+_BLACK = -2.0
 _RATE = 0.01  # learning rate of the trial step
-SHARES = (1.0, 0.25, 0.0625)  # trials: shares of the recipe's peak learning rate
-STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # maximum training steps and images of a trial; share of held-out images
+SHARES = (1.0, 0.25, 0.0625)  # the trials use these shares of the recipe's peak learning rate
+STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # maximum steps and maximum images of a trial, and share of held-out images
 ENOUGH = 0.9  # trials with this share of the best trial's correct predictions count as equally good
 FULL_SIDES = "sides = [1.0]  # the network takes no smaller images, so each epoch trains at full size"
 _PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
@@ -59,11 +60,12 @@ class ApplicableSuite(NamedTuple):
 def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     """Return a user's suite without the estimators that do not apply to its network; named suites stay unchanged.
 
-    The network's file is executed, and the network built.
+    This function executes the network's file and builds the network.
 
     Raises:
-        CallerError: The network cannot be built, cannot take the images, returns logits of another shape, or cannot be
-            folded for its maps; or an image's logits depend on more than the weights and the image.
+        CallerError: The network cannot be built, cannot take the images, or returns logits of another shape; its batch
+            norms cannot be folded although `maps` needs that; or an image's logits depend on more than the weights and
+            the image.
     """
     if suite.own is None:
         return ApplicableSuite(suite)
@@ -112,12 +114,12 @@ def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> App
 
 
 def _draw_images(generator: torch.Generator, *shape: int) -> Tensor:
-    """Draw two images in the memory format of trainings, which some networks cannot take."""
+    """Draw two images in the memory format of training (channels last), which some networks cannot take."""
     return torch.randn(2, *shape, generator=generator).contiguous(memory_format=torch.channels_last)
 
 
 def _perturb_biases_and_norms(model: nn.Module, generator: torch.Generator) -> None:
-    """Add normal noise, in place, to biases and the scales of norms, because a branch times 0 would hide operations."""
+    """Add normal noise, in place, to biases and scales of norms; a scale of 0 would hide the operations of a branch."""
     with torch.no_grad():
         for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
             vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)
@@ -160,7 +162,7 @@ def _try_image_size(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
 
 
 def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
-    """Explain why an estimator does not apply to a network; empty if it applies. Of ensembles, the base is tried."""
+    """Return why an estimator does not apply to a network; empty if it applies. For ensembles, their base is tried."""
     if estimator.control:
         return ""
     tried = find_estimator(estimator.parent_id) if estimator.form == "base" else ESTIMATORS[estimator.base]
@@ -186,11 +188,11 @@ class PeakTrials(NamedTuple):
 
 
 def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
-    """Find a peak learning rate by three short trainings: the second largest of the nearly best rates.
+    """Find a peak learning rate by three short training runs: the second largest of the nearly best rates.
 
-    If only one rate is nearly best, this rate is chosen. The largest is avoided because a full training stays longer at
-    its peak and may diverge even if a short one does not. All draws use one seed, so the same suite and images give the
-    same peak. No test image is read.
+    If only one rate is nearly best, this rate is chosen. The largest rate is avoided because a full training run stays
+    longer at its peak, so it may diverge even if a short run does not. All draws use one seed, so the same suite and
+    images give the same peak. The trials read no test image.
     """
     recipe = find_recipe(suite.reference_recipe)
     chosen = torch.from_numpy(mark_balanced_subset(images.train.labels, IMAGES)).nonzero().flatten()
@@ -211,9 +213,10 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
 
 
 def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], object]) -> str:
-    """Write the peak learning rate found to the text of a user's suite, and full sides if smaller images fail.
+    """Find a peak learning rate and write it to the text of a user's suite; return the text.
 
-    Some images are decoded. If the network cannot be tried, the text stays unchanged. `say` receives messages.
+    If the network cannot take smaller images, the text also gets images of full size. If the network cannot be tried,
+    the text stays unchanged. The trials decode some images. `say` receives messages.
     """
     say(f"trying three peak learning rates: at most {len(SHARES) * STEPS} steps")
     try:
@@ -230,7 +233,7 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
 
 
 def _use_full_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
-    """Return a suite's text, with images of full size if the network cannot take smaller ones, and the suite."""
+    """Return a suite's text, changed to images of full size if the network cannot take smaller ones, and the suite."""
     try:
         return text, drop_inapplicable_estimators(parse_suite(text, path)).suite
     except CallerError:
@@ -243,7 +246,10 @@ def _use_full_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
 def _train_and_count_correct(
     suite: SuiteSpec, images: ImageData, recipe: Recipe, train: torch.Tensor, test: torch.Tensor
 ) -> int:
-    """Train a network for a few steps, and count its correct predictions; both use images of the training split."""
+    """Train a network for a few steps on the images `train`, and count its correct predictions on the images `test`.
+
+    Both are int64 positions in the training split.
+    """
     record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
     model = build_suite_network(suite, torch.Generator().manual_seed(_SEED))
     if recipe.start:

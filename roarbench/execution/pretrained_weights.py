@@ -1,9 +1,10 @@
-"""Load given weights of an explained network: those of torchvision or timm by name, or a checkpoint file.
+"""Load given weights of an explained network: published weights of torchvision or timm, or a checkpoint file.
 
-A checkpoint is a state dict of the suite's network, from torch.save or as safetensors. It may be one entry among
-others, and a wrapper may have added a common prefix to its names. It may contain the normalisation of its images, for
-values in [0, 1] or [0, 255] (`datasets.preprocessing`): a torch file as {"state_dict": …, "mean": [r, g, b], "std": [r,
-g, b]}, safetensors in the metadata. Without it, images are normalised as for the suite's other networks.
+A checkpoint is a state dict of the suite's network, saved by torch.save or as safetensors. A torch file may contain the
+state dict as one entry among others, and a wrapper may have added a common prefix to the names of the weights. A file
+may define the normalisation of images, for values in [0, 1] or [0, 255] (`datasets.preprocessing`): a torch file as
+{"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, and safetensors in the metadata. If a file defines none, images
+are normalised as for the suite's other networks.
 """
 
 import argparse
@@ -33,19 +34,20 @@ _URL = "https://download.pytorch.org/models/"
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 _WRITE = "save weights with torch.save(model.state_dict(), FILE)"
 _NORMALISED = ("mean", "std", "range")
-# batch norm's counter, missing from old files; counter of averaged weights
+# names of training counters: batch norm's, which old files lack, and that of averaged weights
 _COUNTERS = ("num_batches_tracked", "n_averaged")
 _KINDS = [type(np.dtype(kind)) for kind in "?bhilqBHILQefd"]
 _REBUILDS: list[Any] = [np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]]
-# harmless content of checkpoints besides weights: options, and NumPy's numbers and arrays by old and new module name
+# harmless content of checkpoints besides weights: options, and NumPy's numbers and arrays under old and new names
 _HARMLESS: list[Any] = [argparse.Namespace, np.ndarray, np.dtype, *_KINDS]
 _HARMLESS += [(one, f"numpy.{core}.multiarray.{one.__name__}") for one in _REBUILDS for core in ("core", "_core")]
 
 
 def load_given_weights(weights: str, model: nn.Module, channels: int, network: str) -> Normalisation | None:
-    """Load given weights into a network with this name, in place; return their normalisation, None for the suite's own.
+    """Load given weights into a model, in place; return the normalisation that they need, or None for the suite's own.
 
-    `weights` is a file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`.
+    `weights` is a file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. `network` is the model's
+    name, for messages.
 
     Raises:
         CallerError: The weights cannot be fetched or read, or belong to another network.
@@ -89,9 +91,9 @@ def _load_timm_weights(name: str, model: nn.Module, channels: int) -> Normalisat
 
 
 def load_starting_weights(start: str, model: nn.Module, channels: int, network: str) -> None:
-    """Load published weights into a network that will be trained, in place; errors are those of `load_given_weights`.
+    """Load published weights, in place, into a model that will be trained; raise the errors of `load_given_weights`.
 
-    For `torchvision:NAME/WEIGHTS` the last layer is not loaded if the network has another number of classes.
+    For `torchvision:NAME/WEIGHTS`, the final layer is not loaded if the model has another number of classes.
     """
     name, slash, weights = start.removeprefix(TORCHVISION).partition("/")
     if not slash:
@@ -102,7 +104,7 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
     for name in state.keys() & own.keys():
         shape, own_shape = state[name].shape, own[name].shape
         if shape != own_shape and shape[1:] == own_shape[1:]:
-            state[name] = own[name]  # the last layer
+            state[name] = own[name]  # the final layer keeps its random weights
     _check_weights_fit(state, model, path, network)
     model.load_state_dict(state, strict=False)
 
@@ -130,7 +132,7 @@ def _fetch_torchvision_file(file: str) -> Path:
 
 
 def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
-    """Remove prefixes such as `module.` from all names of a state dict, if the names then are those of the weights."""
+    """Remove prefixes such as `module.` from all names of a state dict, if the rest are the names of the weights."""
     needed, stripped = set(filter(is_weight_tensor, wanted)), state
     while not needed <= stripped.keys():
         heads = {name.partition(".")[0] if "." in name else "" for name in stripped if name != "n_averaged"}
@@ -176,7 +178,7 @@ class WeightFile(NamedTuple):
 
 
 def read_weights(path: Path) -> WeightFile:
-    """Read a file of weights, whatever its name; raise CallerError if it has none. No code in the file is run."""
+    """Read a file of weights without running any code in it; raise CallerError if the file has no weights."""
     try:
         return _read_safetensors(path) if _is_safetensors(path) else _read_torch_checkpoint(path)
     except CallerError:
@@ -186,12 +188,12 @@ def read_weights(path: Path) -> WeightFile:
 
 
 def is_weight_tensor(name: str) -> bool:
-    """Return whether a tensor of a state dict is a weight, by its name, rather than a training counter."""
+    """Return whether the name of a tensor in a state dict is that of a weight, not of a training counter."""
     return not name.endswith(_COUNTERS)
 
 
 def _is_safetensors(path: Path) -> bool:
-    """Return whether a file begins like safetensors: with the length of a JSON header."""
+    """Return whether a file begins like a safetensors file, with the length of a JSON header."""
     with path.open("rb") as file:
         return file.read(9)[8:] == b"{"
 

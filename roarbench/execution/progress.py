@@ -1,4 +1,4 @@
-"""Show the progress of a run: a bar on a terminal, plain lines in a log."""
+"""Show the progress of a command, as a bar on a terminal or as plain lines in a log."""
 
 import logging
 import time
@@ -30,12 +30,12 @@ from roarbench.text import format_bytes, format_duration
 
 _BAR = 20  # width of the bar in characters
 _LINE_EVERY = 10.0  # seconds between log lines
-_TRUST = 0.02  # share of the work after which measured time weighs as much as the estimate
+_TRUST = 0.02  # after this share of the work, the measured time has the same weight as the estimate
 _log = logging.getLogger(__name__)
 
 
 class LogConsole(Console):
-    """Console that prints to this process's log; it is never a terminal, so no bar is drawn."""
+    """Console that prints to this process's log instead of a terminal, so that no bar is drawn."""
 
     def __init__(self) -> None:
         super().__init__(force_terminal=False)
@@ -109,7 +109,7 @@ class ProgressDisplay:
             self._bar.stop()
 
     def show(self, fraction_done: float, seconds_left: float, text: str) -> None:
-        """Show the fraction done, in [0, 1], the time left and the last event."""
+        """Show the fraction done, in [0, 1], the time left, and a text about the most recent event."""
         left = f"about {format_duration(seconds_left)} left"
         if self._task is not None:
             self._bar.update(self._task, completed=fraction_done, description=text, left=left)
@@ -120,12 +120,12 @@ class ProgressDisplay:
 
 @dataclass
 class _TimedWork:
-    """A kind of work: estimated core-seconds, and the time it took."""
+    """Estimated core-seconds of a kind of work, and the measured time of its finished part."""
 
     total: float = 0.0
     done: float = 0.0  # finished work, core-seconds by estimate
-    timed: float = 0.0  # the part of `done` that workers did
-    wall_seconds: float = 0.0  # duration of `timed`
+    timed: float = 0.0  # work in `done` that this command's workers did
+    wall_seconds: float = 0.0  # wall seconds that workers took for `timed`
 
     def add_finished_step(self, cost: float, wall_seconds: float) -> None:
         """Add a finished step; its wall seconds are 0 if no worker did it."""
@@ -134,13 +134,13 @@ class _TimedWork:
         self.wall_seconds += wall_seconds
 
     def estimate_wall_per_core_second(self, expected: float) -> float:
-        """Return wall seconds per core-second: the expected value, gradually replaced by the measured value."""
+        """Return wall seconds per core-second: at first the expected value, then gradually the measured value."""
         trust = _TRUST * self.total
         return (self.wall_seconds + trust * expected) / (self.timed + trust) if self.timed + trust else expected
 
 
 class StageDisplay(ProgressDisplay):
-    """Display of the stage that has begun last, of a fixed number of stages."""
+    """Display of the current stage among a fixed number of stages."""
 
     def __init__(self, console: Console, count: int) -> None:
         super().__init__(console)
@@ -160,8 +160,8 @@ class StageDisplay(ProgressDisplay):
 class StepDisplay(ProgressDisplay):
     """Display of the progress of the work and of the time left.
 
-    Each kind of step is timed separately, because their estimates err by different factors. An estimate has the weight
-    of a fraction `_TRUST` of measured work, so the time left changes gradually.
+    Each kind of step is timed separately, because the estimates of different kinds err by different factors. An
+    estimate has the same weight as measurements of a fraction `_TRUST` of the work, so the time left changes gradually.
 
     Args:
         cost: Returns the expected core-seconds of a step.
@@ -207,7 +207,7 @@ class StepDisplay(ProgressDisplay):
             self.show(self._fraction_done, self.seconds_left, _describe_run_by_protocol(event) or text)
 
     def _report_failure(self, event: FinishedStep, text: str) -> None:
-        """Report why a step failed; a reason of several steps is reported once."""
+        """Report why a step failed; a reason that several steps share is reported once."""
         if event.failure in self._reported:
             return
         if event.step.first_run:
@@ -222,7 +222,7 @@ class StepDisplay(ProgressDisplay):
 
     @property
     def seconds_left(self) -> float:
-        """Return the wall seconds left: the work that is not done, each kind at its own pace."""
+        """Return the wall seconds left, at the measured pace of each kind of step."""
         overall = self._all.estimate_wall_per_core_second(self._load)
         paces = {kind: timed.estimate_wall_per_core_second(overall) for kind, timed in self._kinds.items()}
         rest = sum(paces[kind] * max(0.0, timed.total - timed.done) for kind, timed in self._kinds.items())
@@ -237,7 +237,7 @@ def _classify_step(step: Step) -> str:
 
 
 class DecodingDisplay(ProgressDisplay):
-    """Display of the disk space and the progress of decoding a data set."""
+    """Display of the disk space that a decoded data set needs and of the progress of decoding."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -246,7 +246,7 @@ class DecodingDisplay(ProgressDisplay):
 
     @property
     def has_decoded(self) -> bool:
-        """Return whether anything was decoded."""
+        """Return whether any image was decoded; False if all images were decoded before."""
         return self._first is not None
 
     def show_progress(self, progress: parallel_decoding.DecodingProgress) -> None:
@@ -279,7 +279,7 @@ def _describe_step(event: FinishedStep) -> str:
 
 
 def _describe_run_by_protocol(event: FinishedStep) -> str:
-    """Describe a run by its protocol's title and its row; empty for other steps and for steps of other processes."""
+    """Describe a run by its protocol and estimator; empty for other steps and for steps of other processes."""
     run = event.step.first_run
     if run is None or event.elsewhere:
         return ""

@@ -1,11 +1,11 @@
-"""Export and import a suite's rankings and explained networks, so that others can retrain without making maps.
+"""Export and import a suite's rankings and explained networks, so that others can retrain networks without maps.
 
     index.json                 the suite, its images, the author, and every file with its hash
     rankings/, references/     the suite's files as in a store, 3 bits per feature
 
-A folder may contain only the networks, so that another machine can explain the same networks. Their predictions on a
-split may be missing, because a store has only the predictions that its runs needed; the importing store computes the
-missing ones. Nothing is imported unless every file fits the suite and the images of the importing store.
+A folder may contain only the networks, so that another machine can explain the same networks. A network's predictions
+on a split may be missing, because a store only has the predictions that its runs needed; the importing store then
+computes the predictions. Nothing is imported unless every file fits the suite and the images of the importing store.
 """
 
 import json
@@ -36,13 +36,13 @@ _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSErro
 
 @dataclass(frozen=True)
 class BundleIndex:
-    """The index of an exported folder."""
+    """Index of an exported folder."""
 
     format: int  # increases when older versions of roarbench cannot read the folder
     suite: str
     data: str  # fingerprint of the images
     about: str  # author and machine of the rankings, one line
-    files: dict[str, str]  # SHA-256 of each file, by its path within the folder
+    files: dict[str, str]  # from each file's path within the folder to the file's SHA-256
 
 
 def export_rankings(work: JobContext, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
@@ -70,7 +70,7 @@ def export_rankings(work: JobContext, folder: Path, about: str, references_only:
 
 
 def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list[Rankings]:
-    """Import a suite's rankings from a folder of `export_rankings`; raise StoreError if it does not match."""
+    """Import a suite's rankings from a folder of `export_rankings`; raise StoreError if they do not fit the store."""
     root, index = work.workspace.root, read_bundle_index(folder)
     # a folder without rankings has only explained networks
     specs = _list_ranking_specs(work) if any(name.startswith("rankings/") for name in index.files) else []
@@ -96,7 +96,7 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
 
 @contextmanager
 def _replace_copy_path_in_errors(copy: Path, source: Path, outcome: str) -> Iterator[None]:
-    """Report a fault of a file in the copy in one line, with the path that the file was copied from."""
+    """Raise a fault of a copied file as a one-line StoreError that names the original file."""
     try:
         yield
     except (StoreError, *_ODD) as error:
@@ -119,7 +119,7 @@ def _list_ranking_and_network_files(work: JobContext, specs: Sequence[RankingSpe
 
 
 def _drop_prediction_files(names: Iterable[str]) -> set[str]:
-    """Return the files that an export must have: all except predictions, which can be computed from weights."""
+    """Return the files that an export must have: all but the predictions, which can be computed from weights."""
     return {name for name in names if not name.endswith(".npz")}
 
 
@@ -188,7 +188,7 @@ def _check_image_count(location: Path, seen: int, work: JobContext, split: Split
 
 
 def _has_equal_folder(root: Path, subfolder: str, files: Mapping[str, str]) -> bool:
-    """Return whether a store already has a folder; raise StoreError if its files differ."""
+    """Return whether a store already has a folder with the same files; raise StoreError if the files differ."""
     if not (root / subfolder).exists():
         return False
     names = {name for name in files if str(Path(name).parent) == subfolder}

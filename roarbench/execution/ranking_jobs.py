@@ -1,4 +1,4 @@
-"""Rank a range of images by estimators that share passes, and join the ranges."""
+"""Rank a range of images by estimators that share forward and backward passes, and join the ranges."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,11 +31,13 @@ FailureReason = str
 def rank_shard(
     work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
 ) -> dict[RankingSpec, FailureReason]:
-    """Rank images `start` … `stop - 1` by one group's estimators, in one pass; return the reasons of failed rankings.
+    """Rank images `start` to `stop - 1` by estimators that share passes; return a dict of failed rankings to reasons.
 
-    Several explained networks may share a pass, because their noisy copies use the same draws. Existing bit-planes are
-    not made again. One batch of maps is in memory at a time. StoreError is raised before any map is made if a part of
-    one of these rankings was made on another kind of device.
+    Rankings for several explained networks may be made together, because noisy copies use the same draws for all
+    networks. Existing bit-planes are not made again. Only one batch of maps is in memory at a time.
+
+    Raises:
+        StoreError: A part of one of these rankings was made on another kind of device; no map was made.
     """
     store, batches = work.rankings, range(start, stop, IMAGES_PER_PASS)  # CPUs and GPUs lock the same ranges
     with ExitStack() as locks:
@@ -61,7 +63,7 @@ def rank_shard(
 
 
 def list_lock_names(specs: Sequence[RankingSpec]) -> list[str]:
-    """Return the names of groups that share passes, one per explained network; sorting prevents deadlocks."""
+    """Return names of locks, one per group of estimators and explained network, sorted to prevent deadlocks."""
     return sorted({find_job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
 
 
@@ -73,7 +75,7 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
 
 
 def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:
-    """Return the number of images per batch; more for a submission, whose sandbox takes seconds to start."""
+    """Return the number of images per batch; submissions get larger batches, as a sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
         return choose_map_batch_size(work.suite, len(specs))
     return count_images_per_sandbox(specs[0].shape)
@@ -92,7 +94,7 @@ def rank_batch(
         importance, provenance = maps[key]
         try:
             planes, tied = rank_to_bit_planes(importance, partial(draw_ties, spec.layout.features), spec.layout)
-        except RunError as error:  # one estimator failed; the others of the pass continue
+        except RunError as error:  # only this estimator failed; the other estimators of the pass continue
             failed[spec] = f"{split} images from number {start}: {error}"
         else:
             pieces[spec] = planes, provenance._replace(ties=tied)
@@ -100,5 +102,5 @@ def rank_batch(
 
 
 def join_ranked_ranges(work: JobContext, spec: RankingSpec) -> None:
-    """Join the ranked ranges of one estimator into a finished ranking."""
+    """Join an estimator's ranked ranges of images into a finished ranking."""
     work.rankings.seal(spec, {split: len(work.images[split].labels) for split in spec.splits})

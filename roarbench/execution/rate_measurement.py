@@ -1,4 +1,4 @@
-"""Measure the speed of this process on generated images, for each kind of work and each training mode."""
+"""Measure this process's speed in each kind of work, on generated images."""
 
 import math
 import os
@@ -59,20 +59,21 @@ from roarbench.store.compilation_speeds import COMPILED, GRAPHS, UNCOMPILED, Spe
 from roarbench.text import fit_on_one_line
 
 _STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
-# minimum timed steps per image size, and of those before them, in which a GPU chooses kernels and captures a graph
+# minimum timed steps per image size; as many untimed steps come first, in which a GPU chooses kernels and captures a
+# graph
 _LEAST = {"cpu": 1, "cuda": 5}
-_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # maximum operations per measurement: a fraction of a second
-_FEW = 2  # minimum measured images
+_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # maximum operations per measurement, which take a fraction of a second
+_FEW = 2  # minimum images per measurement
 _MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # modes of torch.compile
 _LETTERS = 80  # characters shown of an error
 
 
 def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
-    """Time decoding, noise, ranking and the kinds of work in `work` in this process, on a few random images."""
+    """Time decoding, noise, ranking and each kind of work in `work`, on a few random images in this process."""
     record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
     for fill in sorted({block.fill for block in suite.blocks}):
-        refuse_too_large_filled_images(fill, work.images)  # before maps are computed for it
-    keep_freed_cpu_memory()  # workers do the same
+        refuse_too_large_filled_images(fill, work.images)  # raises before hours of computing maps
+    keep_freed_cpu_memory()  # workers have the same setting
     too_large = _find_too_large_recipes(suite, work) if device.type == "cuda" else ()
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
@@ -130,7 +131,10 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
 
 
 def _shorten_steps(recipe: Recipe, images: int) -> Recipe:
-    """Return the recipe with one pass of so many images per step; two if its steps have several, which no graph has."""
+    """Return the recipe with steps of one pass of so many images, or of two passes if the recipe's have several.
+
+    Steps with several passes are not replayed by CUDA graphs, so their number matters.
+    """
     several = recipe.has_several_passes
     return replace(recipe, batch=(1 + several) * images, micro_batch=several * images)
 
@@ -140,17 +144,17 @@ def _make_fixed_normalisation(record: DatasetRecord) -> Normalisation:
 
 
 class _TrainingTime(NamedTuple):
-    """Mean seconds per training image, and the share of them until a step's kernels are launched."""
+    """Mean seconds per training image, and the share of these seconds until a step's kernels are launched."""
 
     seconds: float = 0.0
     launching: float = 0.0
 
 
 def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> _TrainingTime:
-    """Time a short training; at each image size, the second half of the steps is timed.
+    """Time a short training run on random images; at each image size, the second half of the steps is timed.
 
-    All sizes are in one short training on random images, which sees each size as often as a complete training does. The
-    first half of the steps includes one-time work, such as preparing shared images and choosing kernels.
+    The share of steps at each image size is the same as in a complete training run. The first half of the steps
+    includes one-time work, such as preparing shared images and choosing kernels.
     """
     device, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
     half = _count_timed_steps(flops, batch, sizes, device)
@@ -174,14 +178,14 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
 
 
 def _count_timed_steps(flops: int, batch: int, sizes: int, device: torch.device) -> int:
-    """Return how many steps are timed at each of these image sizes; `flops` are those of one forward pass."""
+    """Return how many steps are timed at each of these image sizes; a forward pass of one image takes `flops`."""
     most = _STEPS[device.type]
     affordable = _count_affordable_images(TRAIN * flops, most * batch, device) // batch
     return max(_LEAST[device.type], min(most, affordable) // sizes)
 
 
 def _find_too_large_recipes(suite: SuiteSpec, work: Work) -> tuple[tuple[str, str], ...]:
-    """Try one step of each training; return the recipes that exceed this process's share of memory, with reasons."""
+    """Try a training step by each recipe; return recipes that exceed this process's share of memory, with reasons."""
     record, too_large = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and work.references else []
     recipes += [suite.recipe] if work.images_retrained else []
@@ -199,12 +203,12 @@ def _find_too_large_recipes(suite: SuiteSpec, work: Work) -> tuple[tuple[str, st
 
 
 def _count_affordable_images(flops: float, most: int, device: torch.device) -> int:
-    """Return how many images, `most` at most, a measurement may use if each takes this many operations."""
+    """Return how many images, at most `most`, a measurement may use if each image takes `flops` operations."""
     return max(_FEW, min(most, int(_BUDGET[device.type] / flops)))
 
 
 def _time_second_call(function: Callable[[], object]) -> float:
-    """Return the seconds of the second of two calls: processor time, or on a GPU the wall time until it is done."""
+    """Return the time of the second of two calls: processor seconds, or on a GPU wall seconds until it is done."""
     function()
     clock = choose_clock(choose_device())
     start = clock()
@@ -223,7 +227,7 @@ def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: tor
 
 
 def _time_fills(suite: SuiteSpec) -> float:
-    """Time fills that are computed from kept features, in seconds per image, with half removed in squares."""
+    """Return seconds per image for fills that are computed from kept features; squares cover the removed half."""
     record, device = suite.dataset_record, choose_device()
     fills = sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
     if not fills:  # a repeated run may have another fill than its suite

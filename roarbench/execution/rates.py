@@ -1,4 +1,4 @@
-"""Rates of a machine: seconds per image for each kind of work, measured or assumed from published figures."""
+"""Define a machine's rates, which are seconds per image for each kind of work, and assume them if not measured."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -9,35 +9,37 @@ from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
 
-# side of a made-up photograph / decoded side; ImageNet's photographs are about 400 x 350 and are decoded to 224
+# side of a generated photograph, divided by the decoded side; ImageNet's photographs of about 400 x 350 pixels are
+# decoded to 224 x 224
 PHOTO = 2
-# seconds per job besides its images: 8 ms of the command for leases and commits, and with three runs 17 ms of a worker
-# (benchmarks/bench_jobs.py)
+# seconds per job besides the time for images: the command takes 8 ms for leases and commits, and a worker takes 17 ms
+# for a job of three runs (benchmarks/bench_jobs.py)
 JOB_OVERHEAD = 0.02
-SMALL = 64  # maximum pixels per side of the images with which one process leaves a GPU idle between kernels
+SMALL = 64  # with images of at most so many pixels per side, one process leaves a GPU idle between kernels
 
 
 @dataclass(frozen=True)
 class Rates:
     """Seconds per image for each kind of work; 0 for kinds without work."""
 
-    device: str  # device that trains, scores, explains and ranks; CPU cores decode
-    gpus: int  # number of such devices; 0 for a core
+    device: str  # device that trains, scores, explains and ranks; CPU cores decode images
+    gpus: int  # number of GPUs; 0 if the device is a core
     basis: str  # source of the rates; empty if just measured on this machine
-    decode: float  # read and crop
-    train: float  # one training epoch
-    predict: float  # score
-    explain: float  # one forward and backward pass
-    draw: float  # random numbers of one noisy copy
-    rank: float  # rank by one estimator
-    submission: float | None = None  # explain by a submission in the sandbox; None if not measured
-    fill: float | None = None  # fill with values that depend on the kept features; None if not measured
-    load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute too
-    # share of a worker's training steps in which its GPU computes; others may use it while it waits for launches
+    decode: float  # to read and crop an image
+    train: float  # to train on an image once, in an epoch
+    predict: float  # to score an image
+    explain: float  # for one forward and backward pass
+    draw: float  # to draw the random numbers of one noisy copy
+    rank: float  # to rank the features for one estimator
+    submission: float | None = None  # to explain an image by a submission in the sandbox; None if not measured
+    fill: float | None = None  # to fill with values that depend on the kept features; None if not measured
+    load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute, too
+    # share of the time of a worker's training steps in which the GPU computes; while the GPU waits for this worker's
+    # launches, it may compute for other workers
     busy: float = 1.0
-    # capabilities that the measured device lacks, one line each; work continues without them
+    # capabilities that the measured device lacks, one line each; the work does not need these capabilities
     lacks: tuple[str, ...] = ()
-    # recipes whose trainings exceed the device's memory: `name@version` and the reason
+    # `name@version` of each recipe whose training exceeds the device's memory, and the reason
     too_large: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -50,7 +52,7 @@ class Rates:
         return asdict(self) | {"measured": self.measured}
 
     def estimate_seconds(self, work: Work) -> dict[str, float | None]:
-        """Return the seconds of the device, or of a core, for each part in `PARTS`; None if the rate is unknown."""
+        """Return seconds of the device, or of a core, for each kind of work in `PARTS`; None if the rate is unknown."""
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
@@ -66,12 +68,12 @@ class Rates:
 
 
 def _multiply_if_known(images: int, seconds: float | None) -> float | None:
-    """Multiply; None if there are images and their seconds are unknown."""
+    """Return the seconds of all images; None if there are images and the seconds per image are unknown."""
     return None if images and seconds is None else images * (seconds or 0.0)
 
 
 class AssumedSpeeds(NamedTuple):
-    """Assumed speeds of a device, present or not: operations per second, except where a comment says seconds."""
+    """Assumed speeds of a device, in operations per second except where a comment says seconds."""
 
     device: str
     gpus: int
@@ -89,8 +91,8 @@ class AssumedSpeeds(NamedTuple):
 CORE = AssumedSpeeds(
     *("one core", 0, "60 GFLOP/s a core in training, 40 otherwise", 6e10, 6e10), predict=4e10, explain=4e10, rank=2.5e-8
 )
-# one H100 (docs/gpu.md) trained ResNet-50 at 90 TFLOP/s with 224 pixels and at 34 with 64; 40 in float32 is an
-# assumption, 60 % of its 67
+# one H100 trained ResNet-50 at 90 TFLOP/s with images of 224 pixels per side, and at 34 TFLOP/s with 64 (docs/gpu.md).
+# In float32 we assume 40 TFLOP/s, which is 60 % of the card's 67
 GPU = AssumedSpeeds(
     "one GPU",
     1,
@@ -99,14 +101,15 @@ GPU = AssumedSpeeds(
     train_small=3.4e13,
     predict=4e13,
     explain=4e13,
-    rank=1e-9,  # sorted on the GPU; not measured
-    # of `resnet-quick`; the process launches kernels, or prepares batches, more slowly than the GPU computes them
+    rank=1e-9,  # the GPU sorts the features; not measured
+    # times of `resnet-quick`, for which a process launches kernels, or prepares batches, more slowly than the GPU
+    # computes
     step=0.007,
     replayed_step=0.0012,
-    explanation=0.006,  # a step without the optimiser and the next batch; 15 workers took 5.9 ms per pass
+    explanation=0.006,  # like a step, but without the optimiser and the next batch; 15 workers took 5.9 ms per pass
 )
-# 15 workers on one H100 did 6,500 steps/s, eight times as many as one with 1.23 ms a step (docs/gpu.md); more were not
-# tried
+# 15 workers on one H100 took 6,500 steps/s, eight times as many as one worker with 1.23 ms per step (docs/gpu.md); we
+# did not try more workers
 _LEAST_BUSY = 0.125
 _DECODE = 4e-8  # core-seconds per pixel of a photograph
 _DRAW = 1.2e-8  # core-seconds per number of a noisy copy
@@ -137,7 +140,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
 
 
 def _has_replayed_steps(suite: SuiteSpec) -> bool:
-    """Return whether a GPU replays the suite's training steps; False for networks of which this is not known."""
+    """Return whether a GPU replays the suite's training steps from CUDA graphs; False for unknown networks."""
     recipe, known = suite.recipe_record, suite.model in MODELS or suite.model.startswith(TORCHVISION)
     return known and not recipe.compile and not recipe.has_several_passes
 
@@ -145,8 +148,9 @@ def _has_replayed_steps(suite: SuiteSpec) -> bool:
 def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float, launching_share: float) -> float:
     """Return the share of measured training steps in which a GPU computes; assume it if `seconds_per_image` is 0.
 
-    A step lasts as long as its launches or its computation. Where the launches, a share of `launching_share`, are
-    shorter, the GPU is busy meanwhile; otherwise it computes for the time that its operations are assumed to take.
+    A step lasts as long as its kernel launches or as its computation, whichever takes longer. If launches take less,
+    the GPU is busy in the rest of the step, a share of 1 - `launching_share`. If launches take longer, the GPU is busy
+    for the time that its operations are assumed to take.
     """
     if not seconds_per_image:
         return assume_rates(suite, GPU).busy
@@ -155,6 +159,6 @@ def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float, launchin
 
 
 def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpeeds) -> float:
-    """Return the seconds for which a device computes one training image, by its operations."""
+    """Return the seconds for which a device computes one training image, from counted operations."""
     speed = machine.train_small if suite.dataset_record.size <= SMALL else machine.train
     return TRAIN * suite.recipe_record.mean_pixel_share * count_cost_per_image(suite).flops / speed

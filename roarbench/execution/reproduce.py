@@ -1,4 +1,4 @@
-"""Repeat a stored run from its frozen record, and compare the results."""
+"""Repeat a stored run from its frozen record, and compare the new result with the stored result."""
 
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -43,15 +43,15 @@ _Z = 1.96  # standard deviations in half a 95 % interval
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A stored row and its repetition."""
+    """Stored result of a run, and the result of its repetition."""
 
     stored: RunResult
     again: RunResult
-    margin: float  # 95 % of differences between two such runs' accuracies are smaller by chance; in [0, 1]
+    margin: float  # bound of 95 % of the differences in accuracy that arise by chance between two such runs; in [0, 1]
 
     @property
     def verdict(self) -> ReproductionOutcome:
-        """Return the outcome; equal means that the correctness on every image and the rankings are the same."""
+        """Return the outcome; `EQUAL` requires the same rankings and the same correctness on every image."""
         if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
             return ReproductionOutcome.EQUAL
         near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
@@ -59,7 +59,7 @@ class Reproduction:
 
     @property
     def version_and_hardware_differences(self) -> list[str]:
-        """Return the versions and hardware that differ, as far as both rows record them."""
+        """Describe each difference in versions or hardware that both results record."""
         old, new = self.stored.provenance, self.again.provenance
         pairs = [("code", old.code_version, new.code_version)]
         before, now = old.known_values, new.known_values
@@ -98,9 +98,9 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     """Repeat a stored run, including its explained network, rankings and training, and store the outcome.
 
     Raises:
-        CallerError: There is no such row, no suite of this version has it, its weights are not given, or its network is
-            not trusted.
-        DataError: The images differ from those of the row.
+        CallerError: The store has no result of such a run, no suite of this version has the run, its weights are not
+            given, or its network is not trusted.
+        DataError: The images differ from those of the stored run.
         RunError: The repetition fails.
     """
     key = find_run_key(store, request.key)
@@ -132,7 +132,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
 
 
 def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> SuiteSpec:
-    """Find a suite with this run, preferably one that itself specifies the run's weights, which ranks fewer images."""
+    """Find a suite with this run; prefer a suite that specifies the run's weights, because it ranks fewer images."""
     stored = (given for *_, given in store.read_seeds_by_data_version(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
@@ -154,9 +154,9 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
 
 
 def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
-    """Return a suite that explains the run's network; with given weights, it also has the network that the run scores.
+    """Return a suite that explains the run's network and, if weights are given, has the network that the run scores.
 
-    It has as few networks as the run's seed needs. A suite that specifies its own weights already has them.
+    The result has as few networks as the run's seed needs. A suite with `networks` of its own is returned as it is.
     """
     explaining = set_explained_weights(suite, run.given)
     if suite.networks:
@@ -173,13 +173,13 @@ def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> Su
 
 
 def _list_network_numbers(suite: SuiteSpec, run: Run) -> list[int]:
-    """Return the numbers of the networks that a run needs: the explained one and the scored one."""
+    """Return the numbers of the networks that a run needs: the explained network and the scored network."""
     scored = () if run.cell.retrain.trains else (suite.find_scored_number(run.cell, run.seed),)
     return list(dict.fromkeys((suite.find_explained_number(run.cell, run.seed), *scored)))
 
 
 def _find_given_weights(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the needed given weights: of `--reference`, of the suite, or published; empty if the run has none."""
+    """Return a run's given weights, from `--reference`, the suite or published weights; empty if the run has none."""
     if not run.given:
         if paths:
             raise CallerError("this run has no given weights; leave --reference out")
@@ -213,7 +213,7 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
             for event in events:
                 if not event.failure:
                     display.show_event(event)
-                elif event.step.first_run:  # the failure names the reason of the step that the run needed
+                elif event.step.first_run:  # if a step that the run needs failed, the run's failure gives the reason
                     raise RunError(event.failure)
         return store.read_results([run.key])[run.key]
 
@@ -221,11 +221,11 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
 def _compute_chance_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
     """Return 1.96 standard deviations of the difference between two accuracies on the same images.
 
-    Two trainings that are not equal bit by bit differ like two seeds; with different rankings, they differ like two
-    explained networks with a training each. The difference has twice the variance of one run. In addition, d
-    predictions that differ at random contribute sqrt(d) (McNemar 1947). The variance is estimated from rows of the
-    run's protocol, or of ROAR if that protocol has no repetitions. Self-reported rows are not used, because they could
-    claim any margin.
+    Two training runs that are not equal bit by bit differ like training runs with two seeds. If the rankings differ,
+    too, they differ like training runs for two explained networks. The difference of two accuracies has twice the
+    variance of one. In addition, d predictions that differ at random contribute sqrt(d) (McNemar 1947). The variance is
+    estimated from results of the run's protocol, or of ROAR if that protocol has no repetitions. Self-reported results
+    are not used, because their authors could claim any margin.
     """
     cell = stored.run.cell
     protocol = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))

@@ -1,4 +1,4 @@
-"""Run a suite, from the request of a user to stored rows, with messages for the user."""
+"""Run a suite, from the request of a user to stored results, and print messages for the user."""
 
 import time
 from collections import Counter
@@ -53,27 +53,27 @@ from roarbench.store.workspace import Workspace
 from roarbench.submissions.submission_validation import SubmissionPace
 from roarbench.text import wrap_lines
 
-# starts an engine with this many workers; the engine has idle, submit and wait
+# function that starts an `Engine` with this many workers
 Start = Callable[[int], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
 class Request:
-    """The runs that a user requests."""
+    """Request of a user for the runs of a suite."""
 
-    suite: SuiteSpec  # `given` identifies the references' weights unless they are trained
+    suite: SuiteSpec  # the suite; its field `given` identifies weights unless the suite trains the explained networks
     data: Path | None = None  # folder of the images
     limit: int | None = None  # images per split; None for all
-    references: tuple[str, ...] = ()  # weights of each reference, unless the suite names published ones
+    references: tuple[str, ...] = ()  # file or name of each explained network's weights, unless the suite names them
     workers: int = 1
     start: Start = start_local_workers
     pace: SubmissionPace | None = None  # measured speed of a submission
-    check_files: bool = False  # whether large files are hashed completely too
+    check_files: bool = False  # whether large files, too, are hashed completely
     tell_roar: Callable[[], None] | None = None  # called when ROAR is complete and another protocol continues
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """Return the given weights of each explained network, as a file or a published name; empty if trained."""
+        """Return the file or published name of each explained network's given weights; empty if they are trained."""
         if self.suite.networks:
             return tuple(network.weights for network in self.suite.networks)
         published = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
@@ -81,21 +81,21 @@ class Request:
 
     @property
     def starting_weights(self) -> tuple[str, ...]:
-        """Return the published weights from which trainings of the suite start."""
+        """Return the published weights from which the suite's training runs start."""
         recipes = (self.suite.recipe_record, find_recipe(self.suite.reference_recipe))
         return tuple(dict.fromkeys(recipe.start for recipe in recipes if recipe.start))
 
 
 class FinishedSuite(NamedTuple):
-    """The outcome of a command's runs."""
+    """Outcome of a command's runs."""
 
-    suite_results: SuiteResults  # stored results of the suite on the images of the run
+    suite_results: SuiteResults  # stored results of the suite on the command's images
     failed: int  # runs that failed or were left out because their training exceeds this machine's memory
-    work: JobContext  # images, references and rankings
+    work: JobContext  # images, explained networks and rankings
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> FinishedSuite:
-    """Do all missing runs of a suite."""
+    """Do all missing runs of a suite, and return the outcome."""
     suite, workers = request.suite, request.workers
     work = decode_images_and_check_weights(request, workspace, store, console)
     suite_results = collect_stored_results(suite, store, work.images.fingerprint, work.images.limit)
@@ -138,14 +138,14 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
 
 
 def _is_needed_for_roar(run: Run) -> bool:
-    """Return whether ROAR's table needs a run: a run of its cells, or of its networks on untouched images."""
+    """Return whether ROAR's table needs a run, which has a cell of ROAR or trains on untouched images."""
     return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
 def _measure_rates_and_print_plan(
     request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine
 ) -> Rates:
-    """Print the plan of the missing runs, and return its rates."""
+    """Measure rates, print the plan of the missing runs, and return the rates."""
     measure = partial(measure_rates, engine, say=partial(console.print, soft_wrap=True))
     pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
@@ -188,12 +188,12 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
 
 
 def collect_stored_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
-    """Load a suite's results on these images from the store."""
+    """Load a suite's results from the store; `data` is the fingerprint of the images, `limit` their number."""
     return collect_results(suite, store, limit, data, read_image_sources(store.database))
 
 
 def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
-    """Return the missing runs; those that score the explained networks come first, because they may end the command."""
+    """Return the missing runs; runs on untouched images come first, because a network near chance ends the command."""
     suite = results.suite
     points = [point for point in expand_points(suite) if point not in results.results]
     runs = [build_run(suite, point, results.data, results.limit) for point in points]
@@ -230,9 +230,9 @@ def _is_near_chance(suite_results: SuiteResults) -> bool:
 
 
 def _refuse_near_chance(suite_results: SuiteResults, work: JobContext, console: Console) -> None:
-    """Raise CallerError if an explained network is near chance.
+    """Raise CallerError if an explained network that a user's suite trains is near chance.
 
-    Before that, three short trainings find the line of the suite's file to change.
+    Three short training runs find the change to the suite's file that the error recommends.
     """
     if not _is_near_chance(suite_results):
         return
@@ -258,14 +258,15 @@ def schedule_runs_on_workers(
     start: Start = start_local_workers,
     check_files: bool = False,
 ) -> Iterator[tuple[StepDisplay, Iterator[FinishedStep]]]:
-    """Start workers, measure their rates, and yield the progress display and the events that the caller passes to it.
+    """Start workers, measure their rates, and yield a progress display and the events of finished steps.
 
-    Runs whose trainings exceed the device's memory are left out with a message; nothing about them is stored.
+    The caller passes the events to the display. Runs whose training exceeds the device's memory are left out with a
+    message; nothing about these runs is stored.
     """
     verify_images_and_rankings(work, runs, check_files)
     with ExitStack() as last, start(workers) as engine:
         rates = measure(engine)
-        reasons = dict(rates.too_large)  # by recipe
+        reasons = dict(rates.too_large)  # from recipes to reasons
         needing = find_steps_depending_on_recipes(build_job_graph(work, runs), reasons)
         left_out = [FinishedStep(step, reasons[recipe]) for step, recipe in needing if step.first_run]
         for reason, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
@@ -282,7 +283,7 @@ def _refuse_unloadable_weights(request: Request) -> None:
     suite, channels, generator = request.suite, request.suite.dataset_record.channels, torch.Generator().manual_seed(0)
     for network in suite.networks:
         if network.model.startswith(TIMM):
-            import_timm(network.model.removeprefix(TIMM))  # fails before a download of weights
+            import_timm(network.model.removeprefix(TIMM))  # raises before weights are downloaded
     for number, weights in enumerate(request.weights):
         name, _ = suite.find_architecture(number)
         if not weights:

@@ -16,13 +16,15 @@ from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import PULSE, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 
-TRIES = 3  # tries of an interrupted job
+TRIES = 3  # maximum tries of a job that its machine interrupts
 _PATIENCE = 1.0  # seconds per wait for the end of a job
-_FIRST_LOOK, LAST_LOOK = 0.5, 60.0  # seconds between looks at other commands' leases; doubled while nothing changes
-_LEFT = 300.0  # seconds in which a step that was interrupted here is left to other commands
-_FAREWELL = 1.0  # seconds that an ending command waits for its database
+# seconds between checks of other commands' leases: the first interval, which doubles while nothing changes, and the
+# longest
+_FIRST_LOOK, LAST_LOOK = 0.5, 60.0
+_LEFT = 300.0  # seconds for which a step that was interrupted here is left to other commands
+_FAREWELL = 1.0  # maximum seconds that an ending command waits for its database
 _AT_ONCE = 2000  # maximum steps claimed per transaction
-_LOOKED_AT = 32  # steps of a claim whose output is looked for first
+_LOOKED_AT = 32  # the first steps of a claim; the folder is searched for their outputs before they are claimed
 
 
 class Heartbeat:
@@ -80,13 +82,13 @@ class Heartbeat:
 
 
 class FinishedStep(NamedTuple):
-    """A finished step."""
+    """Event: a step ended."""
 
     step: Step
-    failure: str
-    note: str = ""  # message about the step; empty without one
-    seconds: float = 0.0  # wall seconds of the worker; 0 without a worker
-    running: tuple[tuple[Step, float], ...] = ()  # running steps with their seconds so far
+    failure: str  # reason of the failure; empty if the step succeeded
+    note: str = ""  # message about the step; empty if there is none
+    seconds: float = 0.0  # wall seconds of the worker; 0 if no worker of this command did the step
+    running: tuple[tuple[Step, float], ...] = ()  # steps that are still running, with their seconds so far
     elsewhere: bool = False  # another command did the step
 
 
@@ -95,8 +97,9 @@ def run_missing(
 ) -> Generator[FinishedStep, None, None]:
     """Do the missing work of these runs, and yield an event for each finished step.
 
-    Every step is leased first. Steps that other processes hold are left to them, and are done here if their process
-    dies. A failure is stored with its reason, and no process retries it until a user requests that.
+    This command leases every step before it starts the step. It leaves steps to other processes that have leased them,
+    and does such a step if the other process dies. A failure is stored with its reason, and no process tries the failed
+    step again until a user requests a retry.
     """
     todo = select_missing_runs(runs, store.find_done_keys([run.key for run in runs]))
     owner = Owner.of_this_process()
@@ -104,10 +107,10 @@ def run_missing(
         runner = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
         try:
             for event in runner.run_steps():
-                for run in () if event.failure else event.step.runs:  # a stored row needs no checkpoint
+                for run in () if event.failure else event.step.runs:  # a stored run needs no checkpoint
                     work.get_checkpoint(run.key).remove()
                 yield event
-        finally:  # the process may live on, and its leases would block other commands
+        finally:  # if this process goes on, its leases would block other commands
             _release_leases(store, owner)
 
 
@@ -124,22 +127,22 @@ def _release_leases(store: ResultsStore, owner: Owner) -> None:
 
 
 class _Runner:
-    """Does the steps of a schedule with an engine, and records them in a store."""
+    """Runner that does the steps of a schedule with an engine, and records the outcomes in a store."""
 
     def __init__(self, work: JobContext, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
         self._work, self._schedule, self._engine, self._store = work, todo, engine, store
         self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._beats = beats.owner, beats
-        self._lease_numbers: dict[str, int] = {}  # numbers of leases by name of a running step
+        self._lease_numbers: dict[str, int] = {}  # from names of running steps to the numbers of their leases
         self._started_at: dict[str, float] = {}
         self._stopped: set[str] = set()  # names of jobs that lost their lease and have not ended yet
         self._pause = _FIRST_LOOK
         self._cut_off_at: dict[str, float] = {}
 
     def run_steps(self) -> Iterator[FinishedStep]:
-        """Do all steps, and yield an event for each."""
-        look = 0.0  # time of the next look at other commands' steps, by `time.monotonic`
+        """Do all steps, and yield an event for each finished step."""
+        look = 0.0  # time of the next check of other commands' steps, by `time.monotonic`
         while self._schedule.active:
             looking = self._engine.idle > 0 and time.monotonic() >= look
             if looking:
@@ -157,7 +160,8 @@ class _Runner:
                 self._engine.wait(_PATIENCE)
 
     def _start_ready_steps(self) -> Iterator[FinishedStep]:
-        count = max(_LOOKED_AT, self._engine.idle)  # few, because most claims succeed and every key is looked up
+        # claim few steps at first, because most claims succeed and the database looks up the keys of every claimed step
+        count = max(_LOOKED_AT, self._engine.idle)
         while self._engine.idle and (ready := self._schedule.take_ready(count)):
             count = min(2 * count, _AT_ONCE)
             find_failure = self._schedule.find_blocking_failure
@@ -187,7 +191,7 @@ class _Runner:
                 self._schedule.enqueue(step.job.name)
 
     def _drop_previously_failed_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
-        """End a step whose runs failed before; if only some of its runs did, the others are still to be done."""
+        """End a step whose runs failed before; if only some of its runs failed, queue a step with the other runs."""
         self._pause = _FIRST_LOOK
         if step.runs and len(stopped) < len(step.keys):
             self._schedule.replace_step(step.drop_runs(stopped))
@@ -207,7 +211,7 @@ class _Runner:
             self._remove_running(step)
             self._schedule.record_end(step)
         else:
-            # fails before hours of training if another folder has made the network
+            # the check raises before hours of training if another folder has made the network
             if step.kind in ("reference", "network", "tune"):
                 self._checksums.record_or_compare(list_output_artifacts(step))
             self._engine.start_job(step.job)
@@ -218,7 +222,7 @@ class _Runner:
         self._store.release_leases(step.keys, self._owner)
 
     def _leave_interrupted_step_to_others(self, step: Step) -> bool:
-        """Leave a step that was interrupted here to other processes for a while, if any are working on these images."""
+        """Leave a step that was interrupted here to other processes for a while, if any is working on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
         foreign_leases = (lease for lease in self._store.list_leases() if lease.owner.id != self._owner.id)
@@ -233,7 +237,7 @@ class _Runner:
 
     def _collect_outcomes(self) -> Iterator[FinishedStep]:
         ended = self._engine.wait(_PATIENCE)
-        # a CallerError ends the command, so other outcomes are recorded first
+        # record outcomes with a CallerError after the others, because this error ends the command
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
             yield from self._handle_outcome(outcome)
         for name in self._lease_numbers:
@@ -265,7 +269,7 @@ class _Runner:
         self._beats.stop_renewing(step.keys)
 
     def _retry_if_interrupted(self, step: Step, outcome: JobOutcome) -> bool:
-        """Return whether a job is retried, by this process or another, because its machine interrupted it."""
+        """Queue a job again if its machine interrupted it and tries are left; return whether the job was queued."""
         if not isinstance(outcome.error, MachineError):
             return False
         if self._store.failures.record_interruption(step.keys[0], str(outcome.error)) >= TRIES:
@@ -282,7 +286,7 @@ class _Runner:
         if outcome.error is not None:
             tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
             reason = f"{outcome.error}{tries}"
-            if not step.runs:  # the first failure of a submission counts for all its jobs
+            if not step.runs:  # all steps of a submission report its first failure
                 reason = self._schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
             yield from self._record_failure(step, reason)
             return

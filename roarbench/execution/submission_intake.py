@@ -28,15 +28,15 @@ from roarbench.submissions.submission_validation import (
 
 
 class SubmissionMode(NamedTuple):
-    """The way in which a submission is run."""
+    """Settings with which a submission is run."""
 
-    trust: bool  # no sandbox, neither for checks nor for the suite; permanent mark in the id
-    cuda: bool  # maps are made on a GPU; permanent mark in the id
-    suite: SuiteSpec = SUITES[USUAL]  # suite for the submission
+    trust: bool  # run without sandbox, for checks and for the suite; the id has a permanent mark
+    cuda: bool  # make maps on a GPU; the id has a permanent mark
+    suite: SuiteSpec = SUITES[USUAL]  # suite to which the submission is added
 
 
 class SubmittedEntries(NamedTuple):
-    """Checked submissions: the ids of their rows, and the measured time per map, if any."""
+    """Ids of the estimators that submissions define, and the measured time per map if it was measured."""
 
     ids: list[str]
     pace: SubmissionPace | None
@@ -45,13 +45,13 @@ class SubmittedEntries(NamedTuple):
 def check_and_store_submissions(
     submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
 ) -> SubmittedEntries:
-    """Check submissions and store them; none is stored if one is rejected, or there is no sandbox or GPU for it."""
+    """Check submissions and store them; store none if one is rejected, or if a needed sandbox or GPU is missing."""
     if mode.cuda and not torch.cuda.is_available():
         seen = "PyTorch finds no GPU on this machine"
         raise CallerError(f"{seen}; leave --submission-device out, or install PyTorch for CUDA")
     accepted = []
     for submission in () if mode.trust else submissions:
-        # stored submissions are checked too: they may be imported or trusted ones without a check
+        # check stored submissions, too, because imported and trusted submissions may be stored without a check
         accepted.append(check_submission(submission, console, mode.suite))
         console.print(accepted[-1].format_report(), soft_wrap=True)
     for submission in submissions:
@@ -63,7 +63,7 @@ def check_and_store_submissions(
 
 
 def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> AcceptedSubmission:
-    """Validate a submission, with messages for the user; a refusal names it."""
+    """Validate a submission, and show the stages to the user; a refusal names the submission."""
     try:
         with StageDisplay(console, STAGES) as stages:
             return validate_submission(submission, suite, stages.begin_stage)
@@ -74,7 +74,10 @@ def check_submission(submission: Submission, console: Console, suite: SuiteSpec 
 def read_entries_without_storing(
     paths: Sequence[Path], mode: SubmissionMode, measure: bool, console: Console
 ) -> SubmittedEntries:
-    """Read files without storing them; check and time them if `measure`, unless they run unsandboxed or on a GPU."""
+    """Read submissions without storing them.
+
+    With `measure`, also check and time them in a sandbox, unless they are to run without sandbox or on a GPU.
+    """
     submissions = read_submissions(paths)
     timed = submissions if measure and not (mode.trust or mode.cuda) else []
     paces = [check_submission(submission, console, mode.suite).pace for submission in timed]
@@ -82,7 +85,7 @@ def read_entries_without_storing(
 
 
 def read_submissions(paths: Sequence[Path]) -> list[Submission]:
-    """Read files, each once; raise Refusal if one cannot be a submission."""
+    """Read submissions, dropping duplicates; raise Refusal if a file cannot be a submission."""
     return list(dict.fromkeys(map(read_submission, paths)))
 
 

@@ -38,59 +38,59 @@ PARTS = (
     *("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring"),
     "overhead",
 )
-_PUT_OUT = 2**30  # maximum bytes of a user's network's activations, all images of a batch together
-_FLOAT = 4  # bytes
+_PUT_OUT = 2**30  # maximum bytes of activations of a user's network, summed over the images of a batch
+_FLOAT = 4  # bytes of a float32 number
 _JOINED = 2  # `RankingsStore.seal` makes two copies of a split besides the parts
-_COPIES = 3  # weights, gradients, momentum
+_COPIES = 3  # numbers in memory per weight: the weight, its gradient, its momentum
 # bytes per number of an image in memory: bfloat16, with mirrored edges around the image
 _KEPT = 2 * (1 + 2 / SHIFT) ** 2
 SHARD = 512  # maximum images of a ranking job; on a GPU, small images pass through a network together
-_HELD = 8e9  # bytes of removed bits that a worker keeps in memory; more bits go to a file
+_HELD = 8e9  # maximum bytes of removed bits that a worker keeps in memory; larger masks go to a file
 _NOTHING = SharedInputs()
-TRAIN, EXPLAIN = 3, 2  # cost in forward passes: a training step, and a forward and backward pass to the image
+TRAIN, EXPLAIN = 3, 2  # cost of a training step, and of a forward and backward pass to the image, in forward passes
 
 
 class Work(NamedTuple):
-    """Counted work."""
+    """Counted work of runs."""
 
-    trainings: int  # networks trained from scratch, including references
-    references: int  # trainings of references
-    scorings: int  # runs that score a reference or a shared network without training
-    images_decoded: int  # images of both splits; 0 if decoded already
-    images_reference: float  # training images of references times epochs
-    # training images of other networks times epochs; images that tune common networks have full size and count by their
-    # ratio to the recipe's mean size
+    trainings: int  # number of networks trained from scratch, including explained networks
+    references: int  # number of explained networks that are trained
+    scorings: int  # number of runs that score an explained network or a common network without training
+    images_decoded: int  # images of both splits; 0 if they are decoded already
+    images_reference: float  # training images of explained networks, times epochs
+    # training images of other networks, times epochs. Images that tune common networks have full size, so each counts
+    # as its size divided by the recipe's mean size
     images_retrained: float
-    images_scored: int  # test images over all runs, and once each ranked image for the reference's targets
-    images_explained: int  # images times forward passes of the references
+    images_scored: int  # test images summed over all runs, and each ranked image once for the reference's prediction
+    images_explained: int  # images times forward passes of explained networks
     copies_drawn: int  # noisy copies of images; all references share their random numbers
     images_submitted: int  # images times submissions; a blurred twin shares its parent's maps
     images_ranked: int  # images times rankings
     images_filled: int  # images over all runs whose fill values depend on the kept features
     disk: int  # final bytes of decoded images, rankings and results
     sealing: int  # additional bytes while a worker joins the parts of a ranking
-    # additional bytes while a worker trains or scores with removed bits in a file, because they exceed memory
+    # additional bytes while a worker trains or scores with masks in a file because the masks exceed its memory
     extracted: int
     memory: int  # bytes per worker, without memory-mapped images and rankings
     images: int  # bytes of the decoded images; all workers share the mapped pages
     planes: int  # bytes of the largest ranking, both splits; workers share the mapped pages
     train: int  # number of training images
-    jobs: int  # number of jobs, each with a cost of its own
+    jobs: int  # number of jobs; each job adds `rates.JOB_OVERHEAD`
 
     @property
     def images_trained(self) -> float:
-        """Return the number of training images times epochs, summed over all trainings."""
+        """Return the number of training images times epochs, summed over all training runs."""
         return self.images_reference + self.images_retrained
 
     def count_disk_bytes(self, workers: int) -> int:
-        """Return the bytes of disk, with permanent files, while each of these workers has extracted its masks."""
+        """Return the bytes of all files on the disk while each of so many workers has its masks in a file."""
         return self.disk + min(workers, self.trainings + self.scorings) * self.extracted
 
 
 def count_work(
     suite: SuiteSpec, points: Collection[Point], limit: int | None = None, existing: SharedInputs = _NOTHING
 ) -> Work:
-    """Count the work of these missing points, for which some shared inputs may exist already."""
+    """Count the work of the runs at these points; shared inputs in `existing` need no work."""
     record = suite.dataset_record
     check_image_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
@@ -142,7 +142,7 @@ def count_work(
 
 
 def _count_jobs(suite: SuiteSpec, points: Collection[Point], missing: SharedInputs) -> int:
-    """Count jobs of small data sets; a large one divides rankings and scorings further, into jobs that take seconds."""
+    """Count the jobs for a small data set; for a large one, rankings and scorings are divided into more jobs."""
     ranked = {(find_job_group(row.estimator), row.split) for row in missing.rankings}
     joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
     scored = {make_job_grouping_key(suite, point.cell, point.seed) for point in points}
@@ -150,7 +150,7 @@ def _count_jobs(suite: SuiteSpec, points: Collection[Point], missing: SharedInpu
 
 
 def make_job_grouping_key(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
-    """Return a key that is equal for all runs that one job may do: those of one map, unless they train."""
+    """Return a key that runs share if one job may do them: runs without training that use the same map."""
     if cell.retrain.trains_per_run:
         return cell, seed
     siblings = cell.retrain is ScoredNetwork.SIBLINGS
@@ -182,14 +182,14 @@ def build_suite_network(suite: SuiteSpec, generator: torch.Generator, number: in
 
 
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
-    """Return the cost of one image's pass through the suite's network."""
+    """Return the cost of passing one image through the suite's network."""
     record = suite.dataset_record
     return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
 def choose_cpu_explanation_batch_size(suite: SuiteSpec) -> int:
-    """Return how many images a CPU explains at once: `IMAGES_PER_PASS`, or fewer for large networks of users."""
-    if suite.model in MODELS:  # their maps are published
+    """Return the number of images that a CPU explains at once; large networks from users' files get fewer images."""
+    if suite.model in MODELS:  # maps of these networks are published, so their batches stay the same
         return IMAGES_PER_PASS
     return max(1, min(IMAGES_PER_PASS, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
 
@@ -200,7 +200,7 @@ def compute_micro_batch_size(recipe: Recipe, train_images: int) -> int:
 
 
 def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: int, trains: bool) -> int:
-    """Return the bytes that training (with one level's masks) or explaining (with one batch's maps) needs, at most."""
+    """Return the maximum of the bytes needed to train with one level's masks and to explain one batch of images."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = compute_micro_batch_size(recipe, train_images) * (cost.activations + features) + _COPIES * cost.parameters
@@ -217,7 +217,7 @@ def _needs_mask_file(suite: SuiteSpec, train_images: int) -> bool:
 
 
 def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[Point], train_images: int, test_images: int) -> int:
-    """Return the bytes of removed bits that one of these runs extracts to a file; of training images if it trains."""
+    """Return the bytes of masks that a run extracts to a file: of training images if one trains, else of test images."""
     networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
     if not networks or not _needs_mask_file(suite, train_images):
         return 0
@@ -233,13 +233,17 @@ def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int
 def _split_off_submissions_by_network(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
-    """Return the estimators, and separately the submissions, that explain each network."""
+    """Return two lists of sets, with one set per explained network: of other estimators, and of submissions."""
     by_network = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in estimators if estimator.submitted} for estimators in by_network]
     return [estimators - theirs for estimators, theirs in zip(by_network, submitted, strict=True)], submitted
 
 
 def count_operations(work: Work, flops: int, relative_area: float) -> float:
-    """Return the operations of all networks; `flops` are of one forward pass, `relative_area` is of training images."""
+    """Return the operations of all passes through networks.
+
+    A forward pass of one image of full size takes `flops`; `relative_area` is the mean area of training images,
+    relative to full size.
+    """
     scored, explained = work.images_scored, work.images_explained
     return flops * (TRAIN * relative_area * work.images_trained + scored + EXPLAIN * explained)

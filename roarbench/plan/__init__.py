@@ -1,1 +1,1 @@
-"""Suites, cells, runs and recipes as frozen records, and the keys of runs."""
+"""Define suites, cells, runs and recipes as frozen records, and compute the keys of runs."""

@@ -1,6 +1,6 @@
 """Read the section of a suite's TOML file that describes its images and their preprocessing (docs/own-data.md).
 
-torchvision and timm are imported only if a file names them.
+torchvision and timm are imported only if the TOML file names them.
 """
 
 import math
@@ -27,12 +27,16 @@ from roarbench.plan.toml_table import TomlTable
 
 _MANY = 10**9
 _SPLIT_KEYS = ("train", "test")
-_LARGEST, _MOST = 512, 4096  # maximum pixels per side of the decoded square, and of the resized photograph
+# maximum side of the decoded square, and maximum length of the shorter side of a resized photograph, in pixels
+_LARGEST, _MOST = 512, 4096
 _NAMES = "torchvision:NAME/WEIGHTS or timm:NAME"
 
 
 def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecord:
-    """Read the data set of section `[data]`, `name` if it has no name, with paths from `base`, and count its images."""
+    """Read the data set of section `[data]` and count its images.
+
+    `name` is the data set's name if the section has none. Paths in the section are relative to `base`.
+    """
     kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
     if len(kinds) != 1:
         seen = f"has {' and '.join(kinds)}" if kinds else "does not say where the data are"
@@ -45,7 +49,7 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
             known = find_dataset(section.read_text("known"))
         section.refuse_unread_keys()
         return known
-    # the columns of a table are counted later
+    # the columns of a table are counted later, so the record starts with 1 channel of 1 pixel
     record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_pixel_format(section)
     record = replace(record, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
     read = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}[kinds[0]]
@@ -64,7 +68,7 @@ def _read_pixel_format(section: TomlTable) -> DatasetRecord:
 
 
 def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_split_name: str) -> DatasetRecord:
-    """Read the names of the splits, or the share of the only split that is drawn for testing."""
+    """Read the names of the splits, or the share of a single split whose images are drawn for testing."""
     split_keys = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
         if split_keys:
@@ -87,7 +91,7 @@ def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_spli
 
 
 def _read_class_count(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    """Read the number of classes if the file has it; labels are then numbers of the network's outputs."""
+    """Read the number of classes; if the section has the number, labels are indices of the network's outputs."""
     classes = section.read_integer("classes", 2, _MANY, 0)
     return replace(record, classes=classes, numbered=classes > 0)
 
@@ -156,9 +160,9 @@ class PreprocessingRecord(NamedTuple):
     """The preprocessing of photographs."""
 
     resize: int  # pixels of the shorter side after resizing
-    crop: int  # side of the central square that is kept, pixels
-    interpolation: str  # a filter of Pillow
-    mean: tuple[float, ...]  # mean, std: per channel, for pixels in [0, 255]
+    crop: int  # side of the central square that is kept, in pixels
+    interpolation: str  # name of the resampling filter in Pillow
+    mean: tuple[float, ...]  # mean and std of each channel, for pixels in [0, 255]
     std: tuple[float, ...]
 
 
@@ -209,7 +213,11 @@ def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRec
 
 
 def read_published_preprocessing(name: str) -> PreprocessingRecord:
-    """Return the preprocessing of weights of torchvision or timm; CallerError if there are none, or no central crop."""
+    """Return the preprocessing of published weights of torchvision or timm.
+
+    Raises:
+        CallerError: The library has no such weights, or their preprocessing does not crop the centre.
+    """
     library, _, rest = name.partition(":")
     if library == "torchvision" and rest:
         return _read_torchvision_preprocessing(*rest.partition("/")[::2])

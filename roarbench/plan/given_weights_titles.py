@@ -1,4 +1,4 @@
-"""Names of given weights: a name with a checksum, in records and titles. Nothing here imports torch."""
+"""Make titles of given weights, which consist of a name and a checksum. Nothing here imports torch."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from roarbench.files import compute_sha256
 class PublishedWeights(NamedTuple):
     """Weights that torchvision publishes."""
 
-    file: str  # file name; the last part is the start of its SHA-256
+    file: str  # file name; after the hyphen come the first digits of the file's SHA-256
     model: str
-    classes: int  # classes, channels: of the training images
-    channels: int
+    classes: int  # number of classes of the training images
+    channels: int  # number of channels of the training images
 
 
 PUBLISHED = {
@@ -23,7 +23,11 @@ PUBLISHED = {
 
 
 def make_weights_title(reference: str) -> str:
-    """Return `NAME@CHECKSUM` of a file or a name of `PUBLISHED`, also for its copies; CallerError if it is neither."""
+    """Return `NAME@CHECKSUM` for a weights file or a name of `PUBLISHED`; a copy of published weights has their title.
+
+    Raises:
+        CallerError: `reference` is neither a readable file nor a name of `PUBLISHED`.
+    """
     if reference in PUBLISHED:
         return f"{reference}@{find_published_checksum_start(reference)}"
     path = Path(reference)

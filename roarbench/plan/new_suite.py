@@ -1,4 +1,4 @@
-"""Write a suite's TOML file for a user's images or table, with comments on its lines. Nothing here imports torch."""
+"""Write a suite's TOML file, with a comment on each line, for a user's images or table. Nothing here imports torch."""
 
 import os
 import re
@@ -15,11 +15,11 @@ from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import format_toml
 from roarbench.text import fit_on_one_line
 
-_FEW = 2000  # with fewer training images, batches are smaller and epochs more
-_SEEN = 14_000  # epochs times training images, for fewer than `_FEW` images (docs/own-data.md)
+_FEW = 2000  # suites with fewer training images get smaller batches and more epochs
+_SEEN = 14_000  # epochs times training images of a small data set (docs/own-data.md)
 BASE, _TABULAR = find_recipe("quick@2"), find_recipe("tabular@1")
-_CHEAP = 5000  # maximum rows of a table with 20 references, which take minutes; larger tables get 5 references
-_STEPS = 20 * _CHEAP  # epochs times training rows, for larger tables
+_CHEAP = 5000  # tables of at most so many training rows get 20 references, which take minutes; larger tables get 5
+_STEPS = 20 * _CHEAP  # epochs times training rows of a larger table
 
 
 def write_new_suite_file(
@@ -30,7 +30,8 @@ def write_new_suite_file(
 ) -> Path:
     """Write NAME.toml to the current folder, for the images or the table in `folder`; return its path.
 
-    `network` is in the notation of the file. `tune_recipe` takes its text and path and returns the text to write.
+    `network` is the value of `name` in section `[network]`; an empty string selects the default network. `tune_recipe`
+    takes the file's text and path and returns the text to write.
     """
     record = infer_dataset(folder, warn)
     name = make_suite_name(record.name)

@@ -1,7 +1,8 @@
-"""Derive a suite's runs: points, common networks, run keys, and the inputs that runs share.
+"""Derive a suite's planned runs, their keys, the common networks, and the inputs that runs share.
 
-A row does not depend on the suite's other rows. Each row is scored by a network that was tuned on the row's own masks,
-so no row has the advantage of familiar masks (docs/decisions/0022-tune-the-common-network-on-every-row.md).
+An estimator's row does not depend on the suite's other rows. Under protocols with a common network, the network that
+scores a row was tuned on the row's own masks, so no row has the advantage of familiar masks
+(docs/decisions/0022-tune-the-common-network-on-every-row.md).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -21,12 +22,12 @@ from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_network_sc
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
 
 _TUNING_EPOCHS = 1.0
-_TUNING_RATE = 1 / 8  # peak learning rate of the tuning / peak of the training before
+_TUNING_RATE = 1 / 8  # peak learning rate of the tuning, divided by that of the common network's training
 
 
 @dataclass(frozen=True)
 class Point:
-    """A cell and a seed, before the fingerprints of data and explained network are known."""
+    """A planned run: a cell and a seed, before the fingerprints of data and explained network are known."""
 
     cell: Cell
     seed: int
@@ -34,7 +35,7 @@ class Point:
 
 @cache  # a board requests every suite's points repeatedly
 def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
-    """Return all points of a suite, each once; points on untouched images (t = 0) come first in every block."""
+    """Return each planned run of a suite once; runs on untouched images (t = 0) come first in every block."""
     return tuple(dict.fromkeys(point for block in suite.blocks for point in _list_block_points(suite, block)))
 
 
@@ -57,29 +58,32 @@ def select_part_of_suite(
     seeds: int | None = None,
     protocol: Protocol | None = None,
 ) -> SuiteSpec:
-    """Return the part of a suite with these estimators and this protocol, with `seeds` seeds for trained networks."""
+    """Return the part of a suite with these estimators and this protocol, and with `seeds` seeds of trained networks.
+
+    None selects all estimators, the suite's own number of seeds, or all protocols.
+    """
     names = suite.estimators if estimators is None else tuple(estimators)
     blocks = []
     for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
         rows = tuple(name for name in block.estimators if name in names)
         blocks.append(replace(block, estimators=rows, seeds=seeds if seeds and block.protocol.trains else block.seeds))
     selected = tuple(block for block in blocks if block.estimators)
-    # only references that a seed uses are needed, or all if networks are compared under each other's maps
+    # keep only references that a seed uses, but keep all if networks are compared under each other's maps
     compares_networks = any(block.protocol.compares_networks for block in selected)
     most = suite.references if compares_networks else seeds or suite.references
     return replace(suite, blocks=selected, references=min(suite.references, most))
 
 
 def describe_run(point: Point, suite: SuiteSpec | None = None) -> str:
-    """Describe a run in a few words, such as `roar grad t=0.5 scalar seed 0`; see `find_protocol_name` for `suite`."""
+    """Describe a run as in `roar grad t=0.5 scalar seed 0`; `find_protocol_name` explains `suite`."""
     cell = point.cell
     return f"{find_protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
 
 
 def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
-    """Return the name of a cell's protocol: the first of the suite's protocols that contains the cell.
+    """Return the name of the first of the suite's protocols that has the cell's order and scored network.
 
-    Without a suite, it is the protocol that scores each image once.
+    Without a suite, return the name of the protocol that scores each image once.
     """
     protocols = [block.protocol for block in suite.blocks] if suite else []
     protocols += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
@@ -95,8 +99,8 @@ class CommonNetworkSpec(Keyed):
     data: str  # fingerprint of the decoded images and labels
     model: str
     recipe: str  # `name@version` of the training recipe
-    # fingerprints of the controls whose masks the training uses, at the paper's levels and without removal, in equal
-    # shares
+    # fingerprints of the controls whose masks the training uses; masks of the paper's levels, and masks that remove
+    # nothing, are used equally often
     families: tuple[str, ...]
     order: Order  # end of the rankings that is removed
     unit: Unit
@@ -108,7 +112,7 @@ class CommonNetworkSpec(Keyed):
 def make_common_network_spec(
     suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
 ) -> CommonNetworkSpec:
-    """Return the common network that scores a suite's rows for one order, unit, seed and fill."""
+    """Return the identity of the common network that scores a suite's rows for one order, unit, seed and fill."""
     shared = (suite.dataset, data, suite.model, suite.recipe, _list_control_families(suite.controls))
     return CommonNetworkSpec(*shared, order, unit, seed, _hash_tuning_settings(suite.recipe, suite.tuned_on), fill)
 
@@ -125,7 +129,7 @@ def _hash_tuning_settings(recipe: str, masks: Split) -> str:
 
 
 def hash_tuned_network(common: str, rankings: str) -> str:
-    """Return the key of the common network with key `common` after tuning on the rankings with this checksum."""
+    """Return the key of a tuned network: `common` is the common network's key, `rankings` a checksum of rankings."""
     return hash_value({"common": common, "rankings": rankings})
 
 
@@ -144,13 +148,13 @@ def make_tuning_recipe(recipe: Recipe) -> Recipe:
 
 
 def express_tuning_in_epochs(recipe: Recipe) -> float:
-    """Return the cost of tuning a common network, in epochs of a training by this recipe."""
+    """Return the cost of tuning a common network, in epochs of a training run by this recipe."""
     tuning = make_tuning_recipe(recipe)
     return tuning.epochs * tuning.mean_pixel_share / recipe.mean_pixel_share
 
 
 def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
-    """Return the explained network with this number, trained on the data with this fingerprint."""
+    """Return the identity of the explained network with this number, on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
     model, _ = suite.find_architecture(number)
     seed, given = suite.compute_reference_seed(number), suite.find_given_weights(number)
@@ -163,7 +167,7 @@ def find_epochs_per_reference(suite: SuiteSpec) -> float:
 
 
 def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> Run:
-    """Build the run of a planned point, on the data with this fingerprint; `limit` as in `Run`."""
+    """Build the run of a point on the data with this fingerprint; `limit` has the same meaning as in `Run`."""
     cell, number = point.cell, suite.find_explained_number(point.cell, point.seed)
     reference = make_reference_spec(suite, data, number)
     explained, estimator = depends_on_reference(cell), cell.estimator_record
@@ -183,18 +187,21 @@ def build_run(suite: SuiteSpec, point: Point, data: str, limit: int | None) -> R
 
 @lru_cache(32)  # stores request the same runs repeatedly
 def list_runs(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, Run]:
-    """Return every planned run of a suite by its point, on the data with this fingerprint."""
+    """Return the runs of a suite on the data with this fingerprint, as a dict from points to runs."""
     return {point: build_run(suite, point, data, limit) for point in expand_points(suite)}
 
 
 @lru_cache(32)
 def list_run_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Point, str]:
-    """Return the key of every planned run of a suite by its point, on the data with this fingerprint."""
+    """Return the keys of a suite's runs on the data with this fingerprint, as a dict from points to keys."""
     return {point: run.key for point, run in list_runs(suite, data, limit).items()}
 
 
 def find_shared_network_key(suite: SuiteSpec, point: Point, data: str) -> str:
-    """Return the key of a point's common network, or of a scored reference other than the explained one; else empty."""
+    """Return the key of a point's common network, or of its scored reference if that is not the explained one.
+
+    The key is empty for all other points.
+    """
     cell, number = point.cell, suite.find_scored_number(point.cell, point.seed)
     if cell.retrain is ScoredNetwork.COMMON:
         return make_common_network_spec(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
@@ -209,28 +216,29 @@ def depends_on_reference(cell: Cell) -> bool:
 
 
 def list_untouched_points(suite: SuiteSpec) -> tuple[Point, ...]:
-    """Return the points that score each explained network on untouched images, even if the suite lacks them."""
+    """Return points that score each explained network on untouched images; the suite need not have these points."""
     clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.0)
     first = REPLICATION * suite.replication
     return tuple(Point(clean, first + number) for number in range(suite.references))
 
 
 def has_explained_model(suite: SuiteSpec) -> bool:
-    """Return whether any result of a suite depends on an explained network, or weights are given."""
+    """Return whether a suite has given weights, or a result that depends on an explained network."""
     return bool(suite.given) or any(depends_on_reference(point.cell) for point in expand_points(suite))
 
 
 def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
-    """Return the levels of stored rankings: the paper's five, which suites share, and any others of the suite."""
+    """Return the levels of stored rankings: the paper's five, so that suites share rankings, and the suite's others."""
     levels = {t for block in suite.blocks for t in block.levels}
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
 
 
 def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, network: int | None = None) -> tuple[Split, ...]:
-    """Return the splits whose images a row ranks: training images only if networks are trained on its masks.
+    """Return the splits whose images an estimator ranks: test images, and training images if masks of them are used.
 
-    For None or a row outside of the suite, return the splits that any row of the suite ranks. With the number of an
-    explained network, training images are ranked only if a network is trained with a seed that uses it.
+    Masks of training images are used if networks are trained on the estimator's masks. For None or an estimator outside
+    of the suite, return the splits that any estimator of the suite ranks. If `network` is the number of an explained
+    network, only seeds that use this network count.
     """
     row = row if any(row in map(find_owner_of_ranking, block.estimators) for block in suite.blocks) else None
     blocks = [block for block in suite.blocks if row is None or row in map(find_owner_of_ranking, block.estimators)]
@@ -241,7 +249,7 @@ def list_ranked_splits(suite: SuiteSpec, row: Estimator | None = None, network: 
 
 
 def _find_ranked_networks(suite: SuiteSpec, block: Block, row: Estimator | None) -> Iterator[int]:
-    """Yield the numbers of the explained networks whose rankings by a row are used for a block's seeds."""
+    """Yield the numbers of the explained networks whose rankings by an estimator are used for a block's seeds."""
     for name in block.estimators:
         if row in (find_owner_of_ranking(name), None):
             cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
@@ -249,18 +257,18 @@ def _find_ranked_networks(suite: SuiteSpec, block: Block, row: Estimator | None)
 
 
 def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
-    """Return whether rows that are scored with this kind of network need rankings of test images only."""
+    """Return whether this kind of scored network needs rankings of test images only."""
     return not retrain.trains or (retrain is ScoredNetwork.COMMON and suite.tuned_on is Split.TEST)
 
 
 def list_control_splits(suite: SuiteSpec) -> tuple[Split, ...]:
-    """Return the splits whose images controls rank: both if the suite has common networks, else as for any row."""
+    """Return the splits whose images controls rank: both if the suite has common networks, else as estimators do."""
     common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
     return tuple(Split) if common else list_ranked_splits(suite)
 
 
 class RankedSplit(NamedTuple):
-    """Rankings of a split's images; the `reference` of controls is 0."""
+    """Rankings of a split's images; `reference` is the number of the explained network, and 0 for controls."""
 
     estimator: Estimator
     unit: Unit
@@ -269,7 +277,7 @@ class RankedSplit(NamedTuple):
 
 
 class CommonNetworkPoint(NamedTuple):
-    """A common network before it is tuned on a row."""
+    """A common network before tuning, in a suite whose data set, architecture and recipe are known."""
 
     order: Order
     unit: Unit
@@ -283,12 +291,12 @@ class SharedInputs(NamedTuple):
     references: Set[int] = frozenset()  # numbers of explained networks, and of networks scored without training
     rankings: Set[RankedSplit] = frozenset()
     common: Set[CommonNetworkPoint] = frozenset()
-    # common networks with the ranking of test images that tunes each
+    # pairs of a common network and the test images' rankings by the estimator for which the network is tuned
     tuned: Set[tuple[CommonNetworkPoint, RankedSplit]] = frozenset()
 
 
 def list_shared_inputs(suite: SuiteSpec, points: Iterable[Point]) -> SharedInputs:
-    """Return the shared inputs that these points need."""
+    """Return the inputs that runs at these points share."""
     references, rankings = set[int](), set[RankedSplit]()
     networks, tuned = set[CommonNetworkPoint](), set[tuple[CommonNetworkPoint, RankedSplit]]()
     for cell, seed in ((point.cell, point.seed) for point in points):

@@ -1,4 +1,4 @@
-"""All protocols: for each, the order of removal, the scored network, and the texts that describe it.
+"""Define all protocols: each one's order of removal, its scored network, and the texts that describe it.
 
 ROAR and KAR are from Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is from Shah, Jain, Netrapalli, NeurIPS
 2021. Decision 39 in docs/decisions gives the reasons for matched gain.
@@ -23,11 +23,11 @@ class Protocol:
     name: str  # value of `--protocol`
     order: Order  # end of the ranking that is removed first
     retrain: ScoredNetwork  # the scored network
-    # kind of twin whose masks, made from another image's map, are used to score each image a second time; the gain is
+    # kind of twin whose masks score each image a second time; these masks follow another image's map, and the gain is
     # the difference of both scores. Empty for protocols with one score per image
     against: str = ""
-    # two protocols; the score is the correctness under the first minus that under the second, for the same row, level
-    # and seed. Such a protocol has no runs. Empty for protocols with runs of their own
+    # two protocols from whose runs this protocol is computed: the score is correctness under the first minus
+    # correctness under the second, for the same estimator, level and seed. Empty for protocols with runs of their own
     made_of: tuple["Protocol", ...] = ()
     title: str  # name in a sentence
     tab: str  # short name, for tabs of the web page
@@ -36,13 +36,13 @@ class Protocol:
     dot: str  # meaning of a dot on the web page, in sentences; `*` encloses stressed words
     gain: str = "gain over Random"  # name of the gain in a sentence; empty without a gain
     meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # meaning of the gain, in sentences
-    zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; another gain is a reason to doubt the table
-    limits: str  # known failures
-    use: str  # purpose
+    zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; any other gain is a reason to doubt a table
+    limits: str  # known failures of the protocol
+    use: str  # purpose of the protocol
 
     @property
     def trains(self) -> bool:
-        """Return whether networks are trained for scoring."""
+        """Return whether the protocol trains the networks that it scores."""
         return self.retrain.trains
 
     @property
@@ -57,17 +57,17 @@ class Protocol:
 
     @property
     def paired(self) -> bool:
-        """Return whether each image is scored twice."""
+        """Return whether each image is scored twice, under its own mask and under a mask from another image's map."""
         return bool(self.against)
 
     @property
     def has_gain_at_each_level(self) -> bool:
-        """Return whether gains are differences of correctness per image, so that every level has a gain."""
+        """Return whether the gain is a difference of correctness per image, so that every level has a gain."""
         return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.compares_networks
 
     @property
     def random_is_zero(self) -> bool:
-        """Return whether Random's gain is 0 by construction; rows are then compared with 0."""
+        """Return whether Random's gain is 0 by construction, so that rows are compared with 0."""
         return self.paired or bool(self.made_of) or self.compares_networks
 
     @property
@@ -265,7 +265,7 @@ ROAR_EXCHANGED = Protocol(
 
 
 def _compute_position(protocol: Protocol) -> tuple[bool, int, int, str]:
-    """Return a protocol's position in lists: by the scored network, then by the order of removal."""
+    """Return a sort key: protocols are listed by scored network, then by order of removal."""
     networks, ends = list(ScoredNetwork), list(Order)
     return bool(protocol.made_of), networks.index(protocol.retrain), ends.index(protocol.order), protocol.name
 

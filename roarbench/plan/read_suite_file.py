@@ -1,7 +1,7 @@
 """Read a user's suite from a TOML file (docs/own-data.md). Nothing here imports torch.
 
-`execution.network_trials` executes the network's file, builds the network and tries it, before hours of work and only
-for commands that compute.
+Reading a suite does not execute the file that defines its network. Before commands that compute for hours,
+`execution.network_trials` executes this file, builds the network and tries it.
 """
 
 import re
@@ -20,9 +20,9 @@ NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 
 
 def read_suite(path: Path) -> SuiteSpec:
-    """Read a suite's file; raise CallerError, with the place in the file, if it is invalid."""
+    """Read a suite's file; raise CallerError, which names the file and its section, if the file is invalid."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")  # editors of Windows begin with a mark
+        text = path.read_bytes().decode("utf-8-sig")  # editors on Windows put a byte order mark first
     except FileNotFoundError:
         raise make_missing_suite_file_error(path, "`roarbench new-suite FOLDER` writes one") from None
     except OSError as error:

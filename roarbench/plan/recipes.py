@@ -1,4 +1,4 @@
-"""Frozen, versioned recipes by title, and recipes with changed settings. Nothing here imports torch."""
+"""Define frozen, versioned recipes, look them up by title, and change their settings. Nothing here imports torch."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,9 +12,10 @@ from roarbench.errors import CallerError, UnknownName
 
 
 def _make_paper_recipe(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
-    """Make a recipe of Hooker et al. 2019, table 1: ResNet-50, fixed steps, learning rate per 256 images.
+    """Make a recipe of Hooker et al. 2019, table 1: a ResNet-50, a number of steps, a learning rate per 256 images.
 
-    No current GPU holds the activations of 4,096 images, so a batch is computed in parts of 256 (docs/decisions/0015).
+    No current GPU holds the activations of 4,096 images, so each batch is computed in chunks of 256 images
+    (docs/decisions/0015).
     """
     return Recipe(
         name,
@@ -39,7 +40,7 @@ def _make_small_recipe(
 def _make_convergent_recipe(
     name: str, epochs: float, batch: int, peak: float, sides: tuple[float, ...] = (1.0,)
 ) -> Recipe:
-    """Make a recipe for explained and retrained networks that trains until convergence, with shifts and flips.
+    """Make a recipe that trains explained and retrained networks until convergence, with shifts and flips.
 
     With flips alone, or after few epochs, networks learn the positions of the masks, which then determine a row's
     accuracy (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
@@ -87,13 +88,13 @@ _TABLE = (
     _make_convergent_recipe("study-cifar10", epochs=12, batch=128, peak=0.4),
     _make_convergent_recipe("study-fashion-mnist", epochs=6, batch=128, peak=0.4),
     _make_convergent_recipe("fashion-mnist", epochs=10, batch=128, peak=0.2),
-    # for transformers and ConvNeXts: AdamW with the weight decay of Dosovitskiy et al. 2021, table 3
+    # for transformers and ConvNeXts; the weight decay is that of Dosovitskiy et al. 2021, table 3
     replace(
         _make_small_recipe("modern", epochs=20, batch=64, peak=2e-3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
         optimiser=Optimiser.ADAMW,
         weight_decay=0.05,
     ),
-    # for perceptrons on tables: AdamW with the weight decay of its authors
+    # for perceptrons on tables; the weight decay is the one that AdamW's authors use
     replace(
         _make_small_recipe("tabular", epochs=20, batch=32, peak=5e-3, augmentation=Augmentation.NONE),
         optimiser=Optimiser.ADAMW,
@@ -111,7 +112,7 @@ class RecipeSetting(NamedTuple):
     """A setting that can be changed in a recipe's title."""
 
     expected: str  # description of the allowed values
-    read: Callable[[Any], object]  # converts a value; ValueError, TypeError or OverflowError for other values
+    read: Callable[[Any], object]  # converts a value; raises ValueError, TypeError or OverflowError if it is invalid
 
 
 def _make_range_setting(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
@@ -160,7 +161,7 @@ SETTINGS = {  # in the order of titles
     "momentum": _make_range_setting(float, 0, 0.9999),
     "weight_decay": _make_range_setting(float, 0, 10),
     "smoothing": _make_range_setting(float, 0, 0.9),
-    # one side per part of the training, joined by `+` in titles
+    # fractions of the image side: the training run has one part of equal length for each; titles join them by `+`
     "sides": RecipeSetting("a list of fractions of the image side; write sides = [0.5, 1.0]", _read_sides),
     "micro_batch": _make_range_setting(int, 0, 65_536),
     "optimiser": _make_choice_setting(Optimiser),
@@ -171,7 +172,7 @@ SETTINGS = {  # in the order of titles
 
 
 def find_recipe(title: str) -> Recipe:
-    """Look up a recipe by `name@version`, possibly with changed settings: `quick@2(epochs=6,sides=0.5+1)`."""
+    """Look up a recipe by its title: `name@version`, or with changed settings `quick@2(epochs=6,sides=0.5+1)`."""
     if title in RECIPES:
         return RECIPES[title]
     match = re.fullmatch(r"([^()]*)\(([^()]*)\)", title)
@@ -182,7 +183,7 @@ def find_recipe(title: str) -> Recipe:
 
 
 def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
-    """Change settings of a recipe by their names in `SETTINGS`; its title lists them."""
+    """Return a recipe with changed settings, which its title lists; `values` has names of `SETTINGS` as keys."""
     for key in values:
         if key not in SETTINGS:
             raise UnknownName("setting of a recipe", key, SETTINGS)

@@ -1,8 +1,8 @@
-"""Runs as frozen records, made before anything is computed.
+"""Define runs as frozen records, which are made before anything is computed.
 
-A *cell* is a point of a curve; a *run* is a cell with a seed and everything else that determines its outcome. A run's
-key is the hash of its record, so a stored run is never repeated, and a run with a changed setting never uses an old
-row.
+A *cell* is a point of an estimator's accuracy curve; a *run* is a cell with a seed and everything else that determines
+the outcome. A run's key is the hash of its record, so a stored run is never repeated, and a run with a changed setting
+never reuses a stored result.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ CLEAN = "none"  # estimator of the cell at t = 0, without removal
 
 @dataclass(frozen=True)
 class Cell:
-    """A point of a curve."""
+    """A point of an estimator's accuracy curve."""
 
     dataset: str
     model: str  # name of the trained network
@@ -52,10 +52,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
-    """A cell with everything else that determines its outcome; a row of the results store.
+    """A cell with everything else that determines its outcome; the results store has one row for each run.
 
-    A field added after a release has a default and is left out of the key while it has that default, so keys of stored
-    rows never change.
+    A field added after a release has a default value. The key ignores a field with this value, so keys of stored rows
+    never change.
     """
 
     cell: Cell
@@ -99,7 +99,7 @@ class ReferenceSpec(Keyed):
 
 
 def read_run_record(values: Mapping[str, Any]) -> Run:
-    """Return the run that is stored as these JSON values; CallerError for values of another version of roarbench."""
+    """Return the run that is stored as these JSON values; raise CallerError if another version has stored them."""
     cell = dict(values["cell"])
     try:
         cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
@@ -121,24 +121,24 @@ def find_protocol(name: str) -> Protocol:
 
 
 def find_recorded_fill_name(name: str) -> str:
-    """Return the spelling of this fill in records; raise UnknownName if there is no such fill."""
+    """Return the spelling in records of a fill that a user names; raise UnknownName if there is no such fill."""
     if (fill := FILL_WORDS.get(str(name), name)) not in FILLS:
         raise UnknownName("fill", name, list_fill_names())
     return fill
 
 
 def list_fill_names() -> list[str]:
-    """Return the names of all fills for users."""
+    """Return the names of all fills as users write them."""
     return [*map(find_displayed_fill_name, FILLS)]
 
 
 def find_displayed_fill_name(fill: str) -> str:
-    """Return the name of a fill for users: `black` for `zero` of the records."""
+    """Return the name of a fill as users write it, for example `black` for the record's `zero`."""
     return next((word for word, stored_name in FILL_WORDS.items() if stored_name == fill), fill)
 
 
 def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
-    """Refuse an unknown fill, or one that is too slow for networks whose removal masks change in every epoch."""
+    """Refuse an unknown fill, and a fill that is too slow if removal masks change in every epoch of training."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, list_fill_names())
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
@@ -148,7 +148,7 @@ def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
 
 
 def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
-    """Return the network that is scored at t = 0, and its fill; None for networks that see only masks."""
+    """Return the kind of network that is scored at t = 0, and its fill; None for networks that see only masks."""
     if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
         return None if retrain is ScoredNetwork.MASKS else (retrain, fill)
     return (ScoredNetwork.IMAGES if retrain is ScoredNetwork.EXCHANGED else retrain), "mean"

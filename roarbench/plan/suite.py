@@ -1,4 +1,4 @@
-"""Suites as frozen records: blocks of cells on one data set, the networks, and the controls that apply."""
+"""Define suites as frozen records: blocks of cells on one data set, the networks, and the controls that apply."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ from roarbench.text import format_count
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0
-REPLICATION = 10_000  # difference between the seeds of two replications, which therefore share no seed
+REPLICATION = 10_000  # seeds of replication r start at r times this number, so two replications share no seed
 # Maximum number of references that are scored with each other's maps. Seed 100 i + j denotes the map of reference i and
-# the predictions of reference j, so a suite with more references has these runs, too
+# the predictions of reference j, so a suite that gets more references keeps its stored runs
 SIBLINGS = 100
 _COLOUR = ("colour-deviation", "saturation-deviation")
 # CONTROLS, then the strongest controls of studies/corpus, which were selected on images that no leaderboard uses
@@ -29,12 +29,12 @@ _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR,
 
 
 def find_explained_and_scored_network(seed: int) -> tuple[int, int]:
-    """Return the numbers of the explained and the scored network of a seed."""
+    """Return the numbers of the explained and the scored network that a seed of an own-network protocol denotes."""
     return divmod(seed % REPLICATION, SIBLINGS)
 
 
 def _find_network_numbers_before_modulo(cell: Cell, seed: int) -> tuple[int, int]:
-    """Return the numbers, not yet modulo the references, of the networks that are explained and scored for a cell."""
+    """Return the numbers of a cell's explained and scored network; callers take them modulo the suite's references."""
     if cell.retrain is ScoredNetwork.SIBLINGS:
         return find_explained_and_scored_network(seed)
     return seed % REPLICATION, seed % REPLICATION
@@ -75,7 +75,7 @@ class GivenNetwork:
 
 @dataclass(frozen=True)
 class CustomSuite:
-    """The part of a suite that comes from a user's file."""
+    """Fields that only suites from a user's file have."""
 
     blocks: tuple[Block, ...]  # requested cells
     references: int  # number of explained networks if no weights are given
@@ -90,14 +90,14 @@ class SuiteSpec:
     """A named, versioned, frozen set of cells; a published suite never changes, and a correction is a new version."""
 
     name: str  # value of `--suite`
-    # increases with every change of the computation; for a suite from a user's file, the first digits of the hash of
-    # its computation
+    # number that increases with every change of the computation; for a suite from a user's file, the first digits of a
+    # hash of everything that the suite computes
     version: int | str
-    about: str
+    about: str  # description in a few words
     dataset: str
-    model: str  # name of the network, for references and retraining
-    recipe: str  # `name@version` of the training on degraded images
-    reference_recipe: str  # `name@version` of the reference's training
+    model: str  # architecture of the explained and the retrained networks
+    recipe: str  # `name@version` of the recipe for training on degraded images
+    reference_recipe: str  # `name@version` of the recipe for training explained networks
     blocks: tuple[Block, ...]
     # `NAME@CHECKSUM` of the references' weights in the order of their numbers, joined by commas; empty for trained
     # references
@@ -108,11 +108,11 @@ class SuiteSpec:
     own: CustomSuite | None = None  # the part from a user's file; None for published suites
     # split whose masks tune the common networks on a row; with the test split, training images need no maps
     tuned_on: Split = Split.TRAIN
-    # part of the title that names another fill or unit (`set_fill_and_unit`); empty for the suite's own
+    # part of the title that names the fill or unit of a user's option (`set_fill_and_unit`); empty without such options
     title_suffix: str = field(default="", compare=False)
     # ids of estimators that a store adds to the suite (`add_estimators`)
     added: frozenset[str] = field(default=frozenset(), compare=False)
-    networks: tuple[GivenNetwork, ...] = ()  # references with weights and architectures of their own
+    networks: tuple[GivenNetwork, ...] = ()  # explained networks that differ in weights and perhaps in architecture
 
     @property
     def versioned(self) -> str:
@@ -121,7 +121,7 @@ class SuiteSpec:
 
     @property
     def name_in_commands(self) -> str:
-        """Return the value of `--suite` for this suite; without a version it selects the newest version."""
+        """Return the name that users give to `--suite`; the name alone selects the newest version of a named suite."""
         return self.versioned if self.own else self.name
 
     @property
@@ -132,10 +132,10 @@ class SuiteSpec:
         return f"{self.name_in_commands if self.own else f'{self.name} v{self.version}'}{suffix}{again}"
 
     def list_seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
-        """Return the seeds of each cell of a block; one per explained network if the protocol trains no networks.
+        """Return the seeds of each cell of a block; there is one seed per explained network if no network is trained.
 
-        If every network is scored with every network's maps, there is one seed per pair of networks, or one per network
-        if the map is the same for all networks.
+        If every network is scored with every network's maps, there is one seed per pair of networks, but only one seed
+        per network for estimators whose map is the same for all networks.
         """
         first, numbers = REPLICATION * self.replication, range(self.references)
         if block.protocol.retrain is ScoredNetwork.SIBLINGS:
@@ -158,17 +158,24 @@ class SuiteSpec:
         return _find_network_numbers_before_modulo(cell, seed)[1] % self.references
 
     def compute_reference_seed(self, number: int) -> int:
-        """Return the seed of an explained network; all given weights have the first, untrained copies the next."""
+        """Return the seed of an explained network; the network's untrained copy has the next seed.
+
+        All networks with given weights have the same seed.
+        """
         return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
 
     def find_fill(self, protocol: Protocol) -> str:
-        """Return the fill of a protocol's tables: that of the protocol's first block, or the mean."""
+        """Return the fill of a protocol's tables: the fill of its first block, or the mean if it has no block."""
         return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
 
     def list_protocol_rows_and_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """Return the rows and levels above 0 of all parts of a protocol, with this unit and fill, or its own fill."""
+        """Return the estimators and the levels above 0 of a protocol's blocks with this unit and fill.
+
+        An empty `fill` selects the protocol's own fill. For a protocol that is computed from two others, return only
+        estimators and levels that both have.
+        """
         rows, levels, fill = [], [], fill or self.find_fill(protocol)
         for part in protocol.made_of or (protocol,):
             cells = (part, unit, fill)
@@ -195,7 +202,7 @@ class SuiteSpec:
 
     @property
     def dataset_record(self) -> DatasetRecord:
-        """Return the record of the data set: the suite's own, or that of the catalogue."""
+        """Return the record of the data set, from the suite if it has its own data set, or from the catalogue."""
         return self.own and self.own.dataset or find_dataset(self.dataset)
 
     @property
@@ -204,14 +211,14 @@ class SuiteSpec:
         return ", ".join(dict.fromkeys(network.model for network in self.networks)) or self.model
 
     def find_architecture(self, number: int) -> tuple[str, str]:
-        """Return the architecture of an explained network, and the Python file that defines it, empty if built-in."""
+        """Return the name of an explained network's architecture, and its Python source, which is empty if built-in."""
         if self.networks:
             return self.networks[number].model, self.networks[number].source
         return self.model, self.network_source
 
     @property
     def network_source(self) -> str:
-        """Return the Python file that defines the suite's network; empty for a built-in one."""
+        """Return the Python source that defines the suite's network; empty for a built-in network."""
         return self.own.source if self.own else ""
 
     @property
@@ -221,12 +228,12 @@ class SuiteSpec:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Return the requested estimators and controls that do not apply to the images or network, with reasons."""
+        """Return a dict from ids of controls and requested estimators that do not apply to the reasons."""
         controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
         return controls | (dict(self.own.left_out) if self.own else {})
 
     def explain_inapplicable(self, estimator: str) -> str:
-        """Explain why an estimator does not apply to the images or network; empty if it applies or was not tried."""
+        """Return why an estimator does not apply to the images or network; empty if it applies or was not tried."""
         if EstimatorId.parse(estimator).explains_next_network and self.references < 2:
             return "its maps explain the next reference, but the suite has only one reference; write references = 2"
         return self.left_out.get(estimator) or _explain_inapplicable(find_estimator(estimator), self.dataset_record)
@@ -238,7 +245,7 @@ class SuiteSpec:
 
 
 def list_applicable_controls(record: DatasetRecord) -> tuple[str, ...]:
-    """Return the controls that apply to a data set; for tables only Random."""
+    """Return the controls that apply to a data set; for tables, only Random applies."""
     return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).uses_neighbours))
 
 
@@ -254,14 +261,17 @@ def _explain_inapplicable(estimator: Estimator, record: DatasetRecord) -> str:
 
 
 def list_controls_to_beat(channels: int, tabular: bool = False) -> tuple[str, ...]:
-    """Return the controls that a row has to beat; grey images lack those of colour, tables those of edges."""
+    """Return the controls that an estimator has to beat; grey images and tables have fewer than colour images."""
     if tabular:
         return ("random", "deviation", "linear-classifier")
     return tuple(name for name in _ON_IMAGES if channels > 1 or name not in _COLOUR)
 
 
 def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
-    """Return a warning with the controls that a user's suite lacks for a protocol of two masks; else empty."""
+    """Return a warning that lists the controls that a user's suite lacks for a protocol with two masks per image.
+
+    The warning is empty for other protocols and for named suites.
+    """
     if not suite.own or not protocol.paired:
         return ""
     record = suite.dataset_record

@@ -22,10 +22,11 @@ def apply_selection_options(
     seeds: int | None = None,
     protocol: str = "",
 ) -> SuiteSpec:
-    """Select the part of a suite to run, always with the controls and `submissions`, with their twins.
+    """Select the part of a suite to run; controls, and `submissions` with their twins, are always selected.
 
-    `estimators` has the values of `--estimators`: None for all, an empty list for none. `seeds` is the number of seeds
-    for trained networks, the suite's if None; `protocol` is the name of the only protocol, empty for all.
+    `estimators` has the values of `--estimators`; None selects all estimators, and an empty list selects none. `seeds`
+    is the number of seeds for trained networks; None keeps the suite's number. `protocol` is the name of the only
+    protocol to run; an empty string selects all.
     """
     networks = len(suite.given.split(","))
     if seeds is not None and seeds < networks:
@@ -40,10 +41,10 @@ def apply_selection_options(
 
 
 def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
-    """Return a suite with this fill and unit in place of its own; an empty value keeps the suite's own.
+    """Return a suite with this fill and unit in all blocks; an empty string or None keeps the blocks' own.
 
-    If the suite already has such cells, they are used. Protocols that do not allow the fill or the unit are left out,
-    and the title names them; CallerError if none is left.
+    If a protocol already has blocks with this fill and unit, only these blocks stay. Protocols that do not allow the
+    fill or the unit are left out, and the title names them; if none is left, raise CallerError.
     """
     fill, reasons, blocks = find_recorded_fill_name(fill) if fill else "", dict[str, str](), dict[Block, None]()
     existing = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
@@ -82,14 +83,14 @@ def add_submissions_and_estimators(
 
 
 def _adds_estimator(name: str) -> bool:
-    """Return whether this name adds an estimator to a suite; submissions are added by their files."""
+    """Return whether this name in `--estimators` adds an estimator; names of submissions do not, their files do."""
     estimator_id = EstimatorId.parse(name)
     row = ESTIMATORS.get(estimator_id.name.strip())
     return not estimator_id.submitted and row is not None and ("(" in name or row.addable)
 
 
 def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
-    """Return the ids of `--estimators`, None for all; raise CallerError if the suite lacks one of them."""
+    """Return the ids in `--estimators`, or None if it selects all; raise CallerError if the suite lacks an id."""
     listed = _split_names(estimators)
     if estimators and not listed:
         seen = f"--estimators '{','.join(estimators)}' has no ids"
@@ -118,10 +119,10 @@ def _split_names(estimators: list[str] | None) -> list[str]:
 
 
 def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known_titles: Sequence[str] = ()) -> SuiteSpec:
-    """Return a suite whose explained networks have these weights; without any, the suite itself.
+    """Return a suite whose explained networks have these weights; return the suite itself if there are none.
 
-    A reference is a string that `make_weights_title` accepts, or the unique start of one of `known_titles`.
-    Whether weights of a file fit the network is checked only when they are read.
+    Each of `references` is a string that `make_weights_title` accepts, or the unique start of one of `known_titles`.
+    This function does not read files of weights; later, the job that reads a file checks that it fits the network.
     """
     if suite.networks and references:
         seen = f"suite '{suite.name}' already specifies its explained networks"

@@ -1,4 +1,4 @@
-"""Suites from users' files: their versions, and their conversion to JSON values for the store and back."""
+"""Compute the versions of suites from users' files, and convert such suites to JSON values for the store and back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ _MOST_RUNS = 10**6
 
 
 def set_content_version(suite: SuiteSpec) -> SuiteSpec:
-    """Return a suite whose version is the hash of its content; CallerError for a name that leads out of a folder."""
+    """Return a suite whose version is the hash of its content; raise CallerError if a name could leave a folder."""
     suite = replace(suite, version=hash_value(_make_content_record(suite))[:DIGITS])
     try:
         check_field_values(suite)
@@ -38,7 +38,7 @@ def append_hash_to_dataset_name(name: str, record: DatasetRecord) -> DatasetReco
 
 
 def drop_estimators_of_user_suite(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
-    """Return a user's suite without the estimators that do not apply, by id; its version stays the same."""
+    """Return a user's suite, of the same version, without the estimators whose ids are the keys of `reasons`."""
     if suite.own is None:
         return suite
     left = tuple((name, reasons[name]) for name in sorted(reasons))
@@ -61,7 +61,7 @@ def convert_user_suite_to_record(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
-    """Return the suite that `convert_user_suite_to_record` has converted to these values."""
+    """Return the suite from the JSON values that `convert_user_suite_to_record` made."""
     blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     given = [GivenNetwork(**network) for network in values.get("networks", ())]
@@ -94,7 +94,7 @@ def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
 
 
 def _find_published_weights_name(given: str) -> str:
-    """Return the name of published weights in their library; empty for a file, which may have moved."""
+    """Return the library's name of published weights; empty for a file, whose path on this machine is unknown."""
     return given.replace("/", "@") if "/" in given or given.startswith("timm:") else ""
 
 
@@ -129,7 +129,7 @@ def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
 
 
 def _read_dataset(values: Mapping[str, Any]) -> DatasetRecord:
-    """Read the record of a user's data, without local paths."""
+    """Check and return the record of a user's data set, without local paths."""
     record = DatasetRecord(**values).without_location
     check_field_values(record)
     splits = (record.train_split, record.test_split, record.config)

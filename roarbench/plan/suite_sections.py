@@ -1,6 +1,6 @@
-"""Sections of a suite's TOML file: networks, recipes, blocks (docs/own-data.md). Nothing here imports torch.
+"""Read networks, recipes and blocks from a suite's TOML file (docs/own-data.md). Nothing here imports torch.
 
-Files of `roarbench/suites/` and files of users are read in the same way.
+Files of `roarbench/suites/` and files of users have the same format.
 """
 
 import hashlib
@@ -42,10 +42,10 @@ _LARGEST = 2**20  # maximum bytes of a network's Python file
 
 
 def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
-    """Return the blocks of a file: those of its `[[block]]` tables, or without tables those of the file's own settings.
+    """Return the blocks of a file's `[[block]]` tables, or of its top-level settings if the file has no such table.
 
-    A table takes settings that it lacks from the file. The usual controls of the data set come first in every block,
-    unless the file has `add_controls = false`.
+    Settings that a table lacks are taken from the file's top level. The usual controls of the data set come first in
+    every block, unless the file has `add_controls = false`.
     """
     lists = _read_lists(top.read_section("lists"), dataset)
     default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
@@ -56,7 +56,7 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
 
 
 def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
-    """Return the lists of estimators that a block may name: the built-in lists, and those of this file."""
+    """Return the lists of estimators that blocks may name: built-in lists, and the lists in section `[lists]`."""
     lists = {"paper": PAPER, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
     for name in section:
         if name in lists or name in ESTIMATORS:
@@ -65,7 +65,7 @@ def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[s
 
 
 def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield the ids that the names denote: `paper` denotes the ids of that list, `paper~blurred` their twins."""
+    """Yield the ids that names denote: `paper` denotes the ids in the list `paper`, and `paper~blurred` their twins."""
     for name in names:
         word, mark, twins = name.partition("~")
         yield from (f"{base}{mark}{twins}" for base in lists.get(word, (word,)))
@@ -93,7 +93,7 @@ def _read_block(
 
 
 def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
-    """Refuse a protocol without Random, with which its other rows are compared; mask-only needs no Random."""
+    """Refuse protocols without Random, except mask-only, because tables compare the other estimators with Random."""
     compared = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
     with_random = {(block.protocol, block.unit, block.fill) for block in compared if "random" in block.estimators}
     for block in compared:
@@ -112,7 +112,7 @@ def _read_usable_estimator_id(name: str, dataset: DatasetRecord) -> str:
 
 
 def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
-    """Return the enum member with this value; raise CallerError, with the key, if there is none."""
+    """Return the enum member with this value; raise CallerError, which names the key, if there is no such member."""
     try:
         return kind(text)
     except ValueError:
@@ -152,12 +152,12 @@ class NetworkSection(NamedTuple):
     """The network that a suite's file names."""
 
     name: str  # one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`
-    source: str  # source of its file; empty without one
-    start: str  # torchvision's weights from which its training starts, `NAME/IMAGENET1K_V1`; empty if they are random
+    source: str  # Python source of the user's file; empty for other networks
+    start: str  # torchvision's weights at the start of training, `NAME/IMAGENET1K_V1`; empty for random weights
 
 
 def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
-    """Read section `[network]`; its file is relative to `base`."""
+    """Read section `[network]`; the path of the network's file is relative to `base`."""
     name, weights = section.read_text("name"), section.read_text("weights", "")
     section.refuse_unread_keys()
     if weights and not name.startswith(_TORCHVISION):
@@ -192,7 +192,7 @@ def _read_network_file(path: Path, function: str) -> tuple[str, str]:
 
 
 def read_published_weights(top: TomlTable) -> tuple[str, ...]:
-    """Return the titles of published weights that are explained in place of networks that the suite trains."""
+    """Return the titles of published weights that the suite explains instead of networks that it would train."""
     names = top.read_texts("explains", ())
     for name in names:
         with top.add_location_to_errors():
@@ -204,7 +204,7 @@ def read_published_weights(top: TomlTable) -> tuple[str, ...]:
 
 
 def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSpec:
-    """Return the suite that a file describes for a data set, without a version; relative paths start at `base`."""
+    """Return the suite that a file describes, on this data set and without a version; paths are relative to `base`."""
     name, about = top.read_text("name"), top.read_text("about", "a suite from a file")
     networks = read_given_networks(top, base) if "networks" in top else ()
     if networks:

@@ -1,6 +1,6 @@
-"""The named suites, read from the TOML files of `roarbench/suites/`. Nothing here imports torch.
+"""Read the named suites from the TOML files of `roarbench/suites/`. Nothing here imports torch.
 
-A published suite never changes: a correction is a new version under the same name.
+A published suite never changes; a correction is a new version under the same name.
 """
 
 import re
@@ -20,7 +20,7 @@ from roarbench.plan.suite_sections import read_suite_sections
 from roarbench.plan.toml_table import parse_toml
 
 _SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
-_RESULTS = (  # published results: in a checkout, and in pip's data folders of the system and the user
+_RESULTS = (  # possible folders of published results: in a checkout, or where pip installs data files
     Path(__file__).parents[2] / "results",
     *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
 )
@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parents[1] / "suites"
 
 
 def read_builtin_suite(path: Path) -> SuiteSpec:
-    """Return the suite of one of the package's files."""
+    """Return the suite that one of the package's TOML files describes."""
     top = parse_toml(path.read_text("utf-8"), path)
     version = top.read_integer("version", 1, 9999)
     data = top.read_section("data")
@@ -39,7 +39,7 @@ def read_builtin_suite(path: Path) -> SuiteSpec:
 
 
 def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
-    """Return all versions of the named suites, quick suites first; old versions come from the published results."""
+    """Return all versions of the named suites, with quick suites first; old versions are in the published results."""
     files = [*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ())]
     suites = {(suite.name, suite.version): suite for suite in map(read_builtin_suite, files)}
     return {key: suites[key] for key in sorted(suites, key=lambda key: (not key[0].startswith("quick"), *key))}
@@ -51,12 +51,12 @@ SUITES = {suite.name: suite for suite in VERSIONS.values()}
 
 
 class FastSuiteAgreement(NamedTuple):
-    """Agreement of a fast suite with its full suite on the order of the estimators, measured on a small version."""
+    """Measured agreement of a fast suite with its full suite on the order of the estimators."""
 
-    of: str  # the full suite
+    of: str  # name of the full suite
     # Kendall's tau between the suites' gains under ROAR, with 95 % interval; None if not measured
     tau: tuple[float, float, float] | None
-    source: str  # data of the measurement, with the page that describes it
+    source: str  # data of the measurement, and the page that describes the measurement
 
 
 FAST = {
@@ -69,7 +69,7 @@ FAST = {
 
 
 def find_suite(name: str) -> SuiteSpec:
-    """Return the newest suite of this name, or the one of `NAME@VERSION`; raise UnknownName if there is none."""
+    """Return the newest suite of this name, or the version in `NAME@VERSION`; raise UnknownName if there is none."""
     versions = {suite.versioned: suite for suite in VERSIONS.values()}
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
@@ -77,7 +77,7 @@ def find_suite(name: str) -> SuiteSpec:
 
 
 def copy_suite_file_text(name: str) -> str:
-    """Return the text of a named suite's file for a suite of the user's own: with another name, without a version."""
+    """Return the text of a named suite's file as a start for a user's suite: with a new name, without a version."""
     suite = find_suite(name)
     newest = SUITES[suite.name].version == suite.version
     beside = f"{suite.name}/{suite.version}/suite.toml"  # suite file beside its published rows
@@ -87,19 +87,19 @@ def copy_suite_file_text(name: str) -> str:
 
 
 def make_suite_option(suite: SuiteSpec) -> str:
-    """Return the value of `--suite` that selects exactly this version; the name alone selects the newest one."""
+    """Return the value of `--suite` that selects exactly this version; it is the name if the version is the newest."""
     newest = SUITES.get(suite.name)
     return suite.versioned if newest and newest.version != suite.version else suite.name_in_commands
 
 
 def find_headline_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
-    """Return the protocols whose tables are shown after a run: the suite's first one, ROAR and own-network gain."""
+    """Return the protocols whose tables `run` shows: the suite's first protocol, ROAR and own-network gain."""
     first, *others = (block.protocol for block in suite.blocks)
     return tuple(dict.fromkeys((first, *(other for other in others if other in (ROAR, OWN_NETWORK)))))
 
 
 def find_default_explained_weights(suite: SuiteSpec) -> str:
-    """Return the weights that this version of a suite explains by default, as in `SuiteSpec.given`."""
+    """Return the given weights that a suite explains without `--reference`, in the format of `SuiteSpec.given`."""
     if suite.networks:
         return ",".join(network.given for network in suite.networks)
     if suite.own:
@@ -108,8 +108,11 @@ def find_default_explained_weights(suite: SuiteSpec) -> str:
 
 
 def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
-    """Return a suite with a network, and at least one seed, for each of these weights, or with its own."""
-    if given == suite.given or suite.networks:  # these networks have weights of their own
+    """Return a suite that explains a network with each of these weights and has at least one seed for each.
+
+    An empty `given` selects the networks that the suite trains.
+    """
+    if given == suite.given or suite.networks:  # the weights of `networks` cannot be replaced
         return suite
     own = (suite.own or VERSIONS.get((suite.name, suite.version), suite)).references
     references = len(given.split(",")) if given else own
@@ -122,15 +125,16 @@ def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
 
 
 def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
-    """Add estimators that a suite does not have, each wherever the suite has Random.
+    """Add estimators that a suite does not have, with their twins.
 
-    If the suite has an estimator with default parameters, other parameters are added wherever it has the default ones.
-    Twins are added too: for a new estimator that explains a network, wherever the suite has twins of any estimator; for
-    other parameters, wherever it has twins of the default ones.
+    A new estimator is added to each block that has Random, and to mask-only blocks. An estimator that explains a
+    network gets the kinds of twins that other estimators have in the block. If the suite already has the estimator with
+    default parameters, the estimator with other parameters is added to the blocks of the default one instead, and gets
+    the kinds of twins that the default one has there.
 
-    Added estimators do not change the suite: its name, its version and the keys of its runs stay the same.
+    The suite's name, its version and the keys of its runs stay the same.
     """
-    # added twins belong to added rows, and twins may be nested
+    # the id of a twin, or of a twin's twin, stands for its estimator; the estimator's twins are added below
     roots = (replace(EstimatorId.parse(name), twins=()) for name in ids)
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
@@ -142,7 +146,7 @@ def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
 
 
 def _list_added_rows(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
-    """Yield the added estimators, and their twins, that belong to one block of the suite."""
+    """Yield the ids of added estimators, and of their twins, that belong to one block of the suite."""
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
@@ -152,5 +156,5 @@ def _list_added_rows(block: Block, names: Iterable[str], suite: SuiteSpec) -> It
             kinds = [row.twin for row in twins if not estimator.control]
         else:
             belongs, kinds = default_id in block.estimators, [row.twin for row in twins if row.parent_id == default_id]
-        yield from (name,) if belongs else ()  # rows of mask-only networks need no Random
+        yield from (name,) if belongs else ()
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))

@@ -1,4 +1,4 @@
-"""Write TOML values, and read TOML tables by key and type; unknown keys are refused."""
+"""Write TOML values, and read TOML tables by key and type; unknown keys raise CallerError."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from typing import Any
 
 from roarbench.errors import CallerError, Hint, UnknownName
 
-_SIMILAR = 0.75  # so similar, from 0 to 1, is a misspelt key; `recipe` and `reference_recipe` are at 0.55
+_SIMILAR = 0.75  # least similarity, 0 to 1, of a misspelt key; that of `recipe` and `reference_recipe` is 0.55
 
 
 def format_toml(value: object) -> str:
@@ -20,7 +20,7 @@ def format_toml(value: object) -> str:
 
 
 def parse_toml(text: str, path: Path) -> "TomlTable":
-    """Return the table in the text of the file at this path; raise CallerError if it is not TOML."""
+    """Parse the text of the file at this path; raise CallerError, which names the path, if the text is not TOML."""
     try:
         return TomlTable(tomllib.loads(text), str(path))
     except tomllib.TOMLDecodeError as error:
@@ -28,7 +28,7 @@ def parse_toml(text: str, path: Path) -> "TomlTable":
 
 
 class TomlTable:
-    """One table of a TOML file; a missing or wrong value raises CallerError with `where`, its file and table."""
+    """Table of a TOML file; a missing or wrong value raises CallerError, which begins with `where`: file and table."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self._values, self._where = values, where
@@ -41,7 +41,7 @@ class TomlTable:
         return iter(self._values)
 
     def read_text(self, key: str, default: str | None = None) -> str:
-        """Return a string that is not empty; without a default, the key is required."""
+        """Return a string that is not empty; if `default` is None, the key is required."""
 
         def fits(value: object) -> bool:
             return isinstance(value, str) and bool(value.strip() or value == default)
@@ -81,7 +81,7 @@ class TomlTable:
         return tuple(map(float, self._read_value(key, None, expected, _make_list_check(_is_number))))
 
     def read_section(self, key: str) -> "TomlTable":
-        """Return a table; an empty one if it is missing."""
+        """Return the table with this key, or an empty table if there is none."""
         expected = "a table; write [{key}] on a line of its own, with its values below"
         if key not in self._values:
             self._refuse_misspelled_key(key, dict)
@@ -89,7 +89,10 @@ class TomlTable:
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
     def read_sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
-        """Return the tables of a list, completed by shared values; without the list, one table of these."""
+        """Return the tables of a list, completed by this table's values of the keys in `shared`.
+
+        If there is no list, return one table with these values.
+        """
         common = {name: self._values[name] for name in shared if name in self._values}
         self._read_keys |= set(shared)
         for name in shared:
@@ -102,27 +105,27 @@ class TomlTable:
         return [TomlTable(common | section, f"{self._where}, [[{key}]] {n}") for n, section in enumerate(sections, 1)]
 
     def take_unread_values(self) -> dict[str, Any]:
-        """Return the values not read yet, and mark them as read."""
+        """Return the values that were not read yet, and mark them as read."""
         left = {key: value for key, value in self._values.items() if key not in self._read_keys}
         self._read_keys |= set(left)
         return left
 
     def refuse_unread_keys(self) -> None:
-        """Refuse keys that were not read."""
+        """Raise CallerError if a key was not read, because roarbench does not know such a key."""
         for key in self._values:
             if key not in self._read_keys:
                 raise CallerError(f"{self._where}: {UnknownName('key', key, self._read_keys)}")
 
     @contextmanager
     def add_location_to_errors(self) -> Iterator[None]:
-        """Add the file and table to CallerErrors in the block."""
+        """Put the file and table in front of the message of each CallerError that the `with` block raises."""
         try:
             yield
         except CallerError as error:
             raise self.make_error(str(error), error.hint) from None
 
     def make_error(self, seen: str, hint: Hint | None = None) -> CallerError:
-        """Return an error about this table."""
+        """Return an error whose message begins with this file and table."""
         return CallerError(f"{self._where}: {seen}", hint)
 
     def _refuse_misspelled_key(self, key: str, kind: type) -> None:
