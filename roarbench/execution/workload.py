@@ -217,7 +217,7 @@ def _needs_mask_file(suite: SuiteSpec, train_images: int) -> bool:
 
 
 def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[Point], train_images: int, test_images: int) -> int:
-    """Return the bytes of masks that a run extracts to a file: of training images if one trains, else of test images."""
+    """Return the bytes of masks in a file of one run: of training images if a run trains, else of test images."""
     networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
     if not networks or not _needs_mask_file(suite, train_images):
         return 0
