@@ -1,8 +1,5 @@
 """The toy's numbers as text, as JSON, and as figure 2 of the paper: accuracies with and without retraining."""
 
-import json
-from dataclasses import asdict
-
 from roarbench.report.curve_panels import AxisLabel, Chart, PanelCurve
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
@@ -30,11 +27,6 @@ def _format_row(first: str, cells: list[str]) -> str:
 
 def _format_cell(curve: ToyCurve, k: int) -> str:
     return f"{100 * curve.accuracy[k]:.1f} +- {100 * curve.error[k]:.1f}"
-
-
-def format_json(result: ToyResult) -> str:
-    """Return the whole record; accuracies and errors are fractions."""
-    return json.dumps(asdict(result), indent=2)
 
 
 def make_chart(result: ToyResult) -> Chart:

@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from roarbench.cli.options import STORE, Report, StoreDir, declare_argument, declare_option
+from roarbench.cli.options import STORE, StoreDir, declare_argument, declare_option
 from roarbench.cli.suggested_commands import propose_command
-from roarbench.cli.terminal import err, out, print_report
+from roarbench.cli.terminal import err, out
 from roarbench.errors import CallerError
 from roarbench.plan.suites import copy_suite_file_text
 
@@ -24,7 +24,6 @@ def suites(
             "With `show`: print this suite's TOML file; redirect it to edit a copy (`> mine.toml`).", "[NAME]", "none"
         ),
     ] = "",
-    format: Report = "text",
 ) -> None:
     """List all suites and their cost, or show one; check a TOML file and try its network; print a suite's file."""
     from roarbench.report import suite_and_estimator_lists as lists
@@ -41,14 +40,12 @@ def suites(
         spec = loaded.runnable_plan if suite.endswith(".toml") else loaded.plan
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
-        print_report(format, lists.make_suite_record(spec), lambda _: lists.format_suite(spec))
-        if format == "text":
-            err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
+        out.print(lists.format_suite(spec), soft_wrap=True)
+        err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
         return
-    print_report(format, lists.list_suite_records(), lambda listed: lists.format_suite_list(listed, out.width))
-    if format == "text":
-        plan = propose_command("plan", "--suite", "NAME")
-        out.print(f"{plan} estimates time, disk and memory; --measure times a suite on this machine", soft_wrap=True)
+    out.print(lists.format_suite_list(out.width), soft_wrap=True)
+    plan = propose_command("plan", "--suite", "NAME")
+    out.print(f"{plan} estimates time, disk and memory; --measure times a suite on this machine", soft_wrap=True)
 
 
 def new_suite(
@@ -74,23 +71,22 @@ def new_suite(
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)
 
 
-def estimators(format: Report = "text") -> None:
+def estimators() -> None:
     """List the estimators and controls."""
     from roarbench.report import suite_and_estimator_lists as lists
 
-    print_report(format, lists.list_estimator_records(), lambda _: lists.make_estimator_table())
+    out.print(lists.make_estimator_table())
 
 
 def toy(
     output: Annotated[
         Path | None, declare_option("Draw the figure into this file.", "FILE", flags="-o --output")
     ] = None,
-    format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
     from roarbench.report.curve_panels import check_picture_path, make_figure, save_figure
     from toy.linear import run_experiment
-    from toy.report import format_json, format_text, make_chart
+    from toy.report import format_text, make_chart
 
     if output:
         check_picture_path(output)  # before the experiment, which takes seconds
@@ -98,7 +94,7 @@ def toy(
     if output:  # before the table, so that an error is the only output
         save_figure(make_figure(make_chart(result)), output)
         err.print(f"drawn: {output}", soft_wrap=True)
-    out.print(format_json(result) if format == "json" else format_text(result), soft_wrap=True)
+    out.print(format_text(result), soft_wrap=True)
 
 
 def doctor(
@@ -109,7 +105,6 @@ def doctor(
             "Compare compiled and uncompiled training of this suite's network on a GPU (minutes).", "NAME|FILE", "none"
         ),
     ] = "",
-    format: Report = "text",
 ) -> None:
     """Check processor, memory, disk and libraries, and suggest what to change.
 
@@ -120,4 +115,4 @@ def doctor(
 
     timed_suite = load_suite(suite, store).plan if suite else None  # fails before the examination
     findings = examine_machine(store) + ([measure_and_store_training_speeds(timed_suite, store)] if timed_suite else [])
-    print_report(format, [finding._asdict() for finding in findings], lambda _: make_findings_table(findings))
+    out.print(make_findings_table(findings))

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.live import Live
@@ -151,7 +151,6 @@ def diagnose(
     against: Annotated[
         list[str] | None, declare_option("Compare the order of estimators with this suite's. Repeatable.", "NAME")
     ] = None,
-    format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, contradictory ranks."""
     loaded = source.load(suite)
@@ -164,14 +163,10 @@ def diagnose(
         load_suite_results(other.plan, adapt_query(loaded.query, loaded.plan, other.plan)) for other in other_suites
     ]
     suite_results = load_suite_results(loaded.plan, loaded.query)
-    if not suite_results.has_rows and format != "json":
+    if not suite_results.has_rows:
         _raise_no_results(suite_results, "diagnose")
     made = compute_validity_panel(suite_results, other_results=compared)
-    if format == "text":
-        out.print(validity_panel.format_text(made, out.width), crop=False)
-    else:
-        text = validity_panel.format_json(made) if format == "json" else validity_panel.format_markdown(made)
-        print(text, file=out.file)
+    out.print(validity_panel.format_text(made, out.width), crop=False)
     _print_other_results(suite_results, "diagnose")
 
 
@@ -202,7 +197,7 @@ def plot(
 _Tested = Annotated[str, declare_option("Also test the claims on the results of this suite.", "NAME")]
 
 
-def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "text") -> None:
+def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     """Test the paper's claims on the paper's table 2 and, with --suite, on your results."""
     loaded = source.load(suite) if suite else None
     from roarbench.analysis.bootstrap_draws import SuiteDraws
@@ -217,10 +212,8 @@ def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "tex
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
     draws = SuiteDraws(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
     records = claim_table.list_claim_verdicts(draws)
-    described = claim_table.make_measured_suite_record(draws) if draws else None
     ours = claim_table.make_results_title(draws) if draws else ""
-    text = claim_table.format_claims(records, ours)
-    print_report(format, {"ours": described, "claims": records}, lambda _: wrap_lines(text, out.width))
+    out.print(wrap_lines(claim_table.format_claims(records, ours), out.width), soft_wrap=True)
     if suite_results:
         _print_other_results(suite_results, "claims")
 

@@ -123,15 +123,6 @@ def _make_verdict_record(
     return claim.test(measured.tables, significant)._asdict() | {"significant": cells}
 
 
-def make_measured_suite_record(draws: SuiteDraws) -> dict[str, Any]:
-    """Return the suite, images and explained network of the results on which claims were tested."""
-    return {
-        **draws.suite_results.identity,
-        "at_chance": bool(draws.suite_results.at_chance_warning),
-        "one_network": _has_one_network(draws),
-    }
-
-
 def make_results_title(draws: SuiteDraws) -> str:
     """Return the title of a suite's results, with their main limits: one explained network, or networks at chance."""
     suite_results = draws.suite_results

@@ -1,17 +1,14 @@
 """Formats of the validity panel. Missing values are a dash in text, null in JSON."""
 
-import json
-from collections.abc import Iterable
 from itertools import chain
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_validity import KINDS, TwinResult, ValidityPanel, compare_with_twins
 from roarbench.analysis.row_warnings import (
     MARKS,
@@ -29,7 +26,7 @@ from roarbench.report.status import describe_unranked_rows
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.text import MISSING, format_decimals, format_interval, format_markdown_table, format_percent_number
+from roarbench.text import MISSING, format_decimals, format_interval, format_percent_number
 
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
 Columns = dict[str, list[str]]  # cells by heading, one per row of the panel
@@ -56,65 +53,6 @@ def format_text(panel: ValidityPanel, width: int) -> Group:
     )
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
     return Group(*([title] if shown else []), *tables, Text("\n".join(chain.from_iterable(wrapped))))
-
-
-def format_markdown(panel: ValidityPanel) -> str:
-    """Format the panel as Markdown."""
-    parts = [f"**{panel.suite_draws.suite_results.title}**"]
-    for section in list_sections(panel):
-        parts += [f"*{section.title}*", format_markdown_table([*section.columns], section.rows)]
-    lists = (write_legend(panel), format_agreements(panel), list_doubts(panel))
-    return "\n\n".join([*parts, *("\n".join(f"- {line}" for line in lines) for lines in lists if lines)])
-
-
-def format_json(panel: ValidityPanel) -> str:
-    """Format the panel as JSON: accuracies are fractions, gains and areas are in points, missing values are null."""
-    suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
-    agreements, floors = panel.agreements.items(), find_rows_not_above_mask_only(suite_draws)
-    content = {
-        **results.identity,
-        "reference_accuracy": results.reference_accuracy,
-        "complete": results.complete,
-        "at_chance": bool(results.at_chance_warning),
-        "protocol": suite_draws.main_protocol.name,
-        "unit": suite_draws.unit,
-        "confidence": suite_draws.bootstrap.confidence,
-        "resamples": suite_draws.bootstrap.resamples,
-        "bootstrap_seed": suite_draws.bootstrap.seed,
-        "chance": 1 / results.classes,
-        "retrained_gap_levels": list(suite_draws.lerf_morf_gap_retrained.levels),
-        "reference_gap_levels": list(suite_draws.lerf_morf_gap_unretrained.levels),
-        "rows": [_make_plain_row(suite_draws, name, floors.get(name, ())) for name in panel.names],
-        "mixed": [row._asdict() for row in results.unranked_rows],
-        "agreements": {
-            name: agreement and agreement._asdict() | {"tau": agreement.tau._asdict()} for name, agreement in agreements
-        },
-    }
-    return json.dumps(content, indent=1)
-
-
-def _make_plain_row(suite_draws: SuiteDraws, name: str, levels_not_above_masks: Iterable[float]) -> dict[str, Any]:
-    main, masks, twins = suite_draws.main_gains, suite_draws.mask_only, compare_with_twins(suite_draws, name).items()
-    marks, flag = find_row_marks(suite_draws, name), find_row_warning(suite_draws, name)
-    alone = {t: masks.estimate_accuracy(name, t)._asdict() for t in masks.levels}
-    lead = {t: masks.estimate_difference(name, t)._asdict() for t in masks.levels}
-    return {
-        "estimator": name,
-        "flag": flag.reason or None,
-        "grade": flag.grade if any(mark.grade for mark in marks) else None,
-        "marks": {mark.kind: {"share": mark.share._asdict(), "grade": mark.grade} for mark in marks},
-        "above_masks": {str(t): suite_draws.estimate_accuracy_above_masks(name, t)._asdict() for t in masks.levels},
-        "floor": list(levels_not_above_masks),
-        "gain": main.estimate_area(name)._asdict(),
-        "mask_only": {str(t): {"accuracy": alone[t], "delta_random": lead[t]} for t in masks.levels},
-        "ties": suite_draws.suite_results.ties.get(name),
-        "smoothness": {str(t): suite_draws.smoothness.get((name, t)) for t in main.levels},
-        "twins": {kind: {part: value._asdict() for part, value in twin._asdict().items()} for kind, twin in twins},
-        "units": {unit: drawn.estimate_area(name)._asdict() for unit, drawn in suite_draws.draws_by_unit.items()},
-        "fills": {fill: drawn.estimate_area(name)._asdict() for fill, drawn in suite_draws.draws_by_fill.items()},
-        "retrained_gap": suite_draws.lerf_morf_gap_retrained.estimate_area(name)._asdict(),
-        "reference_gap": suite_draws.lerf_morf_gap_unretrained.estimate_area(name)._asdict(),
-    }
 
 
 def list_sections(panel: ValidityPanel) -> list[Section]:

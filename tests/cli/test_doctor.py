@@ -1,7 +1,7 @@
 """What the doctor finds on machines that are good and on machines that are not."""
 
-import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -46,14 +46,12 @@ def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_ha
     text = call("doctor", "--store", tmp_path / "not").out
     assert max(map(len, text.splitlines())) <= 80
     assert all(what in text for what in findings) and "!" in text
-    told = json.loads(call("doctor", "--store", tmp_path, "--format", "json").out)
-    assert [row["what"] for row in told] == [*findings]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_suite_adds_a_row_on_how_its_network_trains_and_an_unknown_one_is_refused_first(machine, call, tmp_path):
-    told = json.loads(call("doctor", "--store", tmp_path, "--suite", "quick", "--format", "json").out)
-    assert (told[-1]["what"], told[-1]["found"]) == ("training", "networks are compiled on GPUs only")
+    told = call("doctor", "--store", tmp_path, "--suite", "quick").out
+    assert re.search("ok +training +networks are compiled on GPUs only", told)
     machine.setattr(doctor, "examine_machine", Mock(side_effect=AssertionError))
     refused = call("doctor", "--store", tmp_path, "--suite", "quikc")
     assert refused.code == 2 and "quikc" in refused.err and refused.err.count("\n") == 1

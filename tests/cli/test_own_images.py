@@ -95,12 +95,12 @@ def test_it_is_printed_planned_and_run_by_its_file(call, made, tmp_path):
     assert "5 runs, 0 done, 5 to do" in call("plan", *suite, "--store", tmp_path).out
     shown = call("suites", made / "pictures.toml").out
     assert shown.startswith(title) and "18 training and 6 test images (drawn by seed 0) of 3 classes, 8 x 8" in shown
-    assert str(made) not in repr(record(call, "suites", made / "pictures.toml"))
+    assert str(made) not in shown
 
 
 def test_a_file_to_begin_with_is_printed(call, tmp_path):
     (tmp_path / "mine.toml").write_text(call("suites", "show", "planted").out)
-    assert record(call, "suites", tmp_path / "mine.toml")["suite"] == "my-planted"
+    assert call("suites", tmp_path / "mine.toml").out.startswith("my-planted")
     for words, said in (
         (("show",), "cannot read suites show; write suites NAME, or suites show NAME"),
         (("quick", "planted"), "cannot read suites quick planted; write suites NAME, or suites show NAME"),
