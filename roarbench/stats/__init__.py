@@ -1,1 +1,1 @@
-"""Statistics of a leaderboard from stored correctness bits, with NumPy and SciPy; no torch, no access to a store."""
+"""Compute a leaderboard's statistics from stored correctness bits with NumPy and SciPy, without torch or a store."""

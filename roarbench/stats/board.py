@@ -20,13 +20,13 @@ ONE_NETWORK = "for this network only"  # note on boards with a single explained 
 
 
 class IntervalScope(StrEnum):
-    """Kinds of repetitions that the intervals cover: with other test images, trainings or explained networks."""
+    """Kinds of repetition that intervals cover: with other test images, training runs or explained networks."""
 
-    IMAGES = "images"  # the choice of test images; no training
-    NETWORKS = "images and references"  # test images and explained networks; no other training
-    BOTH = "images and seeds"  # test images and trainings
-    REFERENCES = "images, references and seeds"  # test images, trainings and explained networks
-    NOTHING = "nothing"  # one training per cell: no intervals
+    IMAGES = "images"  # test images; the protocol trains no network
+    NETWORKS = "images and references"  # test images and explained networks; the protocol trains no other network
+    BOTH = "images and seeds"  # test images and training runs
+    REFERENCES = "images, references and seeds"  # test images, training runs and explained networks
+    NOTHING = "nothing"  # training runs were not repeated, so there are no intervals
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,22 @@ class Row:
     # images' masks; under DiffROAR, accuracy under KAR minus accuracy under ROAR
     differences: tuple[Estimate, ...]
     gain: Estimate  # in accuracy points; own-network gain is in points of unchanged predictions
-    place: RankInterval | None  # None for a check, and without a gain
+    place: RankInterval | None  # None for a check, and for a row without a gain
     check: bool = False  # whether the row is a twin or another check, which verdicts and ranks ignore
-    # prediction interval for the gain of a replication, at the board's confidence: same test images and design, other
-    # references and trainings; for own-network gain other images too. Missing if only images were resampled
+    # prediction interval for the gain of a replication, at the board's confidence. A replication has the same test
+    # images and design, and other references and training runs; for own-network gain also other images. Missing if only
+    # images were resampled
     predicted: Estimate = Estimate()
-    # gain minus the gain of the same maps on other images, in accuracy points. Missing without that twin's curve
+    # gain minus the gain of the twin that uses other images' maps, in accuracy points; missing if the twin has no curve
     delta_other_image: Estimate = Estimate()
     # comparisons with controls and with the row's twins, by id; Random's own comparison is under `ZERO`. Empty for a
-    # check, without intervals, and without gains
+    # check, and if intervals or gains are missing
     against: Mapping[str, Comparison] = field(default_factory=dict)
-    # comparison with every control of the suite; None for a control or a check, without intervals, and without gains
+    # comparison with every control of the suite; None for a control or a check, and if intervals or gains are missing
     beating: ControlComparison | None = None
-    # by twin: gain minus the twin's gain, in accuracy points, paired
+    # gain minus the twin's gain by kind of twin, in accuracy points, from paired draws
     delta_twins: Mapping[str, Estimate] = field(default_factory=dict)
-    network: OwnNetworkTest | None = None  # for own-network gain; None for a check, and without a gain
+    network: OwnNetworkTest | None = None  # for own-network gain; None for a check, and for a row without a gain
 
     @property
     def vs_random(self) -> Comparison | None:
@@ -88,22 +89,22 @@ class Board:
 
     protocol: Protocol
     levels: tuple[float, ...]  # levels above 0
-    rows: tuple[Row, ...]  # shown rows, in the order of the scores
+    rows: tuple[Row, ...]  # shown rows, in the order of `Correctness.estimators`
     images: int  # number of test images
     bootstrap: Bootstrap  # resamples, seed and confidence of all intervals of the board
     covers: IntervalScope
     # smallest true difference of two gains, in accuracy points, that one planned comparison detects with 80 % power;
     # median over all pairs of the suite's own rows, including hidden rows. None without intervals
     detectable: float | None
-    # number of comparisons in the verdicts' adjustment, from all of the suite's own rows with results, including hidden
-    # rows
+    # number of comparisons over which p values are adjusted: those of all the suite's own rows with results, including
+    # hidden rows
     family: int = 0
     references: int = 0  # number of explained networks; 0 if no cell depends on one
-    # standard deviation of a row's gain between references and their trainings, in accuracy points, without Random's
-    # training noise; None if unknown
+    # standard deviation of a row's gain between references and their training runs, in accuracy points, without
+    # Random's training noise; None if unknown
     reference_deviation: float | None = None
-    reference_rows: int = 0  # number of rows behind the estimate, which has `reference_freedom` degrees of freedom
-    reference_freedom: float | None = None
+    reference_rows: int = 0  # number of rows from which `reference_deviation` is estimated
+    reference_freedom: float | None = None  # degrees of freedom of this estimate
 
     def list_gains_by_level(self, row: Row) -> tuple[Estimate, ...]:
         """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""

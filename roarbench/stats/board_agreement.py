@@ -1,6 +1,6 @@
 """Agreement between two orders of the same estimators: under two protocols, or on two boards of one protocol.
 
-Two boards of one protocol have different explained networks and trainings.
+Two boards of one protocol have different explained networks and training runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,18 +29,18 @@ class Agreement(NamedTuple):
     # significant under both protocols
     tau: Estimate
     rows: int  # number of estimators with a gain under both protocols
-    # number of pairs that differ significantly under both protocols: the 95 % intervals exclude 0. None without data on
-    # training noise
+    # number of pairs that differ significantly under both protocols: the 95 % intervals exclude 0. None if training
+    # noise is unknown
     settled: int | None
     opposed: int | None  # number of settled pairs in opposite order
 
 
 def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample], confidence: float) -> Agreement | None:
-    """Compute Kendall's tau between the gains of two protocols, by estimator, over the rows that both have.
+    """Compute Kendall's tau between the gains of two protocols, over the estimators that have both gains.
 
     The interval does not come from percentiles of the draws. Noise lowers tau, and each draw contains noise twice, so
-    percentile intervals often exclude perfect agreement (docs/statistics.md). `confidence`, in (0, 1), is that of each
-    pair's interval. Returns None for fewer than three common rows, or if all gains of one protocol are equal.
+    percentile intervals often exclude perfect agreement (docs/statistics.md). `confidence`, in (0, 1), is the level
+    of each pair's interval. Returns None for fewer than three common rows, or if all gains of one protocol are equal.
     """
     rows = [name for name in first if name in second]
     samples = [[gains[name] for name in rows] for gains in (first, second)]
@@ -62,7 +62,7 @@ def _find_signs_and_significance(samples: list[Sample], confidence: float) -> tu
     """Return for every pair the sign of its difference, and whether the difference is significant."""
     pairs = Pairs.from_samples(samples, confidence)
     values, halves = pairs.differences[pairs.upper_triangle], pairs.half_widths[pairs.upper_triangle]
-    # pairs without any difference in any draw count as significant too
+    # a pair whose gains are equal in every draw also counts as significant
     return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
 
 
@@ -70,7 +70,7 @@ def _compute_tau(pairs: Sequence[tuple[float, float]]) -> float | None:
     """Compute Kendall's tau-b of pairs of gains; None for fewer than three, or if all gains on one side are equal."""
     if len(pairs) < FEWEST_ROWS:
         return None
-    from scipy.stats import kendalltau  # importing scipy.stats takes as long as a table, and tables need no tau
+    from scipy.stats import kendalltau  # importing scipy.stats takes as long as making a table without tau
 
     tau = float(kendalltau(*zip(*pairs, strict=True)).statistic)
     return None if tau != tau else tau  # NaN if all gains are equal
@@ -115,7 +115,7 @@ class Replication:
 
     @property
     def beats_all_compared_and_equal(self) -> tuple[int, int]:
-        """Return the number of rows that both boards compare with every control, and for how many they agree."""
+        """Return how many rows both boards compare with every control, and on how many of these the boards agree."""
         pairs = [row.beats for row in self.rows if row.beats]
         return len(pairs), sum(one == other for one, other in pairs)
 

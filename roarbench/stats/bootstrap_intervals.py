@@ -48,12 +48,12 @@ class Estimate(NamedTuple):
 
 
 def compute_half_width(sample: Sample, confidence: float) -> float:
-    """Return half the width of the interval, symmetric about the value, that holds this fraction of the draws."""
+    """Return half the width of the interval, symmetric about the value, that contains this fraction of the draws."""
     return float(compute_quantile(np.abs(sample.draws - sample.value), confidence))
 
 
 def compute_quantile(numbers: Floats, share: float) -> Floats:
-    """Compute the same as `np.quantile` over the last axis of finite numbers, bit for bit, but faster."""
+    """Compute `np.quantile` over the last axis of finite numbers: the same bits, but faster."""
     position = (numbers.shape[-1] - 1) * share
     index = int(position)
     ordered = np.partition(numbers, index, axis=-1)  # one pivot: a partition with two pivots takes four times as long
@@ -74,7 +74,7 @@ def estimate_ratio(numerator: Sample, denominator: Sample, confidence: float) ->
 
     The interval holds every c for which the interval of `numerator - c * denominator` includes 0 (Fieller, Some
     problems in interval estimation, 1954). Its lower end therefore exceeds c exactly if `numerator` is significantly
-    above c times `denominator`. The interval is bounded because that of `denominator` is above 0.
+    above c times `denominator`. The interval is bounded because the interval of `denominator` is above 0.
     """
     wide, own = compute_half_width(denominator, confidence), compute_half_width(numerator, confidence)
     if denominator.value <= wide:

@@ -1,4 +1,4 @@
-"""Boards of one protocol, computed from draws: gains, verdicts and ranks of all estimators."""
+"""Compute boards of one protocol from draws: the gains, verdicts and ranks of all estimators."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -40,7 +40,7 @@ def compute_board(
 ) -> Board:
     """Judge all estimators of one protocol, and return the board with the rows in `shown_rows` (all by default).
 
-    If `variances`, the variance components, is None, it is estimated from `scores`.
+    If `variances` is None, the variance components are estimated from `scores`.
     """
     bootstrap = bootstrap or Bootstrap()
     variances = select_variance_components(
@@ -61,8 +61,8 @@ def compute_board_from_draws(
 ) -> Board:
     """Judge all estimators of one protocol from existing draws of its cells.
 
-    Verdicts and ranks are computed from all rows, whichever are shown. If `variances` is None, the variance between
-    trainings is unknown.
+    Verdicts and ranks are computed from all rows, including hidden rows. If `variances` is None, the variance between
+    training runs is unknown.
     """
     judge = Judge.from_draws(scores, protocol, bootstrap, variances, draws)
     rows = scores.estimators if shown_rows is None else tuple(name for name in scores.estimators if name in shown_rows)
@@ -83,7 +83,7 @@ def compute_board_from_draws(
     )
 
 
-_Differences = dict[tuple[str, str], Sample]  # by row and comparison row
+_Differences = dict[tuple[str, str], Sample]  # gain differences by (row, row that it is compared with)
 
 
 class Judge(SampledGains):
@@ -135,7 +135,7 @@ class Judge(SampledGains):
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
-        """Return the controls that rows are compared with: usual and the suite's; Random for own-network gain."""
+        """Return the controls to compare rows with: the usual and the suite's, but only Random for own-network gain."""
         own = [
             name for name in self.scores.estimators if name in self.scores.model_free_controls - self.scores.submitted
         ]
@@ -143,7 +143,7 @@ class Judge(SampledGains):
 
     @cached_property
     def family_differences(self) -> _Differences:
-        """Return the differences that are adjusted together: every row minus each control and each of its twins."""
+        """Return the differences whose p values are adjusted together: every row minus each control and twin."""
         pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.ranked_gains]
         pairs += [(name, other) for other in self.controls for name in self.ranked_gains if name != other]
         differences = {pair: self.subtract_gain(*pair) for pair in pairs}
@@ -185,7 +185,7 @@ class Judge(SampledGains):
         return comparisons
 
     def estimate_gains_over_twins(self, name: str) -> dict[str, Estimate]:
-        """Return a row's gain minus the gain of each of its twins, by kind."""
+        """Return a row's gain minus the gain of each of its twins, by kind of twin."""
         over = (
             {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS}
             if name in self.ranked_gains
@@ -245,7 +245,7 @@ def _make_row(judge: Judge, name: str) -> Row:
 
 
 class KeptPredictions(NamedTuple):
-    """Whether predictions stay the same after removal by each network's map, for one estimator."""
+    """Record of one estimator that says which predictions stay the same after removal by each network's map."""
 
     # (maps, networks, levels, images), see `compute_own_network_gain`; only images on which all networks agree
     answers: NDArray[np.bool_]

@@ -38,14 +38,14 @@ class Correctness:
     # image's, or Random's), in {-1, 0, 1}; gains come from these differences alone. None if each cell has its own
     # networks
     differences: "Correctness | None" = None
-    # added estimators and their twins; each is judged as if it alone joined the suite's own rows, and does not change
-    # their numbers
+    # added estimators and their twins; each is judged as if it alone joined the suite's own rows, and changes no
+    # number of these rows
     submitted: frozenset[str] = frozenset()
     model_free_controls: frozenset[str] = frozenset()  # controls that a row must beat to beat every control
 
     @property
     def without_submissions(self) -> "Correctness":
-        """Return the correctness without submissions; the object itself if there are none."""
+        """Return the correctness without submissions, or this object if it has no submissions."""
         if not any(point[0] in self.submitted for point in self.correct):
             return self
         correct = {point: bits for point, bits in self.correct.items() if point[0] not in self.submitted}
@@ -88,13 +88,14 @@ def compute_area_weights(levels: Sequence[float]) -> Floats:
 def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -> Floats:
     """Compute the area between Random's curve and an estimator's, in accuracy points; positive is better than Random.
 
-    If the most important features are removed first (MoRF), the better curve is lower; if the least important ones are
-    (LeRF), it is higher. This is the area in the supplement of Hooker et al. 2019; docs/statistics.md has the formula.
+    If the most important features are removed first (MoRF), the better curve is lower; if the least important features
+    are removed first (LeRF), the better curve is higher. The area is taken from the supplement of Hooker et al. 2019;
+    docs/statistics.md has the formula.
 
     Args:
         levels: Ascending, from 0.
         curve: Accuracies in [0, 1] of shape (levels, ...).
-        random: Random's accuracies, of the same shape or one that broadcasts to it.
+        random: Random's accuracies, of the same shape or of a shape that broadcasts to it.
         order: MoRF or LeRF.
 
     Returns:

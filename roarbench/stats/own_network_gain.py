@@ -20,7 +20,7 @@ from roarbench.stats.curves import POINTS, Floats
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 FEWEST_PERMUTED = 4  # a permutation test of three networks cannot reach 5 %: 1/3! = .17
-_MOST_PERMUTED = 8  # 40,320 assignments; for more networks, as many random assignments
+_MOST_PERMUTED = 8  # 8! = 40,320 assignments; with more networks, 40,320 assignments are drawn
 
 
 class OwnNetworkVerdict(StrEnum):
@@ -73,7 +73,7 @@ class OwnNetworkGain(NamedTuple):
 
 
 class SharedDraws(NamedTuple):
-    """The random part of the bootstrap, which is the same for all rows with as many networks and images."""
+    """Random numbers of the bootstrap, equal for all rows with the same numbers of networks and images."""
 
     counts: Floats  # how often a resample has each image, whole numbers of shape (resamples, images)
     student: Floats  # standardised deviations of the networks, shape (resamples, networks)
@@ -82,7 +82,7 @@ class SharedDraws(NamedTuple):
 def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) -> SharedDraws:
     """Draw images with replacement, and networks from Student's t distribution with `networks` - 1 degrees of freedom.
 
-    Networks have that distribution because their variance is estimated from few of them.
+    Student's distribution accounts for a variance that is estimated from few networks.
     """
     chance = np.random.default_rng([bootstrap.seed, images])
     counts = chance.multinomial(images, np.full(images, 1 / images), size=bootstrap.resamples)
@@ -94,7 +94,7 @@ def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) 
 def compute_own_network_gain_per_row(
     unchanged: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
 ) -> dict[str, OwnNetworkGain]:
-    """Compute each row's gain by `compute_own_network_gain`, with its errors, drawing images and networks only once."""
+    """Call `compute_own_network_gain` for each row; images and networks are drawn only once for all rows."""
     draw = cache(_draw_images_and_networks)
     return {name: compute_own_network_gain(row, order, bootstrap, draw) for name, row in unchanged.items()}
 
@@ -119,8 +119,7 @@ def compute_own_network_gain(
         draw: Function that draws images and networks.
 
     Raises:
-        ValueError: There are fewer than three networks, the number of maps differs from that of networks, or there are
-            no images.
+        ValueError: There are fewer than three networks, unequal numbers of maps and networks, or no images.
     """
     if (
         unchanged.ndim != 4
@@ -138,7 +137,7 @@ def compute_own_network_gain(
 
 
 def compute_pair_gains(unchanged: NDArray[np.bool_], order: Order) -> Floats:
-    """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
+    """Return the gain of each pair of networks i < j at each level on each image, shape (pairs, levels, images)."""
     answers = unchanged.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
     one, two = np.triu_indices(len(unchanged), 1)
     return np.asarray((answers[one, two] + answers[two, one] - answers[one, one] - answers[two, two]) / 2) + 0.0
@@ -147,8 +146,8 @@ def compute_pair_gains(unchanged: NDArray[np.bool_], order: Order) -> Floats:
 def _draw_means(interactions: Floats, shared: SharedDraws) -> Floats:
     """Draw the mean over pairs and images at each level, shape (levels, resamples).
 
-    Networks are a second random factor beside images, shared by pairs. Their contribution has the jackknife variance of
-    a U-statistic (Arvesen 1969).
+    Networks are a second random factor beside images, and each network belongs to several pairs. The contribution of
+    networks has the jackknife variance of a U-statistic (Arvesen 1969).
     """
     counts, student = shared
     images, count = counts.shape[1], student.shape[1]
@@ -175,7 +174,7 @@ def _compute_jackknife_influence(pairs: Floats) -> Floats:
 
 
 def _permute_maps_among_networks(shares: Floats, seed: int) -> float | None:
-    """Test by permutation whether networks are affected differently by own maps; `shares`: (maps, networks)."""
+    """Test by permutation whether own maps act differently from other maps; `shares` has shape (maps, networks)."""
     count = len(shares)
     if count < FEWEST_PERMUTED:
         return None

@@ -1,4 +1,4 @@
-"""Scores without retraining: how the explained network's probabilities change as features are removed.
+"""Compute scores without retraining: the change of the explained network's probabilities as features are removed.
 
 All scores use the softmax probability of the class predicted on the untouched image. Nothing is trained, so the test
 images are the only random factor.
@@ -22,7 +22,7 @@ class ProbabilityDrop(NamedTuple):
     untouched: Estimate  # mean probability of the predicted class on clean images, p_0, in [0, 1]
     # mean probability of the clean image's predicted class, p_k, per level
     probabilities: tuple[Estimate, ...]
-    # mean of |p_0 - p_k| / p_0 per level, at least 0 (Khakzar et al. 2021, the code's measure)
+    # mean of |p_0 - p_k| / p_0 per level, at least 0 (Khakzar et al. 2021, as in their code)
     changes: tuple[Estimate, ...]
     # mean of p_0 - p_k over images and levels above 0, in [-1, 1] (Samek et al. 2017); missing if a level is missing
     aopc: Estimate
@@ -61,7 +61,7 @@ def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: 
 
     Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
     SRG (Bluecher et al. 2024). `scores.inconsistent` must include the rows that are inconsistent under either order;
-    both draws have the same images, levels and bootstrap.
+    `morf` and `lerf` have the same images, levels and bootstrap.
     """
     weights = POINTS * compute_area_weights((0.0, *scores.levels))
     gaps = {}

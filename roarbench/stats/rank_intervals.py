@@ -73,24 +73,24 @@ class RankInterval(NamedTuple):
     high: int | None = None
     # the row's tie groups, numbered from 1 at the top; empty without intervals
     groups: tuple[int, ...] = ()
-    added: bool = False  # whether the row was added to the suite; its place is in brackets and changes no other place
+    added: bool = False  # whether the row was added to the suite; its rank is in brackets and changes no other rank
 
 
 def rank_by_gain(gains: Floats, added: Collection[int] = ()) -> list[RankInterval]:
-    """Return places from the gains alone, shape (estimators,); `added` is as in `compute_rank_intervals`."""
+    """Return ranks from the gains alone, shape (estimators,); `added` is as in `compute_rank_intervals`."""
     own = _mark_rows_not_added(len(gains), added)
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [RankInterval(1 + count, added=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
 def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[RankInterval]:
-    """Return places with intervals that hold simultaneously with the confidence of the pairs of gains.
+    """Return ranks with simultaneous intervals at the confidence level of the pairs.
 
-    The best possible place of an estimator is one below all estimators that are significantly better, and its worst
-    possible place is one above all that are significantly worse (Klein, Wright, Wieczorek 2020; Mogstad, Romano,
-    Shaikh, Wilhelm 2024). Counting the places in the draws instead would be wrong if estimators are truly equal
-    (docs/statistics.md). `added` has the indices of added estimators: each has the place that it would have if it
-    alone joined the others, and changes none of their places.
+    The best possible rank of an estimator is one below all estimators that are significantly better, and its worst
+    possible rank is one above all estimators that are significantly worse (Klein, Wright, Wieczorek 2020; Mogstad,
+    Romano, Shaikh, Wilhelm 2024). Intervals computed from the ranks in the draws would be wrong if estimators
+    are truly equal (docs/statistics.md). `added` has the indices of added estimators: each gets the rank that it would
+    have if it alone joined the others, and it changes no other rank.
     """
     gains, apart = pairs.values, _find_different_pairs(pairs, added)
     groups = find_maximal_tie_groups(gains, apart)
@@ -108,7 +108,7 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
 
 
 def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bool_]:
-    """Return which pairs differ significantly: among the suite's own estimators, and with each added one alone."""
+    """Mark significantly different pairs among the suite's own estimators, and of each added estimator with these."""
     own = _mark_rows_not_added(len(pairs.values), added)
     apart = find_significant_pairs(pairs, own)
     if added:
@@ -145,7 +145,10 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
 
 
 def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
-    """Return the maximal sets without a significant difference (Piepho 2004), best first; every estimator is in one."""
+    """Return the maximal sets of estimators without a significant difference (Piepho 2004), best set first.
+
+    Every estimator is in at least one set.
+    """
     groups: set[frozenset[int]] = set()
     for new in range(len(gains)):
         tied = frozenset(np.flatnonzero(~apart[new]).tolist())

@@ -1,9 +1,9 @@
-"""One bootstrap for all cells of a board: test images, explained networks and trainings are drawn once.
+"""Draw test images, explained networks and training runs once for all cells of a board.
 
 The accuracy of a cell varies for three reasons: other test images, other explained networks (references), and other
-trainings. A draw repeats all three. Test images are drawn with replacement, the same for every cell, so that
-comparisons are paired. The effects of references and trainings are drawn as deviations, whose sizes are estimated from
-all cells together (`training_and_network_variance`). The rows of one explained network share a part of its deviation.
+training runs. A bootstrap draw repeats all three. Test images are drawn with replacement, the same for every cell, so
+that comparisons are paired. The effects of references and training runs are drawn as deviations, whose sizes are
+estimated from all cells together (`training_and_network_variance`). All rows share a part of a reference's deviation.
 `docs/statistics.md` has the formulas and the coverage.
 """
 
@@ -29,7 +29,7 @@ from roarbench.stats.training_and_network_variance import (
     is_not_constant_zero,
 )
 
-_CHUNK = 2_000_000  # image counts that are converted to float32 at once: 8 MB
+_CHUNK = 2_000_000  # image counts that are converted to float32 at once, which takes 8 MB
 _CELLS = 250  # cells that are converted to float32 at once
 # independent random streams: a stream's numbers do not depend on draws from another stream
 _IMAGES = 0
@@ -43,8 +43,8 @@ class Draws:
     column: dict[Point, int]  # index of each point in the arrays
     values: Floats  # accuracies in [0, 1], shape (cells,)
     resampled: Floats  # accuracies in every draw, for a repetition of the whole experiment, shape (resamples, cells)
-    # accuracies of a replication with the same test images, relative to noisy measured values, for prediction
-    # intervals, shape (resamples, cells)
+    # accuracies in every draw, for a replication with the same test images, around the noisy measured accuracies;
+    # prediction intervals use these draws; shape (resamples, cells)
     repeated: Floats
     differences: "Draws | None" = None  # draws of `Correctness.differences`, if present
 
@@ -68,10 +68,10 @@ class Draws:
 
 
 def draw_resamples(scores: Correctness, bootstrap: Bootstrap, variances: VarianceComponents | None) -> Draws:
-    """Draw images, explained networks and trainings for every cell.
+    """Draw images, explained networks and training runs for every cell.
 
     Boards with the same images and bootstrap seed share their draws of images, and equal cells share all draws. If
-    `scores` has differences, `variances` are those of the differences. Without `variances` only images are drawn.
+    `scores` has differences, `variances` are their variance components. Without `variances`, only images are drawn.
     """
     if not scores.differences:
         return _combine_draws(scores, bootstrap, variances, *_resample_images([scores], bootstrap))
@@ -94,7 +94,7 @@ def _combine_draws(
     if variances is None:
         return Draws(column, values, resampled, np.repeat(values[None], bootstrap.resamples, 0))
     true, whole = draw_repetition_noise(scores, bootstrap, variances)
-    # both experiments on the same images have training noise: twice the variance
+    # the measured experiment and its replication both have training noise, so the variance doubles
     true += resampled
     whole *= np.sqrt(2)
     whole += values
@@ -145,7 +145,7 @@ def draw_repetition_noise(
     """Draw the deviations of all cells' accuracies that have other causes than the choice of test images.
 
     If there are several explained networks, a cell that depends on one gets a deviation for this network, which
-    includes the effect of trainings. All other cells get deviations for their trainings.
+    includes the effect of training runs. All other cells get deviations for their training runs.
 
     Returns:
         Deviations of the true accuracies, and deviations that also contain the noise of a finite number of images, from
@@ -170,11 +170,11 @@ def _make_generator(bootstrap: Bootstrap, stream: int, *digests: bytes) -> np.ra
 
 
 class _TrainingDraws:
-    """Draws of the deviations of cells that are due to their trainings.
+    """Draws of the deviations of cells' accuracies that come from training runs.
 
-    The variance is estimated from few trainings, so it is drawn as well: the mean square divided by its expectation is
-    chi-squared divided by its degrees of freedom. The noise of single images is estimated from all images, so it has
-    the same variance in every draw.
+    The variance is estimated from few training runs, so the variance is drawn as well: a mean square divided by its
+    expectation is chi-squared divided by its degrees of freedom. The noise of single images is estimated from all
+    images, so this noise has the same variance in every draw.
     """
 
     def __init__(self, estimate: TrainingVariance, bootstrap: Bootstrap) -> None:
@@ -184,10 +184,10 @@ class _TrainingDraws:
         self.deviations, self.bootstrap = estimate.deviations, bootstrap
 
     def draw_cell_deviations(self, bits: Bits) -> tuple[Floats, Floats]:
-        """Return the mean deviation of a cell's trainings in every draw, true and with noise, (resamples,) each.
+        """Return the mean deviation of a cell's training runs in every draw, true and with noise, (resamples,) each.
 
-        The bits seed the draws. So the same training under two names has the same deviation, different cells have
-        different deviations, and no draw depends on which rows are shown.
+        The bits seed the draws. So the same training run under two names has the same deviation, different cells have
+        different deviations, and no draw depends on the choice of shown rows.
         """
         generator = _make_generator(self.bootstrap, _CELL, hash_correctness(bits))
         mean = generator.choice(self.deviations, size=(self.bootstrap.resamples, len(bits))).mean(1)
@@ -205,7 +205,7 @@ def _split_variance(total_variance: Floats, own_variance: Floats) -> tuple[Float
 
 
 class _ReferenceDraws:
-    """Draws of the deviations of cells that are due to their explained networks.
+    """Draws of the deviations of cells' accuracies that come from explained networks.
 
     For each explained network, the deviation of a row's curve is the sum of a part that all rows share and a part of
     its own; both parts have the same covariance between levels. The total variance and the variance of the own parts
@@ -256,7 +256,7 @@ class _ReferenceDraws:
         return (self.prior + freedom * own) / chi_squared
 
     def _draw_mean_network_effect(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
-        """Draw a cell's mean over its networks, weighted by the number of trainings on each, shape (resamples,)."""
+        """Draw a cell's mean over its networks, weighted by their numbers of training runs, shape (resamples,)."""
         column, mean = self.estimate.get_factor_column(t), np.zeros(self.bootstrap.resamples)
         for name in sorted(set(names)):
             mean += names.count(name) / len(names) * (self._normal(stream, digest, name) @ column)

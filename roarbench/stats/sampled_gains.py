@@ -16,7 +16,7 @@ from roarbench.stats.training_and_network_variance import VarianceComponents
 
 
 def select_variance_components(protocol: Protocol, variances: VarianceComponents | None) -> VarianceComponents | None:
-    """Return the variance components that apply to a protocol; without training, those of trainings are left out."""
+    """Return the variance components that apply to a protocol; without training, the training variance is left out."""
     if variances is None or protocol.trains:
         return variances
     return replace(variances, trainings=None) if variances.references else None
@@ -33,9 +33,9 @@ def find_interval_scope(protocol: Protocol, variances: VarianceComponents | None
 
 
 def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
-    """Compute gains, in accuracy points, of rows and controls with complete curves; empty if Random's is incomplete.
+    """Compute gains, in accuracy points, of rows and controls with complete curves; empty without Random's curve.
 
-    If one scoring network is used for a row and its counterpart, the gain is the area under their differences.
+    If one network is scored under a row's masks and under other masks, the gain is the area under the differences.
     Mask-only networks have no gains.
     """
     if scores.differences and draws.differences:
@@ -64,7 +64,7 @@ class SampledGains:
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
     bootstrap: Bootstrap
-    variances: VarianceComponents | None  # variance between references and between trainings; None if unknown
+    variances: VarianceComponents | None  # variance between references and between training runs; None if unknown
     draws: Draws
     areas: dict[str, Sample]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
     covers: IntervalScope
@@ -89,11 +89,11 @@ class SampledGains:
 
     @property
     def has_intervals(self) -> bool:
-        """Return whether there are intervals; there are none if the variance between trainings is unknown."""
+        """Return whether there are intervals; there are none if the training variance is unknown."""
         return self.covers is not IntervalScope.NOTHING
 
     def estimate(self, sample: Sample | None) -> Estimate:
-        """Return a number with its interval, or without one if there are no intervals."""
+        """Return a sample's value, with its interval if there are intervals."""
         if sample is None:
             return Estimate()
         return make_estimate(sample, self.bootstrap.confidence) if self.has_intervals else Estimate(sample.value)

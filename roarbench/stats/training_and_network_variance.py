@@ -1,7 +1,7 @@
-"""Variance of accuracies and curves between trainings and between explained networks, pooled over all rows.
+"""Estimate the variance of accuracies and curves between training runs and between explained networks, over all rows.
 
-A result depends on a training (initialisation, order of batches) and on the explained network, from which rankings are
-computed. Two or three repetitions are too few to estimate the variance of a single cell, so repetitions are pooled over
+A result depends on a training run (initialisation, order of batches) and on the explained network, whose maps give the
+rankings. Two or three repetitions are too few to estimate the variance of a single cell, so repetitions are pooled over
 cells. `docs/statistics.md` has the formulas with their sources.
 """
 
@@ -23,7 +23,7 @@ PRIORS = 1 / np.linspace(1, 0.001, 100)
 
 @dataclass(frozen=True, eq=False)
 class ReferenceVariance:
-    """Variance of a row's curve between explained networks and between trainings on them, pooled over rows."""
+    """Variance of a row's curve between explained networks, each with its training runs, pooled over rows."""
 
     levels: tuple[float, ...]  # ascending; the levels of `factor`'s columns
     # shape (rank, levels); factor.T @ factor is the covariance of a curve between references, in squared accuracy
@@ -114,7 +114,7 @@ def compute_posterior_over_priors(squares: Floats, freedom: NDArray[np.int64]) -
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
-    """Accuracies of a row that depends on explained networks, averaged over the trainings for each network.
+    """Accuracies of a row that depends on explained networks, averaged over each network's training runs.
 
     Only means over images are stored, because the correctness of all rows as floats would take too much memory.
     """
@@ -158,9 +158,9 @@ def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) 
 
 
 def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
-    """Return a cell's correctness by explained network, sorted by name, averaged over trainings."""
+    """Return a cell's correctness by explained network, sorted by name, averaged over training runs."""
     answers, references = board.correct[point].astype(np.float64), board.references[point]
-    if len(set(references)) == len(references):  # one training per network needs no mean
+    if len(set(references)) == len(references):  # one training run per network needs no mean
         return dict(sorted(zip(references, answers, strict=True)))
     names = np.array(references)
     return {name: answers[names == name].mean(0) for name in sorted(set(references))}
@@ -205,8 +205,8 @@ def compute_sums_of_squares(values: Bits | Floats) -> Floats:
     """Compute the sums of squares of a table of repetitions by images, divided by the number of images.
 
     Returns:
-        Shape (2,): the sum of squares between repetitions, and the residual one divided by the degrees of freedom of
-            the images.
+        Shape (2,): the sum of squares between repetitions, and the residual sum of squares divided by the degrees
+            of freedom of the images.
     """
     images = values.shape[1]
     accuracies = values.mean(1, dtype=np.float64)
@@ -217,25 +217,25 @@ def compute_sums_of_squares(values: Bits | Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class TrainingVariance:
-    """Variance of a cell's accuracy between trainings, pooled over cells."""
+    """Variance of a cell's accuracy between training runs, pooled over cells."""
 
-    # between trainings on the same rankings, in squared accuracy, including image noise
+    # variance between training runs on the same rankings, in squared accuracy, including image noise
     variance: float
-    # part of `variance` that comes from the finite number of images: trainings disagree about single images
+    # part of `variance` that comes from the finite number of images: training runs disagree about single images
     noise: float
     freedom: int  # degrees of freedom of `variance`
-    # deviations of all trainings from their group's mean, scaled to mean 0 and mean square 1, shape (trainings,)
+    # deviations of all training runs from their group's mean, scaled to mean 0 and mean square 1, shape (runs,)
     deviations: Floats
 
     @property
     def deviation_without_image_noise(self) -> float:
-        """Return the standard deviation of a training's true accuracy, in [0, 1]."""
+        """Return the standard deviation of a training run's true accuracy, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
 
 @dataclass(frozen=True, eq=False)
 class VarianceComponents:
-    """Variance between trainings on the same rankings, and between explained networks; None if unknown."""
+    """Variance between training runs on the same rankings, and between explained networks; None if unknown."""
 
     trainings: TrainingVariance | None
     references: ReferenceVariance | None
@@ -249,10 +249,10 @@ class VarianceComponents:
 
 
 def estimate_variance_components(boards: Iterable[Correctness]) -> VarianceComponents | None:
-    """Estimate the variance components, pooled over the cells of all these boards; None if nothing was repeated.
+    """Estimate the variance components, pooled over the cells of all boards; None if no cell was repeated.
 
-    With at most one explained network, only the variance between trainings is estimated. Submissions are used only if
-    the suite's own rows have no repetitions, so that a submission does not change the intervals of other rows.
+    With at most one explained network, only the variance between training runs is estimated. Submissions are used only
+    if the suite's own rows have no repetitions, so that a submission does not change the intervals of other rows.
     """
     all_boards = list(boards)
     own = [board.without_submissions for board in all_boards]
@@ -264,17 +264,17 @@ def estimate_variance_components(boards: Iterable[Correctness]) -> VarianceCompo
 
 
 def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVariance | None:
-    """Estimate the variance between trainings by a two-way analysis of variance, images by trainings.
+    """Estimate the variance between training runs by a two-way analysis of variance, images by training runs.
 
-    Each group of trainings on the same rankings is one table. The mean square of trainings estimates n * var(training)
-    + noise, and the residual mean square estimates the noise (Searle, Casella, McCulloch, Variance Components, 1992,
-    section 4.7). Returns None if only trainings on untouched images were repeated, because their variance says little
-    about trainings on degraded images.
+    Each group of training runs on the same rankings is one table. The mean square of training runs estimates
+    n * var(training) + noise, and the residual mean square estimates the noise (Searle, Casella, McCulloch, Variance
+    Components, 1992, section 4.7). Returns None if only training runs on untouched images were repeated, because their
+    variance says little about training runs on degraded images.
     """
     trainings = [group for board in boards for group in _group_trainings(board)]
     if all(point == UNTOUCHED for point, _ in trainings):
         return None
-    unique = {hash_correctness(bits): bits for _, bits in trainings}  # counts each training once, whatever its names
+    unique = {hash_correctness(bits): bits for _, bits in trainings}  # counts a training run under several names once
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
     variance, noise = np.sum([compute_sums_of_squares(bits) for bits in groups], axis=0) / freedom
@@ -284,7 +284,7 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVarian
 
 
 def _group_trainings(board: Correctness) -> Iterator[tuple[Point, Bits]]:
-    """Yield groups of two or more trainings of a cell on the same rankings."""
+    """Yield groups of two or more training runs of a cell on the same rankings."""
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):
@@ -298,7 +298,7 @@ def is_not_constant_zero(bits: Bits) -> bool:
 
 
 def _compute_training_deviations(bits: Bits) -> Floats:
-    """Return the deviations of trainings from their mean, scaled to correct for the estimation of that mean."""
+    """Return the deviations of training runs from their mean, scaled to correct for the estimation of this mean."""
     accuracies = bits.mean(1, dtype=np.float64)
     deviations: Floats = (accuracies - accuracies.mean()) * np.sqrt(len(bits) / (len(bits) - 1))
     return deviations

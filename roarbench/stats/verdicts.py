@@ -1,4 +1,4 @@
-"""Verdicts: which rows differ significantly, which beat all controls, and which difference is detectable."""
+"""Decide which rows differ significantly and which beat all controls, and compute the detectable difference."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -13,7 +13,7 @@ from roarbench.stats.rank_intervals import Pairs
 from roarbench.text import SAME
 
 FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a board
-TAIL = 0.05  # a p value below this share of a comparison's own draws is computed from the pooled draws of the family
+TAIL = 0.05  # smaller p values are computed from the pooled draws of the family, not from a comparison's own draws
 POWER = 0.8  # power behind `detectable`; the usual value (Cohen 1988)
 
 Key = TypeVar("Key", bound=Hashable)
