@@ -1,4 +1,4 @@
-"""Bootstrap draws of a suite. Each protocol is drawn once, and all boards and checks share these paired draws."""
+"""Draw the bootstrap of a suite once per protocol; all boards and checks share these paired draws."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -25,8 +25,8 @@ _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
 class SuiteDraws:
     """Bootstrap draws of a suite's boards and checks, computed at first use and cached.
 
-    All boards and checks use the same bootstrap, so their draws are paired. They use the unit `unit`, except those in
-    `draws_by_unit`.
+    All boards and checks use the same bootstrap, so their draws are paired. All draws but `draws_by_unit` are for the
+    unit `unit`.
     """
 
     suite_results: SuiteResults
@@ -37,7 +37,7 @@ class SuiteDraws:
 
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None) -> Self:
-        """Build the draws of a suite by the first unit of its main protocol."""
+        """Build the draws of a suite for the first unit of its main protocol."""
         main = find_main_protocol(suite_results)
         units = (block.unit for block in suite_results.suite.blocks if block.protocol == main)
         return cls(suite_results, next(units, Unit.SCALAR), bootstrap or Bootstrap())
@@ -113,7 +113,7 @@ class SuiteDraws:
         }
 
     def draw_gains(self, protocol: Protocol, unit: Unit, fill: str = "") -> SampledGains:
-        """Draw gains and accuracies of all rows of a protocol, including twins; default fill: that of its tables."""
+        """Draw gains and accuracies of a protocol's rows, including twins; the default is the fill of its tables."""
         key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
         if key not in self._draws:
             scores = self.suite_results.collect_correctness(*key) or _NOTHING
@@ -160,7 +160,7 @@ class SuiteDraws:
 
 
 def find_main_protocol(suite_results: SuiteResults) -> Protocol:
-    """Return ROAR if a suite has results of ROAR, or has ROAR and no results; otherwise the headline protocol.
+    """Return ROAR if a suite has results of ROAR, or includes ROAR and has no results; else the headline protocol.
 
     If the headline protocol has no gains (mask-only), ROAR is returned instead.
     """

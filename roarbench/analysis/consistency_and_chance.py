@@ -1,4 +1,4 @@
-"""Checks of stored results: whether all results of a curve agree, and whether explained networks exceed chance."""
+"""Check whether stored results of one curve are consistent, and whether explained networks exceed chance."""
 
 import math
 from collections import Counter, defaultdict
@@ -75,7 +75,7 @@ class UnrankedRow(NamedTuple):
 
 
 def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
-    """State that the mean accuracy of networks is no better than guessing; empty if it is better."""
+    """Return a sentence saying that networks are at chance on average, or an empty string if they are better."""
     if not networks:
         return ""
     correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total

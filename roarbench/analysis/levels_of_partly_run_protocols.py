@@ -1,4 +1,4 @@
-"""The levels of a partly run protocol that its board compares: those that most estimators have in common."""
+"""Choose the levels that the board of a partly run protocol compares: the levels that most estimators share."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -13,7 +13,7 @@ from roarbench.stats.curves import Point
 
 
 def keep_common_levels(results: SuiteResults) -> SuiteResults:
-    """Leave out levels of the protocols of which no estimator has all levels.
+    """Keep only the levels that most estimators share, for each protocol of which no estimator has all levels.
 
     A board then compares the rows that have all remaining levels; other rows have no gain. The choice depends on the
     existence of results, not on their values.
@@ -25,10 +25,10 @@ def keep_common_levels(results: SuiteResults) -> SuiteResults:
 
 
 def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
-    """Return the levels that most estimators have in common; of equally many, the larger set, then the higher levels.
+    """Return the levels that most estimators share; ties go to the larger set, then to the higher levels.
 
     A level counts only if Random was run there, unless the protocol does not compare with Random. The result is empty
-    if an estimator has all levels, or if none has any.
+    if an estimator has all levels, or if no estimator has any level.
     """
     rows, levels = results.list_planned_rows_and_kept_levels(protocol, unit)
     by_row: defaultdict[str, set[float]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""Open stores and load results for commands. Nothing here imports torch."""
+"""Open stores and load results for commands, without importing torch."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -39,8 +39,8 @@ def open_results(store: Path, db: str) -> ResultsStore:
 def open_writable_results(store: Path, db: str, check: Callable[[], object] | None = None) -> ResultsStore:
     """Open a store for writing; raise StoreError if it cannot be used.
 
-    If there is no store yet, `check` is called first, so that input that it refuses leaves no empty store; without
-    `check`, EmptyStore is raised.
+    If there is no store yet, `check` is called first; if it refuses the input, no empty store is left behind. Without
+    `check`, a missing store raises EmptyStore.
     """
     try:
         open_results(store, db).close()
@@ -49,12 +49,12 @@ def open_writable_results(store: Path, db: str, check: Callable[[], object] | No
             raise
         check()
     except StoreError:
-        pass  # opening for writing raises it again, or upgrades an older store
+        pass  # opening for writing raises the error again, or upgrades an older store
     return ResultsStore.open(db or make_default_url(store))
 
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
-    """Find a suite by TOML file or by name, also of your own suites in the store; `NAME` means the newest version."""
+    """Find a suite by TOML file or by name, also among the user's suites in the store; `NAME` is the newest version."""
     if name.endswith(".toml"):
         from roarbench.plan.read_suite_file import read_suite
         from roarbench.plan.suite_record import drop_estimators_of_user_suite
@@ -257,7 +257,7 @@ def find_run_key(store: ResultsStore, beginning: str) -> str:
 
 
 def has_run(suite: SuiteSpec, run: Run) -> bool:
-    """Return whether a suite has a run, if the run's estimator is added to the suite."""
+    """Return whether a suite has a run once the run's estimator is added to the suite."""
     if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
         return False
     name = run.cell.estimator

@@ -1,4 +1,4 @@
-"""Own-network gain of a suite's rows, from the stored predictions of every network with every network's maps."""
+"""Compute own-network gain of a suite's rows from stored predictions of every network under every network's maps."""
 
 from base64 import b64decode
 from collections.abc import Collection, Mapping, Sequence
@@ -69,7 +69,7 @@ def list_complete_points(results: SuiteResults, protocol: Protocol, unit: Unit) 
 
 
 def describe_total_disagreement_of_networks(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
-    """State that the networks predict the same class for none of the test images; empty if they do for one.
+    """Return a sentence saying that the networks agree on no test image, or an empty string if they agree on one.
 
     The result is also empty if a network lacks stored predictions on the untouched images.
     """
@@ -83,7 +83,7 @@ def describe_total_disagreement_of_networks(results: SuiteResults, protocol: Pro
 def load_kept_under_own_and_next_map(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
-    """Return predictions kept under own and next network's map, each a bool (images,) per network and level."""
+    """Return predictions kept under the own and the next network's map: bool (images,) per network and level."""
     stored, per_network = results.find_results(protocol, unit), find_estimator(name).depends_on_network
     own, other = list[Bits](), list[Bits]()
     for t in results.list_kept_levels(protocol, unit):
@@ -113,7 +113,7 @@ def _make_correctness_without_bits(
 def _find_kept_by_row(
     results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness
 ) -> dict[str, KeptPredictions]:
-    """Return which predictions stay the same, by row, for rows with complete and consistent results."""
+    """Return the kept predictions by row, for rows with complete and consistent results."""
     stored, shared = results.find_results(protocol, unit), _mark_images_predicted_alike(results, protocol, unit)
     by_row: dict[str, KeptPredictions] = {}
     if shared is None or not shared.any():

@@ -1,4 +1,4 @@
-"""Published curves of Hooker et al. 2019, and the paper's claims with a test of each on any table of curves."""
+"""Read the published curves of Hooker et al. 2019, and test the paper's claims on any table of curves."""
 
 import csv
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ class AccuracyTables(NamedTuple):
 
 
 class ComparedPair(NamedTuple):
-    """Two accuracies, or two gains, at one level that a claim compares."""
+    """Two rows whose accuracies at one level, or whose gains, a claim compares."""
 
     estimator: str
     control: str
@@ -81,7 +81,7 @@ RANDOM_RETRAINED, RANDOM_UNRETRAINED = (
 
 
 class ClaimCheck(NamedTuple):
-    """A cell of a table, with the comparisons that decide whether the claim holds there."""
+    """A cell of a table, with the comparisons that decide whether the claim holds in this cell."""
 
     where: str
     agrees: bool

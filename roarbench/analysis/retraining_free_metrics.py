@@ -1,8 +1,8 @@
-"""Faithfulness to one network without retraining: Quantus' metrics, and the drop of the predicted probability.
+"""Measure faithfulness without retraining by Quantus' metrics and by the drop of the predicted probability.
 
 These metrics use a network that was never trained on images with removed features; ROAR avoids this problem. Therefore
-the metrics have separate columns and do not affect gains, ranks, verdicts and warnings (docs/quantus.md). Nothing here
-imports torch.
+the metrics have separate columns and do not affect gains, ranks, verdicts and warnings (docs/quantus.md). This
+module does not import torch.
 """
 
 from collections.abc import Sequence

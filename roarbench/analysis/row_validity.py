@@ -32,10 +32,10 @@ class TwinResult(NamedTuple):
 class ValidityPanel:
     """The rows of a suite with their sanity checks."""
 
-    suite_draws: SuiteDraws  # gains and order of its protocol and unit are checked
+    suite_draws: SuiteDraws  # the panel checks gains and order under its main protocol and unit
     names: tuple[str, ...]  # estimators and controls without twins, in the suite's order
     # agreement of the protocol's order with other orders of these rows, by their source: `kar`, `morf`, `unit pixel`, …
-    # or the title of another suite. None for fewer than three common rows; no interval without data on training noise
+    # or the title of another suite. None for fewer than three common rows; no interval if the training noise is unknown
     agreements: dict[str, Agreement | None]
 
 
@@ -47,14 +47,14 @@ def can_check_validity(suite_results: SuiteResults) -> bool:
 def compute_validity_panel(
     suite_results: SuiteResults, bootstrap: Bootstrap | None = None, other_results: Iterable[SuiteResults] = ()
 ) -> ValidityPanel:
-    """Build the validity panel of a suite, and compare its order of estimators with those of other suites."""
+    """Build the validity panel of a suite, and compare its order of estimators with the orders of other suites."""
     draws, names = SuiteDraws.of(suite_results, bootstrap), suite_results.suite.estimators_with_rank
     beside = [SuiteDraws.of(other, draws.bootstrap) for other in other_results]
     return ValidityPanel(draws, names, compare_orders(draws, names, beside))
 
 
 def compare_with_twins(draws: SuiteDraws, name: str) -> dict[str, TwinResult]:
-    """Return the twins of a row that the suite has, by kind (one of `KINDS`)."""
+    """Return the results of a row's twins in the suite, by kind of twin (one of `KINDS`)."""
     main, twins = draws.main_gains, {}
     own = main.areas.get(name)
     for kind in KINDS:
@@ -68,7 +68,7 @@ def compare_with_twins(draws: SuiteDraws, name: str) -> dict[str, TwinResult]:
 def compare_orders(
     draws: SuiteDraws, rows: Sequence[str], other_draws: Iterable[SuiteDraws]
 ) -> dict[str, Agreement | None]:
-    """Compare the main protocol's order of rows with those of other protocols, units, fills and suites."""
+    """Compare the main protocol's order of rows with the orders under other protocols, units, fills and suites."""
     blocks = [block for block in draws.suite_results.suite.blocks if block.unit is draws.unit]
     in_suite = {block.protocol for block in blocks} - {draws.main_protocol}
     protocols = [protocol for protocol in (KAR, MORF, LERF) if protocol in in_suite]

@@ -1,4 +1,4 @@
-"""Marks, which are pieces of evidence against a row with the size of the effect, and their summary as a warning."""
+"""Find marks (evidence against a row, with the size of the effect), and combine a row's marks into a warning."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class RowWarning:
-    """A warning: the reasons to doubt a row, in one sentence, which is empty if there are none."""
+    """A warning with its severity, and a sentence with the reasons to doubt a row (empty without reasons)."""
 
     grade: Grade
     reason: str
@@ -71,7 +71,7 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
     """Return whether the marks, which are computed from gains under ROAR, apply to gains under this protocol.
 
     Masks that reveal the class bring no gain if networks were never trained on an image's own mask. Smooth masks may
-    still bring a gain (`Protocol.limits`), but its size under ROAR says nothing about its size elsewhere.
+    still bring a gain (`Protocol.limits`), but its size under ROAR says nothing about its size under this protocol.
     """
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
 
@@ -169,7 +169,7 @@ def _grade_share(draws: SuiteDraws, kind: str, part: Sample, whole: Sample) -> M
 
 
 def _grade_mask_only_accuracy(draws: SuiteDraws, name: str) -> Mark | None:
-    """Grade the accuracy above chance on masks alone as a share of the accuracy on images; None without both."""
+    """Grade accuracy above chance on masks alone as a share of accuracy on images; None if either is missing."""
     at = name, draws.highest_level_shared_with_mask_only
     alone, images = (drawn.draws.get_accuracy(at) for drawn in (draws.mask_only, draws.roar))
     if alone is None or images is None:

@@ -1,8 +1,8 @@
-"""All stored results of a suite, by version: the images and explained networks that the results belong to.
+"""Collect the stored results of a suite by version; a version is a set of images and the explained networks.
 
-By default, results on the suite's own images and with its own explained networks are loaded. The source of the images
-with a fingerprint is known from notes in the database, from the manifests of decoded images, or from `PINNED`. Nothing
-here imports torch.
+By default, results on the suite's own images and with its own explained networks are loaded. The source of images is
+found by their fingerprint in notes in the database, in manifests of decoded images, or in `PINNED`. This module does
+not import torch.
 """
 
 from collections import defaultdict
@@ -84,7 +84,7 @@ def _list_result_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version
 
 
 def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
-    """Join weights given in one command: each has results of some seeds; weights given alone, of every seed."""
+    """Join weights given in one command, which have results for some seeds each; weights given alone have all seeds."""
     numbers = {given: {seed % REPLICATION for seed in used} for given, used in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
     count = len(in_order)
@@ -125,7 +125,7 @@ class Versions:
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
     def list_title_parts(self, version: Version) -> tuple[str, ...]:
-        """Return the parts of a title that distinguish this version's images and networks from those of others."""
+        """Return the parts of a title that distinguish this version's images and networks from other versions."""
         alike = [other for other in self.stored if other.limit == version.limit]
         own = is_original_data(version.data, self.sources)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
@@ -193,7 +193,7 @@ def collect_results(
 def collect_results_by_images_and_weights(
     suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()
 ) -> list[SuiteResults]:
-    """Collect the results of all stored versions of a suite, largest first; of equal sizes the default first."""
+    """Collect the results of a suite's stored versions: largest data sets first, defaults first among equal sizes."""
     versions = _load_versions(suite, store, sources)
     loaded = [_load_results(versions, version, store) for version in versions.stored]
     return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
@@ -237,7 +237,7 @@ def _scores_own_network(result: RunResult) -> bool:
 
 
 def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
-    """Return, by row, the reason to doubt it: its own, otherwise that of its controls, untouched images or twins."""
+    """Return a reason to doubt each row: its own, else a reason of its controls, untouched images or twins."""
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
     for name in own.keys() - {CLEAN}:
@@ -274,7 +274,7 @@ def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path)
 
 
 def _average_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
-    """Average `shares`, a property by checksum of rankings, over each estimator's rankings with a value."""
+    """Average `shares`, which are by checksum of rankings, over the rankings of each estimator."""
     by_rankings: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:

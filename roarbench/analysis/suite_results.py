@@ -1,4 +1,4 @@
-"""Stored results of one suite, and the boards computed from them. Nothing here imports torch or runs a network."""
+"""Compute the boards of one suite from its stored results, without importing torch or running a network."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -53,10 +53,10 @@ class SuiteResults:
     suite: SuiteSpec
     data: str  # fingerprint of the images
     limit: int | None  # images per split of a reduced data set; None for the whole
-    results: dict[Point, RunResult]  # without missing points
+    results: dict[Point, RunResult]  # by planned run; runs without a result are missing
     # by estimator: the reason why its row, or a row that it is compared with, is not verified
     doubts: dict[str, str] = field(default_factory=dict)
-    # by estimator id; their texts are untrusted
+    # submissions by estimator id; their texts are untrusted
     submissions: dict[str, Submission] = field(default_factory=dict)
     # Quantus scores by estimator and metric; they have separate columns and do not affect gain and rank
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class SuiteResults:
     # values of `--data` and `--reference` that select these results; empty if neither is needed
     options: tuple[str, ...] = ()
     others: tuple[OtherResults, ...] = ()  # other versions with results of the suite
-    # scores of the clean test images by reference number, without missing ones
+    # results on the clean test images by reference number; references that were not scored are missing
     references: dict[int, RunResult] = field(default_factory=dict)
     # findings of `validate`, by submission
     findings: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class SuiteResults:
 
     @cached_property
     def title(self) -> str:
-        """Return the suite's title and how these results deviate: fewer or other images, networks, at chance."""
+        """Return the suite's title with its deviations: fewer or other images, other networks, networks at chance."""
         small = (f"small version: {self.limit} images per split",) if self.limit else ()
         void = (VOID,) if self.at_chance_warning else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.title_parts, *void))])
@@ -143,10 +143,10 @@ class SuiteResults:
 
     @cached_property
     def at_chance_warning(self) -> str:
-        """State that the networks are at chance, so no number has a meaning; empty if they are above chance.
+        """Return a sentence saying that the networks are at chance, or an empty string if they are above chance.
 
-        The networks are those of the headline protocol; their mean accuracy on untouched images is tested as if it were
-        the accuracy of one network.
+        At chance, no number of a board has a meaning. The test uses the networks of the headline protocol, and treats
+        their mean accuracy on untouched images as the accuracy of one network.
         """
         return describe_at_chance(self._untouched_results, self.classes)
 
@@ -167,21 +167,21 @@ class SuiteResults:
 
     @property
     def _untouched_results(self) -> list[RunResult]:
-        if self.headline_protocol.compares_networks:  # its rows at t = 0 count agreement, not accuracy
+        if self.headline_protocol.compares_networks:  # results at t = 0 count agreement, not accuracy
             return [*self.references.values()]
         clean = (CLEAN, self.headline_protocol.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == clean]
 
     @cached_property
     def complete(self) -> bool:
-        """Return whether the suite has results at all its points."""
+        """Return whether all planned runs of the suite have results."""
         return len(self.results) == len(expand_points(self.suite))
 
     def collect_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
         """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks this combination.
 
-        The default fill is that of the protocol's tables. A protocol derived from two others returns the correctness of
-        the first, for the rows, levels and seeds that both have.
+        The default fill is the fill of the protocol's tables. For a protocol derived from two others, the result is the
+        correctness of the first protocol, for the rows, levels and seeds that both protocols have.
         """
         key = (protocol, unit, fill or self.suite.find_fill(protocol))
         if key not in self._scores:
@@ -242,12 +242,12 @@ class SuiteResults:
         return f"at {', '.join(first_levels)} and {last}" if first_levels else f"at {last}"
 
     def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
-        """Return the units of a protocol, starting with that of its tables; empty if the suite lacks the protocol."""
+        """Return the units of a protocol, starting with its tables' unit; empty if the suite lacks the protocol."""
         units = dict.fromkeys(block.unit for block in self.suite.blocks)
         return tuple(unit for unit in units if self.list_kept_levels(protocol, unit))
 
     def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
-        """Return the results of a protocol by point and seed; the default fill is that of its tables."""
+        """Return the results of a protocol by point and seed; the default fill is the fill of its tables."""
         by_point: defaultdict[tuple[str, float], dict[int, RunResult]] = defaultdict(dict)
         fill = fill or self.suite.find_fill(protocol)
         curve = (protocol.retrain, protocol.order, unit, fill)
@@ -261,9 +261,9 @@ class SuiteResults:
         return dict(by_point)
 
     def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
-        """Return why rows have no gain and no rank although they are complete: their results are inconsistent.
+        """Return, by row, why a complete row's results are inconsistent, so that it has no gain and no rank.
 
-        The same training on two machines gives slightly different networks and rankings. Rows without a recorded
+        The same training run on two machines gives slightly different networks and rankings. Rows without a recorded
         checksum of their explained weights are consistent only if most results lack this checksum.
         """
         usual, reasons = self._usual_weights, dict[str, str]()
@@ -323,7 +323,7 @@ class SuiteResults:
         return used
 
     def make_board(self, protocol: Protocol, unit: Unit) -> Board | None:
-        """Judge all rows of one protocol; None if the suite lacks it."""
+        """Judge all rows of one protocol; return None if the suite lacks the protocol."""
         scores = self.collect_correctness(protocol, unit)
         if scores is None:
             return None
@@ -331,7 +331,7 @@ class SuiteResults:
         return drop_ranks_and_verdicts(judged) if self.at_chance_warning else judged
 
     def estimate_variance(self, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
-        """Estimate the variance between explained networks and between trainings under a protocol, over all units.
+        """Estimate the variance between explained networks and training runs under a protocol, over all units.
 
         Returns None if the variance is unknown. Results of other protocols and fills are not used, because their
         networks are trained on other images.
@@ -343,7 +343,7 @@ class SuiteResults:
 
 
 class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
-    """Correctness by point, (seeds, images); bits are unpacked on request, to take an eighth of the memory."""
+    """Correctness by point, (seeds, images); bits are unpacked on request, which saves seven eighths of the memory."""
 
     def __init__(self, results: Mapping[tuple[str, float], Collection[RunResult]]) -> None:
         self._results = results
@@ -364,10 +364,10 @@ class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
 
 
 def subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
-    """Return each cell's correctness minus that of its counterpart, by point and seed.
+    """Return each cell's correctness minus the correctness of its counterpart, by point and seed.
 
-    The counterpart is the correctness of the same network on the same images with masks of other images or of Random.
-    For a protocol derived from two others, it is that of the same row under the second protocol.
+    The counterpart is the same network's result on the same images with masks of other images or of Random. For a
+    protocol derived from two others, the counterpart is the same row's result under the second protocol.
     """
     correct: dict[tuple[str, float], NDArray[np.int8]] = {}
     references: dict[tuple[str, float], tuple[str, ...]] = {}

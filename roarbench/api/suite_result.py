@@ -48,7 +48,7 @@ class Difference(NamedTuple):
 
     Attributes:
         points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing.
-        low, high: 95 % interval of this difference; None if nothing was repeated.
+        low, high: 95 % interval of this difference; None if the variance between training runs is unknown.
         p_adjusted: Two-sided p, adjusted for all comparisons of the suite's table (Benjamini and Hochberg 1995).
         verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval,
             if the networks are at chance, and for own-network gains, which tables compare only with 0.
@@ -109,7 +109,7 @@ class SuiteResult:
         rows: tuple[str, ...] | None = None,
         published: bool = False,
     ) -> Self:
-        """Read rows, published ones at the levels that most share; raises as `Suite.result` does."""
+        """Read a suite's rows, published rows at the levels that most share; raises as `Suite.result` does."""
         with open_results(query.store, query.db) as results:
             stored = load_from_open_store(results, plan, query)
             failures = tuple(list_run_failures(stored, results))
