@@ -76,7 +76,7 @@ def collect_roar_accuracies(draws: SuiteDraws) -> ClaimNumbers:
 
 
 def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:
-    """Return negated own-network gains of complete rows, because claims treat lower as better; empty at chance."""
+    """Return negated own-network gains of complete rows, because lower is better for claims; empty at chance."""
     results, unit = draws.suite_results, draws.unit
     levels = results.list_kept_levels(OWN_NETWORK, unit)
     known = not results.at_chance_warning

@@ -1,4 +1,4 @@
-"""The paper's figure: accuracy against level, one panel per base estimator, controls in every panel.
+"""Draw the paper's figure: accuracy against level, one panel per base estimator, and controls in every panel.
 
 The module takes plain numbers, so curves from any source can be drawn (Hooker et al. 2019, figures 4 and 5).
 """
@@ -32,7 +32,7 @@ INK = "#222222"
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
 # estimator ids without their base; each of these forms has its own colour and marker
 FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")
-# by file ending: metadata to leave out, because equal pictures would have different values
+# metadata to leave out, by file ending, because equal pictures would differ in these values
 FORMATS: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -66,7 +66,7 @@ class PanelCurve:
 
 
 class Style(NamedTuple):
-    """Style of a curve. Not only colours but also markers differ, so that curves can be told apart in grey."""
+    """Style of a curve; curves differ in colour and in marker, so that they can be distinguished in grey."""
 
     color: str  # a colour of matplotlib
     marker: str
@@ -320,5 +320,5 @@ def _wrap(text: str, inches: float, points: float) -> list[str]:
 
 
 def _measure_text(text: str, points: float) -> float:
-    """Estimate a width in inches, rather too large: a letter is on average .6 of the font size wide."""
+    """Overestimate a text's width in inches; the average width of a letter is 0.6 of the font size."""
     return 0.65 * len(text) * points / 72

@@ -1,4 +1,4 @@
-"""An estimator's papers, source file and settings, and the command that repeats its runs."""
+"""Collect an estimator's papers, source file and settings, and write the command that repeats its runs."""
 
 import shlex
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _LONGEST = 300  # maximum characters of a line from outside
 class EstimatorPapersAndSettings:
     """Papers, source file and settings of an estimator, as plain text; an unknown value is empty.
 
-    Each setting is one line. The papers are those of the estimator's base and form. Only submissions have `claim` and
+    Each setting is one line. The papers describe the estimator's base and form. Only submissions have `claim` and
     `code`; in both, control characters are replaced by spaces.
     """
 

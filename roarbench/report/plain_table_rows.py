@@ -1,4 +1,4 @@
-"""The rows of a table as plain values for JSON and CSV: accuracies are fractions, gains are in points."""
+"""Convert a table's rows to plain values for JSON and CSV: accuracies are fractions, gains are in points."""
 
 import json
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference
 
 
 def format_json(table: SuiteTable) -> str:
-    """Format a table with its context as JSON; missing is null."""
+    """Format a table with its context as JSON; missing values are null."""
     rows = [make_plain_row(table, row) for row in table.rows]
     return json.dumps(list_shared_values(table) | {"rows": rows}, indent=1)
 
 
 def list_shared_values(table: SuiteTable) -> dict[str, Any]:
-    """Return the values that a table's rows share; missing is None."""
+    """Return the values that a table's rows share; missing values are None."""
     suite_results, board = table.suite_results, table.board
     return {
         **suite_results.identity,
@@ -147,7 +147,7 @@ def _make_probability_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
 
 
 def format_csv(*tables: SuiteTable) -> str:
-    """Format the rows of tables as CSV with a header of all names; missing is empty."""
+    """Format the rows of tables as CSV with a header of all names; missing values are empty."""
     rows = [row for table in tables for row in list_flat_rows(table)]
     names = dict.fromkeys(name for row in rows for name in row)
     return format_records_as_csv([{name: row.get(name) for name in names} for row in rows]).rstrip("\n")

@@ -1,4 +1,4 @@
-"""Compare the tables of a suite and of its replication, for a terminal and as JSON. Imports no torch."""
+"""Compare the tables of a suite and of its replication, for a terminal and as JSON, without importing torch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,8 +32,8 @@ Replications = Mapping[Protocol, Replication | None]  # by protocol; None if no 
 def compare_replication(first: SuiteResults, second: SuiteResults, part: SuiteSpec) -> Replications:
     """Compare two results of a suite under each protocol whose table `run` shows for this part of the suite.
 
-    All rows are judged, and the rows of the part are compared. Each protocol uses its first unit. Raises CallerError if
-    nothing can be compared.
+    All rows of the suite are judged, but only the rows of the part are compared. Each protocol uses its first unit.
+    Raises CallerError if nothing can be compared.
     """
     replications = {
         protocol: compare_under_protocol(protocol, first, second, part) for protocol in find_headline_protocols(part)
@@ -65,7 +65,7 @@ def compare_under_protocol(
 
 
 def make_replication_record(compared: Replications, first: SuiteResults, second: SuiteResults) -> dict[str, Any]:
-    """Return the comparison as plain values, grouped by protocol if there are several; missing is null."""
+    """Return the comparison as plain values, grouped by protocol if there are several."""
     parts = {protocol.name.replace("-", "_"): one and _make_protocol_record(one) for protocol, one in compared.items()}
     (one, *further_parts) = parts.values()
     return {"suite": first.title, "replication": second.title, **(parts if further_parts else one or {})}

@@ -50,7 +50,7 @@ class CombinedTable:
 
     @property
     def title(self) -> str:
-        """Return name and version of the suite, and how its results deviate from it."""
+        """Return name and version of the suite, with the deviations of its results."""
         return self.roar.suite_results.title
 
     @property
@@ -101,7 +101,7 @@ class CombinedTable:
         }
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
-        """Return the definition of each gain, doubts, and the intervals' scope with the `source` of the rest."""
+        """Return the gains' definitions, doubts, and the intervals' scope with the `source` of all other notes."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.list_row_signs(name))
         return (
             *self._gain_definitions,
@@ -126,7 +126,7 @@ class CombinedTable:
 
     @property
     def _origin_notes(self) -> list[str]:
-        """Return one line if all rows of both tables were imported, a line for each such table otherwise."""
+        """Return one line if all rows of both tables were imported, else a line per table with only such rows."""
         origins = {table.board.protocol.title: describe_shared_origin(table) for table in (self.roar, self.own)}
         if len({*origins.values()}) == 1:
             return list(filter(None, {*origins.values()}))
@@ -166,7 +166,7 @@ def _format_own_network_cells(row: Row | None) -> tuple[str, str]:
 
 
 def has_combined_table(suite: SuiteSpec) -> bool:
-    """Return whether a suite leads with ROAR and has own-network gain as well."""
+    """Return whether ROAR is a suite's first protocol and the suite also has own-network gain."""
     return suite.blocks[0].protocol == ROAR and any(block.protocol == OWN_NETWORK for block in suite.blocks)
 
 
@@ -234,7 +234,7 @@ def nest_rows(table: CombinedTable) -> list[dict[str, Any]]:
 
 
 def flatten_rows(table: CombinedTable) -> list[dict[str, Any]]:
-    """Return the rows as flat values: columns `roar_…` and `own_network_…`, and whether each was run."""
+    """Return the rows as flat values, in columns `roar_…` and `own_network_…`, and whether they were run."""
     parts = {
         part: {row["estimator"]: row for row in list_flat_rows(one)} for part, one in _get_named_tables(table).items()
     }
@@ -251,7 +251,7 @@ def flatten_rows(table: CombinedTable) -> list[dict[str, Any]]:
 def format_text(
     table: SuiteTable | CombinedTable, width: int, notes: bool = False, on_command_line: bool = True
 ) -> Table | Group:
-    """Format a table for a terminal of this width, in characters, with the short notes or all; no number is cut.
+    """Format a table for a terminal of this width, in characters, with short notes or all notes; no number is cut.
 
     Short notes name the command line's option `--notes` if `on_command_line`.
     """
@@ -277,7 +277,7 @@ def format_html(table: SuiteTable | CombinedTable) -> str:
 
 
 def format_markdown_rows(table: CombinedTable) -> str:
-    """Format the rows as a Markdown table; names are set as code, with their signs behind."""
+    """Format the rows as a Markdown table; names are set as code and followed by their signs."""
     titles = [" ".join((f"`{table.display_names[name]}`", *table.list_row_signs(name))) for name in table.names]
     lines = zip(titles, table.rows, strict=True)
     return format_markdown_table(HEADINGS, [(title, *cells) for title, (_, *cells) in lines])

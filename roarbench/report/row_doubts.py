@@ -1,4 +1,4 @@
-"""Doubts about the rows of a table: why a row has no success, or why its gain may have another cause."""
+"""List doubts about the rows of a table: failed comparisons of a row, and other possible causes of its gain."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -31,7 +31,8 @@ _WEAKER = {  # short names of the weaker ranking that reaches a share of a ROAR 
     OTHER_IMAGE: "another image’s map",
     "random-blurred": "blurred random",
 }
-_TWINS = {  # by kind of twin: what the twin's map explains, and what a gain is not due to if the twin has an equal gain
+# by kind of twin: the subject of its map, and the cause that a row's gain does not show if the twin has an equal gain
+_TWINS = {
     "untrained": ("untrained network", "to training"),
     "shuffled": ("shuffled network", "to what training put into the weights"),
     "other-target": ("another class", "to the class that is explained"),
@@ -39,7 +40,7 @@ _TWINS = {  # by kind of twin: what the twin's map explains, and what a gain is 
 
 
 class Doubt(NamedTuple):
-    """A warning about a row: a label (`masks alone 53 %`) and a sentence; the web page shows a `grave` one in red."""
+    """A warning about a row: a label (`masks alone 53 %`) and a sentence; the web page shows `grave` doubts in red."""
 
     short: str
     sentence: str
@@ -124,9 +125,9 @@ def _find_mark_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Itera
 
 
 def _find_mask_doubts(draws: SuiteDraws, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
-    """Yield the accuracy of a row's masks alone, if it is over half of that of the row's images (both above chance).
+    """Yield a doubt if masks alone reach over half of the accuracy of a row's images (both above chance).
 
-    Nothing is yielded if the grade of the mark is `none`. A single training on masks has no interval and therefore no
+    Nothing is yielded if the grade of the mark is `none`. A single training run on masks has no interval and no
     grade; the accuracies are then reported without intervals.
     """
     t = draws.highest_level_shared_with_mask_only

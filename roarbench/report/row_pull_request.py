@@ -74,8 +74,8 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
     """Prepare the publication of a suite's row: all runs of the row and its twins that the folder lacks.
 
     Raises:
-        CallerError: The store has no runs of the row, the folder has all of them, or some were computed elsewhere or
-            without the sandbox. Runs on imported rankings are allowed; the pull request mentions them.
+        CallerError: The store has no runs of the row, the folder has all of them, or some runs were computed elsewhere
+            or without the sandbox. Runs on imported rankings are allowed; the pull request mentions them.
     """
     stored = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
     rows = [name for name in stored.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]

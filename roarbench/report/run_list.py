@@ -1,4 +1,4 @@
-"""Single runs: the list of a suite's runs, and the details of one. Imports no torch."""
+"""List the runs of a suite, and show the details of one run, without importing torch."""
 
 import re
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def format_runs(records: Iterable[dict[str, Any]]) -> str:
 
 
 class NamedRuns(NamedTuple):
-    """Runs that a user named: their keys, a description, and whether they are not those of a submission."""
+    """Runs that a user named: their keys, a description, and whether the runs belong to no submission."""
 
     keys: list[str]
     words: str

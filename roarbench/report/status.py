@@ -1,4 +1,4 @@
-"""Status of a suite: done, running, missing and failed runs, and active workers."""
+"""Report the status of a suite: done, running, missing and failed runs, and active workers."""
 
 import re
 from collections import Counter, defaultdict
@@ -99,7 +99,7 @@ def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
 
 
 def format_failure_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
-    """Return advice on failures: a faulty submission will fail again, a run that failed on a busy machine may not."""
+    """Return advice on failures: a faulty submission fails again, a run on a busy machine may succeed."""
     blamed = {failure["estimator"]: _is_submission_fault(failure["reason"]) for failure in failures}
     entries = sorted({find_estimator(name).untwinned_id for name, blame in blamed.items() if blame})
     words = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
@@ -117,7 +117,7 @@ def _is_submission_fault(reason: str) -> bool:
 
 
 def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
-    """Return the state of every point, with the reason of an open failure."""
+    """Return the state of every planned run, with the reason if a failure blocks the run."""
     keys = suite_results.keys
     running = {lease.key for lease in store.list_leases()}
     unfinished = [key for point, key in keys.items() if point not in suite_results.results]

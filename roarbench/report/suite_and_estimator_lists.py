@@ -1,4 +1,4 @@
-"""Lists of suites and estimators. Imports neither torch, SciPy nor SQL."""
+"""List suites and estimators, without importing torch, SciPy or SQL."""
 
 from textwrap import wrap
 from typing import NamedTuple
@@ -17,14 +17,14 @@ from roarbench.text import format_count
 
 
 class SuiteCost(NamedTuple):
-    """Counted cost of a whole suite."""
+    """Cost of a whole suite, in training runs and training images."""
 
     trainings: int
-    images_trained: int  # training images times epochs, all trainings together
+    images_trained: int  # training images times epochs, summed over all training runs
 
 
 def count_suite_cost(suite: SuiteSpec) -> SuiteCost:
-    """Count the trainings of a suite, explained networks included."""
+    """Count the training runs of a suite, including the training of explained networks."""
     points = expand_points(suite)
     inputs = list_shared_inputs(suite, points)
     trainings = sum(point.cell.retrain.trains_per_run for point in points) + len(inputs.common)

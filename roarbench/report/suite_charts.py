@@ -52,7 +52,7 @@ def _describe_bands(board: Board) -> str:
 
 
 def _make_curves_above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
-    """Return the curves of accuracies minus those of masks alone; none for a single level."""
+    """Return the curves of accuracy minus accuracy on masks alone; empty for a single level."""
     if len(table.mask_levels) < 2:
         return ()
     shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
@@ -79,8 +79,8 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
 def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
     """Draw one panel per label, with one bar per name from top to bottom.
 
-    Bars are blue above 0, orange below 0, and grey if the interval includes 0. None means that a row was not run, an
-    estimate without a value that its result is missing.
+    Bars are blue above 0, orange below 0, and grey if the interval includes 0. None stands for a row that was not
+    run, an estimate without a value for a missing result.
 
     Raises:
         CallerError: All values are missing.

@@ -1,4 +1,4 @@
-"""The table of a suite: its ordered rows and their context; `table_formats` formats it."""
+"""Build the table of a suite: its ordered rows and their context; `table_formats` formats the table."""
 
 import hashlib
 from collections.abc import Collection
@@ -113,7 +113,7 @@ class SuiteTable:
     def list_better_than(self, row: Row) -> tuple[str, ...]:
         """Return which of `CONTROLS` and `UNTRAINED` a row beats.
 
-        The result is empty for controls, and for protocols other than DiffROAR and those with two masks per image.
+        The result is empty for controls, and for all protocols but DiffROAR and protocols with two masks per image.
 
         A row beats `CONTROLS` if it is significantly better than Random and than each of `nonzero_controls`, and if no
         control whose gain should be 0 has a larger gain. It is compared with its untrained twin only if it beats the
@@ -207,7 +207,7 @@ class SuiteTable:
 
     @cached_property
     def self_reported(self) -> bool:
-        """Return whether all rows with results are self-reported, which is then no mark of a single row."""
+        """Return whether all rows with results are self-reported; then rows have no mark for this reason."""
         names = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.by_estimator]
         reasons = {self.suite_results.doubts.get(name) for name in names}
         return reasons == {UNVERIFIED[Origin.SELF_REPORTED]}
@@ -294,7 +294,7 @@ class SuiteTable:
 
 
 def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
-    """Return whether a row is a control whose gain should be 0 but differs from Random's (Random's own from 0)."""
+    """Return whether a row is a control whose gain should be 0 but differs from Random's gain (Random: from 0)."""
     beside = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
     return row.estimator in protocol.zeros and beside is not None and beside.verdict is not Verdict.SAME
 
@@ -353,7 +353,7 @@ def make_table(
 ) -> SuiteTable | None:
     """Build one protocol's table from existing draws; None if the suite lacks the protocol.
 
-    The default unit is that of the draws; an empty collection of levels means all levels.
+    The default unit is the unit of the draws; an empty collection of levels means all levels.
     """
     unit = unit or draws.unit
     board = draws.make_board(protocol, unit, rows, levels)

@@ -37,7 +37,7 @@ _NARROW = 80  # maximum width of a caption, columns
 
 
 def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
-    """Format the table as `json`, `csv` or `markdown`; Markdown has all notes with `advice` below, if `notes`."""
+    """Format the table as `json`, `csv` or `markdown`; if `notes`, Markdown ends with all notes and `advice`."""
     if style == "csv":
         return format_csv(table)
     if style == "json":

@@ -35,8 +35,8 @@ _NO_GAINS = "These networks see masks alone: there are no gains and no ranks."
 def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}") -> list[str]:
     """Return the short notes below a table: three lines and the table's faults.
 
-    The lines define the gain, the intervals' scope, and the `source` of the rest. Doubts about the whole table and rows
-    without a rank are listed after the second line, one line each.
+    The three lines define the gain, state the scope of the intervals, and name the `source` of all other notes. Doubts
+    about the whole table, and rows without a rank, follow the second line, one line each.
     """
     board, covers = table.board, table.board.covers
     gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
@@ -65,7 +65,7 @@ def list_table_doubts(table: SuiteTable) -> list[str]:
 
 
 def describe_shared_origin(table: SuiteTable) -> str:
-    """State that all rows with results were imported; empty for other tables."""
+    """Return a sentence saying that all rows with results were imported, or an empty string for other tables."""
     return "All rows are self-reported: imported, and not reproduced here." if table.self_reported else ""
 
 
@@ -97,7 +97,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
 
 
 def _explain_no_images(table: SuiteTable) -> str:
-    """Explain why a table has no images: no row is complete, or the networks agree on none; empty otherwise."""
+    """Explain why a table has no images: no row is complete, or the networks agree on no image; else empty."""
     board = table.board
     if board.images:
         return ""

@@ -1,4 +1,4 @@
-"""Formats of the validity panel. Missing values are a dash in text, null in JSON."""
+"""Format the validity panel; missing values are a dash in text and null in JSON."""
 
 from itertools import chain
 from textwrap import wrap
