@@ -59,7 +59,7 @@ def new_suite(
 ) -> None:
     """Write a commented TOML suite for your own images or table into this folder.
 
-    Three short trainings find a peak learning rate.
+    Three short training runs find a peak learning rate.
     """
     from roarbench.execution.network_trials import insert_tuned_learning_rate
     from roarbench.plan.new_suite import write_new_suite_file
@@ -113,6 +113,6 @@ def doctor(
     from roarbench.api.suites import load_suite
     from roarbench.cli.doctor import examine_machine, make_findings_table, measure_and_store_training_speeds
 
-    timed_suite = load_suite(suite, store).plan if suite else None  # fails before the examination
+    timed_suite = load_suite(suite, store).plan if suite else None  # a wrong suite fails before the examination
     findings = examine_machine(store) + ([measure_and_store_training_speeds(timed_suite, store)] if timed_suite else [])
     out.print(make_findings_table(findings))

@@ -1,7 +1,7 @@
 """The command line: the table of commands, and exit codes.
 
-Commands import what they need themselves: `--help` and typos are answered at once, and only `run`, `plan` and `doctor`
-import torch.
+Each command imports its own dependencies. So `--help` and typos are answered at once, and only `run`, `plan` and
+`doctor` import torch.
 """
 
 import gc
@@ -97,7 +97,7 @@ _INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # typer exits with the first c
 
 
 def main() -> NoReturn:
-    """Run the command line; exit with 0 if done, 1 if a run failed, 2 for a mistake, 130 or 143 if interrupted."""
+    """Run the command line; exit with 0 if done, 1 if a run failed, 2 for a wrong call, 130 or 143 if interrupted."""
     signal.signal(signal.SIGTERM, _exit_on_signal)
     tolerate_output_errors()
     code = _run_command_line()

@@ -132,7 +132,8 @@ class SuiteOptions:
     ] = None
     protocol: Annotated[str, declare_option("Run only this protocol.", "NAME", "all of the suite")] = ""
     seeds: Annotated[
-        int | None, declare_option("Trainings per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS)
+        int | None,
+        declare_option("Training runs per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS),
     ] = None
 
 

@@ -157,7 +157,7 @@ def _print_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, co
 
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format: TableFormat) -> None:
-    """Print the tables of a finished run; in formats other than text, one table."""
+    """Print the tables of a finished run; formats other than text print a single table."""
     from roarbench.plan.suites import find_headline_protocols
     from roarbench.report.roar_and_own_network_table import has_combined_table
 
@@ -178,7 +178,7 @@ def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -
 def _enable_compiling_if_faster(
     engine: EngineOptions, workspace: "Workspace", part: SuiteSpec, console: Console
 ) -> None:
-    """Let workers compile networks if the user asked for it, or if `doctor --suite` found it faster on this GPU.
+    """Let workers compile networks if the user asked for it, or if `doctor --suite` found this faster on this GPU.
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """
@@ -224,8 +224,8 @@ def replicate(
 ) -> None:
     """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
 
-    First completes the suite itself if it is unfinished. Exits with code 1 if a verdict is contradicted: better in one
-    of the two, worse in the other.
+    The command first completes the suite itself if it is unfinished. The exit code is 1 if a verdict is contradicted:
+    better in the suite and worse in its replication, or the reverse.
     """
     suite = work.load(options.suite)
     from roarbench.analysis.load_results import load_suite_results

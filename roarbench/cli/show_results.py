@@ -268,7 +268,7 @@ def leaderboard(
 
 
 def _raise_no_results(suite_results: "SuiteResults", command: str, *words: str) -> NoReturn:
-    """Report in one line that a store has no results of a suite; name its other results or the command to run."""
+    """Raise CallerError for a store without results of a suite; name its other results or the command to run."""
     if other_results := describe_other_results(suite_results, command, *words):
         raise CallerError(other_results)
     raise CallerError(f"this store has no results of {suite_results.title}", Hint("; `{}` computes them", "run"))
@@ -280,7 +280,7 @@ def _print_other_results(suite_results: "SuiteResults", command: str) -> None:
 
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
-    """Show a suite's state until it is complete or Ctrl-C; redrawn on a terminal, otherwise a line per change."""
+    """Show a suite's state until it is complete or Ctrl-C; redraw a terminal, else print a line per change."""
     results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
         show = _redraw_progress if out.is_terminal else _print_progress_changes
@@ -306,7 +306,7 @@ def _print_progress_changes(states: Iterator["ProgressState"]) -> None:
 
 
 def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["ProgressState"]:
-    """Yield states until no run is left; rows are read again only if there are new rows."""
+    """Yield the suite's state until no run is left; read rows again only if there are new rows."""
     from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.status import make_status_record, measure_progress
 

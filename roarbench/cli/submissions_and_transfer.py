@@ -122,7 +122,7 @@ def reproduce(
     trust: Trust = False,
     trust_network: TrustNetwork = "",
 ) -> None:
-    """Repeat one stored run from scratch, reference and rankings included, and compare."""
+    """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
     from roarbench.analysis.load_results import open_writable_results
     from roarbench.execution.local_workers_and_rates import count_workers
     from roarbench.execution.reproduce import RerunRequest

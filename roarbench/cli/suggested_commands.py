@@ -1,4 +1,4 @@
-"""Command lines that messages propose; they can be copied as they are, and use the current call's store and images."""
+"""Compose the command lines that messages propose; users can copy them, since they name the call's store and images."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def list_reusable_options(command: str) -> list[str]:
 def propose_command(command: str, *arguments: object, reused: Collection[str] = _SUITE) -> str:
     """Write a command line for a shell, with the program's path if it is not on PATH.
 
-    `arguments` override the options of the current call; of the call's options, only those in `reused` are added.
+    `arguments` override the options of the current call. The call's other options are added if they are in `reused`.
     """
     own = [str(word) for word in arguments]
     options = _collect_options_in_use()
@@ -56,7 +56,7 @@ def append_proposed_command(message: "str | Hint | RoarbenchError") -> str:
 
 
 def describe_other_results(suite_results: "SuiteResults", command: str, *arguments: str) -> str:
-    """Return one line on other results of the suite that could be confused with these, with commands; empty if none."""
+    """Return one line with commands that show other results of the suite, or an empty string without other results."""
     has_rows, calls, reused = suite_results.has_rows, [], (*STORE, *_MEASURE)
     suite = make_suite_option(suite_results.suite)
     for other in suite_results.others:
@@ -69,7 +69,7 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *argumen
 
 
 def propose_third_training(results: "SuiteResults") -> list[str]:
-    """Return a command that retrains a third time rows that ROAR with two seeds does not tell from Random, if any."""
+    """Return a command that trains a third seed for rows that two seeds of ROAR do not separate from Random, if any."""
     from roarbench.stats.board import RANDOM
     from roarbench.stats.verdicts import Verdict
 
@@ -104,7 +104,7 @@ def _is_run_as_program() -> bool:
 
 
 def _collect_options_in_use() -> dict[str, tuple[str, ...]]:
-    """Return the call's options that proposals may take over: the last value of each, all values of `--reference`."""
+    """Return the call's options that proposals may reuse: the last value of each, but all values of `--reference`."""
     words = sys.argv[1:] if _is_run_as_program() else []
     options = {"--suite": ["quick"], "--store": [os.environ.get("ROARBENCH_STORE", "")]}
     for word, following in zip(words, [*words[1:], ""], strict=False):

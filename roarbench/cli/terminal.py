@@ -54,14 +54,14 @@ err = PlainConsole(stderr=True, highlight=False, markup=False)
 def tolerate_output_errors() -> None:
     """Print `?` for letters that the terminal's encoding lacks, and drop output to closed streams."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the caller has closed the stream, whose descriptor another file could get
+        if getattr(sys, name) is None:  # the caller has closed the stream, and another file could get its descriptor
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
         elif isinstance(stream := getattr(sys, name), TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def discard_unwritable_output() -> None:
-    """Discard pending output that cannot be written, which Python would retry with an error."""
+    """Discard pending output that cannot be written; Python would try again at exit and print an error."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -87,7 +87,7 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 
 
 def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes: bool = False) -> None:
-    """Print a table, as wide as the terminal, with all notes or three lines."""
+    """Print a table as wide as the terminal; `notes` adds all notes instead of three lines."""
     from roarbench.report.roar_and_own_network_table import CombinedTable, format_text, render
     from roarbench.report.table_notes import suggest_diagnose
 
