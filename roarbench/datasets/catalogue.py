@@ -137,13 +137,13 @@ def make_user_dataset_record(name: str, channels: int, size: int) -> DatasetReco
 
 _photographs = partial(DatasetRecord, config="", image_column="image", label_column="label", train_split="train",
     test_split="validation", channels=3, size=224)  # fmt: skip
-_IMAGENETTE = _photographs(name="imagenette", about="ten easily told classes of ImageNet, photographs at 128 x 128",
+_IMAGENETTE = _photographs(name="imagenette", about="ten distinct classes of ImageNet, photographs at 128 x 128",
     hub="frgfm/imagenette", revision="4b23ffb92a8029db9958bdfdbd6978427d09b1a0", config="160px", classes=10,
     train_images=9469, test_images=3925, size=128,
     terms="Apache 2.0 (fast.ai); the photographs belong to their owners and are for research",
     crop=_USUAL_CROP)  # fmt: skip
 _IMAGENET = _photographs(name="imagenet",
-    about="the 1,000 classes of ILSVRC 2012; its validation split is the test split, the hub's has no labels",
+    about="the 1,000 classes of ILSVRC 2012; its validation images are the test images, as the hub has no test labels",
     hub="ILSVRC/imagenet-1k", revision="49e2ee26f3810fb5a7536bbf732a7b07389a47b5", classes=1000, train_images=1_281_167,
     test_images=50_000, gated=True,
     terms="ImageNet's terms of access: research and education, not for commerce; accepted on the hub's page",
@@ -162,7 +162,7 @@ _CELLS = unfetched(name="breast-cancer",
     bundled="breast-cancer", terms="CC BY 4.0 (UCI Machine Learning Repository, Breast Cancer Wisconsin (Diagnostic))",
     share=0.5)  # fmt: skip
 _IMAGENETTE64 = replace(_IMAGENETTE, name="imagenette64",
-    about="ten easily told classes of ImageNet, photographs at 64 x 64; comes with the package", size=64,
+    about="ten distinct classes of ImageNet, photographs at 64 x 64; comes with the package", size=64,
     bundled="imagenette64", crop=1.0)  # fmt: skip
 _CIFAR10 = _photographs(name="cifar10", about="ten classes of small photographs (Krizhevsky 2009)",
     hub="uoft-cs/cifar10", revision="0b2714987fa478483af9968de7c934580d0bb9a2", config="plain_text", image_column="img",
@@ -204,8 +204,8 @@ _TABLE = (
     replace(_IMAGENET, name="imagenet-128", about="ImageNet at 128 x 128", size=128),
     replace(_IMAGENET, name="imagenet-64", about="ImageNet at 64 x 64", size=64),
     _IMAGENET_100,
-    replace(_IMAGENET_100, name="imagenet-100-128", about=f"{_IMAGENET_100.about}, at 128 x 128", size=128),
-    replace(_IMAGENET_100, name="imagenet-100-64", about=f"{_IMAGENET_100.about}, at 64 x 64", size=64),
+    replace(_IMAGENET_100, name="imagenet-100-128", about="imagenet-100 at 128 x 128", size=128),
+    replace(_IMAGENET_100, name="imagenet-100-64", about="imagenet-100 at 64 x 64", size=64),
     _PLANTED,
     replace(_PLANTED, name="planted-corners",
         about="photographs with a patch in each corner that names the class (docs/planted.md)", config="corners",
@@ -215,7 +215,7 @@ _TABLE = (
         about="breast-cancer with its ten means alone, few enough for exact Shapley values",
         columns=tuple(f"mean {name.replace('_', ' ')}" for name in _MEASURES.split()), channels=10),
     replace(_CELLS, name="digits",
-        about="handwritten digits as 64 counts of ink, those of 8 x 8 fields of 4 x 4 pixels (Alpaydin et al. 1998)",
+        about="handwritten digits as 64 ink counts, one per field of 4 x 4 pixels (Alpaydin et al. 1998)",
         bundled="digits", label_column="digit", classes=10, channels=64, train_images=899, test_images=898,
         terms="CC BY 4.0 (UCI Machine Learning Repository, Optical Recognition of Handwritten Digits)"),
 )  # fmt: skip
