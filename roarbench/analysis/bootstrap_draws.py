@@ -66,7 +66,7 @@ class SuiteDraws:
     def highest_level_shared_with_mask_only(self) -> float:
         """Return the highest removal fraction that ROAR and mask-only share; 0 if there is none.
 
-        The level does not depend on the results, so the error rate is that of a single comparison.
+        The level does not depend on the results, so the error rate equals that of a single comparison.
         """
         return max((t for t in self.mask_only.levels if t in self.roar.levels), default=0.0)
 

@@ -45,8 +45,8 @@ class LevelComparison(NamedTuple):
 class RowPair(NamedTuple):
     """Two rows under one protocol: the first gain minus the second, in points, and counts per level.
 
-    `counted` describes the predictions that count for a row and those that count against it; the second string is empty
-    if no predictions count against a row.
+    `counted` has two strings, which describe the predictions that count for a row and against a row; the second string
+    is empty if no predictions count against a row.
     """
 
     gain: Estimate

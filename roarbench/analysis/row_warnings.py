@@ -47,7 +47,7 @@ class Mark(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Describe the mark in words; empty for grade none and without an interval."""
+        """Describe the mark in words; empty if the grade is `none` or unknown."""
         if self.grade in (None, Grade.NONE):
             return ""
         whole = "of the row's accuracy above chance" if self.kind == MASKS else "of the row's gain"
@@ -109,7 +109,7 @@ def describe_tied_features(suite_results: SuiteResults, name: str) -> str:
 
 
 def find_rows_not_above_mask_only(draws: SuiteDraws) -> dict[str, tuple[float, ...]]:
-    """Return, by row, the levels at which its accuracy is not significantly above that of its masks alone."""
+    """Return, by row, the levels at which accuracy on images is not significantly above accuracy on masks alone."""
     levels_by_row: dict[str, tuple[float, ...]] = {}
     if draws.suite_results.at_chance_warning:
         return levels_by_row
@@ -121,7 +121,7 @@ def find_rows_not_above_mask_only(draws: SuiteDraws) -> dict[str, tuple[float, .
 
 
 def describe_rows_not_above_mask_only(levels_by_row: Mapping[str, tuple[float, ...]]) -> str:
-    """Describe the rows whose accuracy is not significantly above that of their masks alone; empty without any."""
+    """Describe the rows whose accuracy is not significantly above accuracy on masks alone; empty if there are none."""
     if not levels_by_row:
         return ""
     rows = ", ".join(f"{name} (t = {', '.join(f'{t:g}' for t in levels)})" for name, levels in levels_by_row.items())

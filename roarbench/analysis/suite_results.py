@@ -54,7 +54,7 @@ class SuiteResults:
     data: str  # fingerprint of the images
     limit: int | None  # images per split of a reduced data set; None for the whole
     results: dict[Point, RunResult]  # by planned run; runs without a result are missing
-    # by estimator: the reason why its row, or a row that it is compared with, is not verified
+    # reason, by estimator, why the estimator's row, or a row that is compared with it, is not verified
     doubts: dict[str, str] = field(default_factory=dict)
     # submissions by estimator id; their texts are untrusted
     submissions: dict[str, Submission] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class SuiteResults:
 
     @cached_property
     def headline_protocol(self) -> Protocol:
-        """Return the headline protocol: the suite's first protocol with results, or its first if none has results."""
+        """Return the headline protocol: the suite's first protocol with results, or the first if no result exists."""
         protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
         return next((protocol for protocol in protocols if self.has_started(protocol)), self.suite.blocks[0].protocol)
 
@@ -231,7 +231,7 @@ class SuiteResults:
         return rows, levels
 
     def list_left_out_levels(self, protocol: Protocol, unit: Unit, levels: Collection[float]) -> list[float]:
-        """Return the levels of the suite that are not among these."""
+        """Return the levels of the suite that are not in `levels`."""
         return [t for t in self.suite.list_protocol_rows_and_levels(protocol, unit)[1] if t not in levels]
 
     def describe_incomplete_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:

@@ -177,7 +177,7 @@ def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
 def _try_and_write_network(
     model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]
 ) -> NetworkWithSource:
-    """Find or write a network's source and try the network; CallerError if it cannot be explained or rebuilt."""
+    """Find or write a network's source, and check that the network can be explained and rebuilt (else CallerError)."""
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))

@@ -25,7 +25,7 @@ class CheckTable(GainTable):
         gains: Gains in points by column and name, with draws over images (own-network gain: over networks, too).
         levels: Removal fractions by column.
         images: Number of images.
-        own_network: The own-network column as a table of its own, with verdicts; None if `check` got no siblings.
+        own_network: The own-network column as a separate table, with verdicts; None if `check` got no siblings.
         accuracy: The network's accuracy on the untouched images, in [0, 1].
     """
 

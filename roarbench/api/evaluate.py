@@ -135,7 +135,7 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
 def _compute_checked_maps(
     name: str, estimate: EstimateFunction, inputs: tuple[nn.Module, Tensor, Tensor, torch.Generator]
 ) -> Tensor:
-    """Compute maps; CallerError if they are unusable, or if the function changes its inputs."""
+    """Compute maps; CallerError if the maps are unusable, or if the function changes its inputs."""
     model, images, targets, generator = inputs
     passed_images, passed_targets = images.clone(), targets.clone()
     maps = estimate(model, passed_images, passed_targets, generator)

@@ -93,7 +93,7 @@ def write_network_source(model: nn.Module) -> str:
 def add_two_class_function(source: str, function: str, logit_has_axis: bool) -> tuple[str, str]:
     """Add to a network's file a function that turns its single logit into two; return the file and the function's name.
 
-    The weights are those of `external_networks.add_second_logit`.
+    The function has the weights of `external_networks.add_second_logit`.
     """
     steps = "" if logit_has_axis else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
     added = _BINARY.format(function=function, weights=[list(row) for row in TWO_CLASSES], column=steps)

@@ -180,7 +180,7 @@ def own_network_gain(
         estimators: Mapping from names to estimators: ids of built-in estimators, functions of (model, images, targets),
             captum classes, explanation functions for Quantus, or arrays of maps of all images, one per network. Maps
             are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important.
-        order: `morf` removes the features that a map ranks first, `lerf` those that it ranks last.
+        order: `morf` removes the features that a map ranks first, `lerf` the features that it ranks last.
         levels: Removal fractions, ascending in (0, 1].
         unit: `scalar` removes single values, `pixel` removes all channels of a pixel together.
         fill: Fill value (c,); the mean of these images' channels if None.

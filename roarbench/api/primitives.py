@@ -178,7 +178,7 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
 
     Args:
         correct: (n,) or (seeds, n), bool or numbers.
-        other: The same shape; subtracted image by image.
+        other: Values of the same shape, which are subtracted image by image.
         bootstrap: Number of resamples, seed and confidence; 2,000, 0 and 95 % if None.
 
     Returns:
@@ -265,7 +265,7 @@ def perturbation_curve(
         levels: Removal fractions, ascending in (0, 1].
         fill: Fill value (c,); the mean of these images' channels if None; or the name of a suite's fill, such as
             `linear` (ROAD's) or `black` (here the smallest value of each channel).
-        seed: Seed of the order of ties, which depends on the image and not on its position.
+        seed: Seed of the order of tied features; the order depends on the image's content, not on its position.
 
     Raises:
         CallerError: The arguments do not fit together, or the network's logits depend on more than the image.

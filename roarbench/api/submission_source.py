@@ -77,7 +77,7 @@ def write_submission(given: Callable[..., Any], name: str = "", folder: str | Pa
 
 
 def make_submission(name: str, function: Callable[..., Any]) -> Submission:
-    """Make a submission from a function or class; CallerError if it cannot be written to a file or called."""
+    """Make a submission from a function or class; CallerError if the source cannot be written or called."""
     name = make_submission_name(name)
     written = WrittenStatements()
     call = written.write_expression(function, "explained_by")

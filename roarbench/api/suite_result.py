@@ -153,7 +153,7 @@ class SuiteResult:
         return self.single_table(protocol, unit, fill)
 
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
-        """Return the table of one protocol, by default the headline protocol; arguments are those of `table`."""
+        """Return the table of one protocol, by default the headline protocol; arguments are as for `table`."""
         if self.published and protocol in SHOWN:
             self._refuse_unpublished_protocol(SHOWN[protocol])
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
@@ -168,7 +168,7 @@ class SuiteResult:
         """Return the table as a data frame, best row first, with the columns of `table --format csv`.
 
         Gains are in points, accuracies in [0, 1]; missing values are NaN or None. `attrs` has suite, version,
-        protocol and everything else that the rows share. Arguments are those of `table`.
+        protocol and everything else that the rows share. Arguments are as for `table`.
         """
         import pandas
 
@@ -187,7 +187,7 @@ class SuiteResult:
     ) -> Difference | TwoDifferences:
         """Compare two rows by a paired test under one protocol, or under ROAR and own-network gain if `table` has both.
 
-        Arguments after the rows are those of `table`.
+        Arguments after the rows are as for `table`.
 
         Raises:
             CallerError: There is no such row, both rows are the same, or the suite lacks the protocol for one of them.

@@ -206,7 +206,7 @@ class Suite:
         return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:
-        """Find a peak learning rate for a suite from arrays that has none, if `protocol`, or any if empty, trains."""
+        """Find the peak learning rate of a suite from arrays if it is missing and `protocol` (any if empty) trains."""
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import write_peak_learning_rate_if_missing
 
@@ -239,7 +239,7 @@ class Suite:
         return result
 
     def read_result_or_empty(self, estimators: list[str] | None = None) -> "SuiteResult":
-        """Return rows as `result` does, even if the store has none."""
+        """Return rows as `result` does, even if the store has no rows."""
         from roarbench.api.suite_result import SuiteResult
 
         result = SuiteResult.read(add_submissions_and_estimators(self.plan, estimators), self.query)

@@ -40,7 +40,7 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
 def _load_results_and_run_records(
     command: str, loaded: "Suite", results: "ResultsStore", estimators: list[str] | None
 ) -> "tuple[SuiteResults, list[dict[str, Any]]]":
-    """Return a suite's results, and the records of these estimators' runs (all if None); CallerError without images."""
+    """Return a suite's results and these estimators' run records (all if None); CallerError if images are unknown."""
     from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.run_list import list_run_records
 

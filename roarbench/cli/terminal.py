@@ -38,7 +38,7 @@ class PlainConsole(Console):
 
 @contextmanager
 def redirect_prints_to_stderr() -> Iterator[None]:
-    """Reserve standard output for `out`; other output, such as that of a network's file, goes to standard error."""
+    """Reserve standard output for `out`; other output, such as prints in a network's file, goes to standard error."""
     out.file = sys.stdout
     try:
         with redirect_stdout(sys.stderr):

@@ -150,9 +150,9 @@ def measure_progress(suite_results: SuiteResults, store: ResultsStore, runs_left
     """Return the active workers, the rate of finished runs, and the seconds left.
 
     Returns:
-        `workers`, each with its `command`, what it `does` and for how many `seconds`; `per_hour`, the runs per hour,
-        measured since the first run of the last hour ended; and `seconds_left` at this rate. The last two are None if
-        fewer than two runs ended in the last hour.
+        `workers` has each worker's `command`, its current work as `does`, and the `seconds` since this work began.
+        `per_hour` is the rate of finished runs, measured since the first run of the last hour ended. `seconds_left` is
+        the time left at this rate. The rate and the time are None if fewer than two runs ended in the last hour.
     """
     names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.list_leases() if lease.data == suite_results.data]

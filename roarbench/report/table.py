@@ -96,7 +96,7 @@ class SuiteTable:
 
     @property
     def control_inputs_text(self) -> str:
-        """Describe what the table's controls use of the explained network, as the predicate of a sentence."""
+        """Describe the controls' use of the explained network, as the predicate of a sentence."""
         verb = "uses" if len(self.controls_using_predictions) == 1 else "use"
         but = (
             f", except that {' and '.join(self.controls_using_predictions)} {verb} its predicted class"
@@ -159,7 +159,7 @@ class SuiteTable:
 
     @property
     def mask_levels(self) -> tuple[float, ...]:
-        """Return the levels at which accuracies are compared with those of masks alone; empty except under ROAR."""
+        """Return the levels at which accuracies are compared with mask-only accuracies; empty except under ROAR."""
         return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
 
     def get_quantus_scores(self, row: Row) -> dict[str, float | None]:
@@ -174,7 +174,7 @@ class SuiteTable:
 
     @property
     def probability_columns_note(self) -> str:
-        """Describe the columns on the predicted class's probability; empty if the table lacks them."""
+        """Describe the columns on the predicted class's probability; empty if there are no such columns."""
         if not self.board.protocol.has_probabilities:
             return ""
         p_0 = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), "")

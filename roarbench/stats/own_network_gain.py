@@ -1,8 +1,8 @@
 """Own-network gain: does removal by a map change more predictions of the explained network than of other networks?
 
 Each of R networks is scored with the removal masks of every network's map. The gain is the interaction of maps and
-networks in this two-way layout. It is not affected if a map changes predictions of all networks, or if a network is
-fragile under all maps (docs/protocol.md).
+networks in this two-way layout. The gain is not affected if a map changes predictions of all networks, or if a
+network is fragile under all maps (docs/protocol.md).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -159,8 +159,8 @@ def _draw_means(interactions: Floats, shared: SharedDraws) -> Floats:
 def predict_replicated_gain(gain: Sample) -> Sample:
     """Draw the gain of a replication with the same number of other networks, and with other images.
 
-    Both experiments have their own networks and images, so the variance is twice that of one gain. The variance between
-    networks is estimated from one experiment, with R - 1 degrees of freedom.
+    Both experiments have their own networks and images, so the variance is twice the variance of one gain. The variance
+    between networks is estimated from one experiment, with R - 1 degrees of freedom.
     """
     return Sample(gain.value, gain.value + np.sqrt(2) * (gain.draws - gain.value))
 

@@ -127,8 +127,9 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     """Find the significantly different pairs, with a family-wise error rate of at most 1 - confidence.
 
     The step-down procedure of Romano and Wolf (2005) takes as critical value a quantile of the largest deviation over
-    all pairs in each draw. Significant pairs are removed and the others are judged again, until nothing changes.
-    `among` marks the estimators to consider, all by default; the result is a symmetric matrix (estimators, estimators).
+    all pairs in each draw. Significant pairs are removed and the others are judged again, until no other pair
+    is significant. `among` marks the estimators to consider, all by default; the result is a symmetric matrix
+    (estimators, estimators).
     """
     differences, scale = np.abs(pairs.differences), pairs.half_widths
     tested = pairs.upper_triangle if among is None else pairs.upper_triangle & np.outer(among, among)

@@ -142,7 +142,7 @@ def draw_image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
 def draw_repetition_noise(
     scores: Correctness, bootstrap: Bootstrap, variances: VarianceComponents
 ) -> tuple[Floats, Floats]:
-    """Draw the deviations of all cells' accuracies that have other causes than the choice of test images.
+    """Draw the deviations of all cells' accuracies that do not come from the choice of test images.
 
     If there are several explained networks, a cell that depends on one gets a deviation for this network, which
     includes the effect of training runs. All other cells get deviations for their training runs.

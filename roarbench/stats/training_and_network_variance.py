@@ -167,14 +167,15 @@ def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
 
 
 def split_shared_and_row_variance(deviations: Floats) -> tuple[float, float, int]:
-    """Split deviations from row means into a part that rows share per network, and the rest, by the method of moments.
+    """Split the variance between networks into a part that rows share and a rest, by the method of moments.
 
     Args:
-        deviations: Shape (rows, networks), NaN where missing; every row has two or more values, with mean 0.
+        deviations: Areas minus their row's mean, shape (rows, networks), NaN where missing; every row has two or more
+            values.
 
     Returns:
-        The variance between networks, the share of it that rows have in common, in [0, 1], and the degrees of freedom
-            of the rest.
+        The variance between networks, the share of this variance that rows have in common, in [0, 1], and the degrees
+            of freedom of the rest.
     """
     freedom = np.isfinite(deviations).sum() - len(deviations)
     own_freedom = int(freedom) - (deviations.shape[1] - 1)

@@ -149,7 +149,7 @@ class ControlComparison(NamedTuple):
 
     @property
     def margin_over_hardest(self) -> Estimate:
-        """Return the row's gain minus that of the control that is hardest to beat, in accuracy points."""
+        """Return the row's gain minus the gain of the control that is hardest to beat, in accuracy points."""
         return self.against[self.hardest_control].difference
 
     @property
