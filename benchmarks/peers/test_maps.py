@@ -22,7 +22,7 @@ from roarbench.enums import Precision
 from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Batch, Estimator
-from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
 from tests.helpers.networks import CountingPasses
 

@@ -27,7 +27,7 @@ from roarbench.compute.prediction import choose_scoring_batch_size, predict_logi
 from roarbench.compute.ranking import draw_tie_order, make_sort_keys
 from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
-from roarbench.estimators.network_surgery import fold_batchnorm
+from roarbench.estimators.faster_networks import fold_batchnorm
 from roarbench.execution.workload import Work, count_work
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.read_suite_file import read_suite

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.consistency_and_chance import UnrankedRow
+from roarbench.analysis.provenance_consistency import UnrankedRow
 from roarbench.analysis.stored_images_and_weights import (
     add_prediction_stability_and_ties,
     add_stored_estimators,

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.consistency_and_chance import (
+from roarbench.analysis.chance_test import describe_at_chance, describe_reference_accuracy
+from roarbench.analysis.provenance_consistency import (
     UnrankedRow,
-    describe_at_chance,
-    describe_reference_accuracy,
     explain_inconsistency,
     find_provenance_differences,
     find_usual_weights,

@@ -35,7 +35,7 @@ from roarbench.compute.network_checks import check_network_outputs, check_rebuil
 from roarbench.compute.networks import build_network
 from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.errors import CallerError
-from roarbench.execution.network_trials import insert_tuned_learning_rate
+from roarbench.execution.learning_rate_search import insert_tuned_learning_rate
 from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.new_suite import BASE, compose_recipe_lines
 from roarbench.plan.read_suite_file import parse_suite

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from roarbench.analysis.consistency_and_chance import is_at_chance
+from roarbench.analysis.chance_test import is_at_chance
 from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import make_batch_per_network, read_explainers

@@ -17,7 +17,7 @@ _OBSERVED = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
 def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | None:
     """Copy a network, and fold each batch norm into the convolution before it.
 
-    Unlike `network_surgery.fold_batchnorm`, this function does not trace the network: hooks observe the order of layers
+    Unlike `faster_networks.fold_batchnorm`, this function does not trace the network: hooks observe the order of layers
     in one pass, so the function also works for networks that torch.fx cannot trace and for subclasses of convolutions.
     The caller must compare the logits of the network and the copy, because the network may also use the output of a
     convolution elsewhere.

@@ -16,7 +16,7 @@ from roarbench.errors import MachineError
 from roarbench.estimators.catalogue import Form, find_shared_pass_settings, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, SharedPassSettings, blur
 from roarbench.estimators.families.gradients import ReportLogits, compute_base_maps
-from roarbench.estimators.network_surgery import convert_precision
+from roarbench.estimators.faster_networks import convert_precision
 from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
 from roarbench.process_wide_settings import restore_after_last_exit
 

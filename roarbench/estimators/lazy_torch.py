@@ -7,15 +7,16 @@ of `families`, and `estimator.py`, import torch from this module.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_OWN = ("backward_rules", "network_surgery", "noise_and_random_draws")
 __all__ = [
     "F",
     "Tensor",
     "backward_rules",
     "captum",
     "device_settings",
+    "faster_networks",
+    "layer_outputs",
+    "lrp_network",
     "lrp_rules",
-    "network_surgery",
     "nn",
     "noise_and_random_draws",
     "torch",
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from roarbench import device_settings
-    from roarbench.estimators import backward_rules, network_surgery, noise_and_random_draws
+    from roarbench.estimators import backward_rules, faster_networks, layer_outputs, lrp_network, noise_and_random_draws
 else:
 
     class _Later:
@@ -43,4 +44,8 @@ else:
     torch, nn, F = (_Later(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _Later("captum.attr"), _Later("captum.attr._utils.lrp_rules")
     device_settings = _Later("roarbench.device_settings")
-    backward_rules, network_surgery, noise_and_random_draws = (_Later(f"roarbench.estimators.{name}") for name in _OWN)
+    backward_rules = _Later("roarbench.estimators.backward_rules")
+    faster_networks = _Later("roarbench.estimators.faster_networks")
+    layer_outputs = _Later("roarbench.estimators.layer_outputs")
+    lrp_network = _Later("roarbench.estimators.lrp_network")
+    noise_and_random_draws = _Later("roarbench.estimators.noise_and_random_draws")

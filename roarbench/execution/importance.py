@@ -35,8 +35,8 @@ from roarbench.estimators.engine import (
     find_job_group,
 )
 from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, blur
+from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.ids import CUDA, TRUSTED
-from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.noise_and_random_draws import call_with_each_row, draw_other_targets
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image

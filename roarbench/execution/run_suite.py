@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from roarbench.analysis.consistency_and_chance import NEAR_CHANCE
+from roarbench.analysis.chance_test import NEAR_CHANCE
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.compute.external_networks import TIMM, import_timm
@@ -32,8 +32,8 @@ from roarbench.execution.artifact_verification import (
 from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph, find_steps_depending_on_recipes
+from roarbench.execution.learning_rate_search import tune_peak_learning_rate
 from roarbench.execution.local_workers_and_rates import PER_CORE, measure_rates, start_local_workers
-from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay, estimate_step_seconds
 from roarbench.execution.rates import Rates

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from roarbench.analysis.consistency_and_chance import UnrankedRow
+from roarbench.analysis.provenance_consistency import UnrankedRow
 from roarbench.plan.planned_runs import Point, describe_run
 from roarbench.report.status import describe_unranked_rows
 from roarbench.store.transfer import Conflict, ImportOutcome

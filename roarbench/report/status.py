@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.consistency_and_chance import UnrankedRow
+from roarbench.analysis.provenance_consistency import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_estimator

@@ -13,7 +13,7 @@ from roarbench.compute.networks import build_network
 from roarbench.errors import CallerError
 from roarbench.estimators.estimator import IG_STEPS, PAPERS
 from roarbench.estimators.families.gradients import compute_base_maps, compute_logit_gradients
-from roarbench.estimators.network_surgery import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomised
 from tests.helpers.streamed import seeded
 

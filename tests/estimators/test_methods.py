@@ -16,7 +16,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED, Batch
 from roarbench.estimators.families.cam import resize_maps_to_images
 from roarbench.estimators.families.perturbation import count_grid_squares, number_grid_squares
-from roarbench.estimators.network_surgery import compute_layer_output_and_logits, find_blocks
+from roarbench.estimators.layer_outputs import compute_layer_output_and_logits, find_blocks
 from roarbench.estimators.noise_and_random_draws import (
     draw_coalitions,
     draw_path_points,

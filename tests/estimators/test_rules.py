@@ -9,7 +9,7 @@ from roarbench.compute.networks import build_network
 from roarbench.errors import RunError
 from roarbench.estimators.backward_rules import Rescaled
 from roarbench.estimators.estimator import Batch
-from roarbench.estimators.network_surgery import rewrite_for_relevance_rules
+from roarbench.estimators.lrp_network import rewrite_for_relevance_rules
 from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.execution.network_trials import insert_tuned_learning_rate, tune_peak_learning_rate
+from roarbench.execution.learning_rate_search import insert_tuned_learning_rate, tune_peak_learning_rate
 from roarbench.plan.new_suite import write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe

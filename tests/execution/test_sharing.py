@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from sqlalchemy import select, update
 
-from roarbench.analysis.consistency_and_chance import explain_inconsistency
+from roarbench.analysis.provenance_consistency import explain_inconsistency
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import network_jobs, ranking_jobs, scheduler

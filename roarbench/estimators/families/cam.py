@@ -8,7 +8,7 @@ from collections.abc import Callable
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
-from roarbench.estimators.lazy_torch import F, Tensor, network_surgery, torch
+from roarbench.estimators.lazy_torch import F, Tensor, layer_outputs, torch
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
     title = {Grad-CAM: Visual Explanations from Deep Networks via Gradient-Based Localization},
@@ -41,7 +41,7 @@ def resize_maps_to_images(importance: Tensor, images: Tensor) -> Tensor:
 
 def _compute_requested_layer_and_logit(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the requested layer's output, (n, k, a, b), and the target logits, (n, 1)."""
-    channels, logits = network_surgery.compute_layer_output_and_logits(
+    channels, logits = layer_outputs.compute_layer_output_and_logits(
         inputs.model, inputs.images, str(inputs.estimator.get_value("layer"))
     )
     return channels, logits.gather(1, inputs.batch.targets[:, None])

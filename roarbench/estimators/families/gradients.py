@@ -24,7 +24,7 @@ from roarbench.estimators.estimator import (
     make_baseline_images,
 )
 from roarbench.estimators.ids import Value
-from roarbench.estimators.lazy_torch import Tensor, backward_rules, network_surgery, nn, torch
+from roarbench.estimators.lazy_torch import Tensor, backward_rules, faster_networks, nn, torch
 
 HOOKER = Paper("""@inproceedings{hooker2019benchmark,
     title = {A Benchmark for Interpretability Methods in Deep Neural Networks},
@@ -84,7 +84,7 @@ def compute_base_maps(
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
         return compute_logit_gradients(model, images, targets, rules, report_logits)
-    parts = model if isinstance(model, network_surgery.SplitStem) else network_surgery.SplitStem(nn.Identity(), model)
+    parts = model if isinstance(model, faster_networks.SplitStem) else faster_networks.SplitStem(nn.Identity(), model)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         outputs = parts.stem(inputs)

@@ -4,7 +4,7 @@ import warnings
 
 from roarbench.errors import RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
-from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_rules, network_surgery, nn, torch
+from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_network, lrp_rules, nn, torch
 
 SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
     title = {Learning Important Features Through Propagating Activation Differences},
@@ -50,7 +50,7 @@ def lrp(map_input: MapInput) -> Tensor:
     maps of the three mixtures differ widely. With rule epsilon everywhere, captum's default, LRP equals gradient times
     input in a ReLU network (Ancona et al. 2018). Raises RunError if the network has an operation without a rule.
     """
-    model = network_surgery.rewrite_for_relevance_rules(map_input.model)
+    model = lrp_network.rewrite_for_relevance_rules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):

@@ -1,0 +1,129 @@
+"""Rewrite a network for layer-wise relevance propagation, into modules that have rules."""
+
+import copy
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+from torch.nn import functional as F
+
+from roarbench.device_settings import is_out_of_memory
+from roarbench.errors import RunError
+from roarbench.estimators.faster_networks import fold_batchnorm
+
+_POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
+_PADS = (nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.CircularPad2d)
+_LINEAR = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, *_POOLS, *_PADS)
+_LINEAR_CALLS = (
+    *(F.max_pool2d, torch.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.pad),
+    *(torch.mean, "mean"),
+)
+_SAME = (nn.Identity, nn.Dropout)  # layers that return their input in eval mode
+_MOVES = (torch.flatten, operator.getitem, getattr, "flatten", "view", "reshape", "permute", "contiguous", "size")
+_ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
+_RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
+
+
+class Sum(nn.Module):
+    """The sum of two branches."""
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        """Return the sum of two tensors of one shape."""
+        return one + other
+
+
+class Linear(nn.Module):
+    """A module for a function call that is linear in its input, or selects values of its input as max-pooling does."""
+
+    def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the result of the call."""
+        return self.call(x)
+
+
+class Clip(Linear):
+    """A ReLU with an upper limit, computed as each value times a constant, so that all relevance passes through."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the result of the call."""
+        return x * (self.call(x.detach()) / x.detach()).nan_to_num(0.0)
+
+
+def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
+    """Copy a network so that each of its modules is used once; the copy's logits are equal up to rounding.
+
+    Batch norms are folded into convolutions, sums of branches become modules of class `Sum`, and operations without
+    effect in eval mode are removed. Raises RunError if an operation has no relevance rule.
+    """
+    traced = _trace_for_lrp(model)
+    modules, seen = dict(traced.named_modules()), set[object]()
+    for node in list(traced.graph.nodes):
+        module = modules[str(node.target)] if node.op == "call_module" else None
+        if node.op in ("placeholder", "output") or (module is None and node.target in _MOVES):
+            continue
+        if isinstance(module, _LINEAR) and node.target not in seen:
+            seen.add(node.target)
+        elif isinstance(module, _SAME):
+            node.replace_all_uses_with(node.args[0])
+            traced.graph.erase_node(node)
+        elif isinstance(module, nn.Flatten):
+            node.op, node.target, node.args = "call_function", torch.flatten, (*node.args, module.start_dim)
+        else:
+            step, name = _make_module_of_node(node, module), f"step_{node.name}"
+            traced.add_submodule(name, step)
+            node.op, node.target, node.args, node.kwargs = "call_module", name, tuple(node.all_input_nodes), {}
+    traced.delete_all_unused_submodules()
+    traced.recompile()
+    return traced.eval()
+
+
+def _trace_for_lrp(model: nn.Module) -> GraphModule:
+    for part in model.modules():
+        known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
+        if type(part).__module__.startswith("torch.nn") and not known:
+            raise _make_no_rule_error(type(part).__name__)
+    try:
+        return fold_batchnorm(model)
+    except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
+        if is_out_of_memory(error):
+            raise
+        raise RunError(f"lrp cannot trace the operations of {type(model).__name__}; leave lrp out") from error
+
+
+def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:
+    if isinstance(module, nn.ReLU) or (module is None and node.target in _RELUS):
+        return nn.ReLU()  # each use gets its own module, which does not work in place
+    if isinstance(module, (*_POOLS, *_PADS)):
+        return copy.deepcopy(module)
+    if isinstance(module, _LINEAR):
+        raise RunError(f"lrp supports only modules that are used once, but {node.target} is used twice; leave lrp out")
+    tensors = len(node.all_input_nodes)
+    if module is None and node.target in _ADDS and tensors == 2:
+        return Sum()
+    if module is None and node.target in _LINEAR_CALLS and tensors == 1:
+        return Linear(_make_call_of_node(node))
+    if isinstance(module, nn.Hardtanh) and module.min_val == 0:  # includes nn.ReLU6, a subclass
+        return Clip(partial(F.hardtanh, min_val=0, max_val=module.max_val))
+    if node.target is F.relu6:
+        return Clip(F.relu6)
+    raise _make_no_rule_error(
+        type(module).__name__ if module is not None else getattr(node.target, "__name__", str(node.target))
+    )
+
+
+def _make_no_rule_error(step: str) -> RunError:
+    return RunError(f"lrp has no rule for {step}, an operation of the network; leave lrp out")
+
+
+def _make_call_of_node(node: Node) -> Callable[[Tensor], Tensor]:
+    function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
+    arguments = node.args[1:]
+    keywords = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
+    return lambda x: function(x, *arguments, **keywords)
