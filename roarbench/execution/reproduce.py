@@ -34,7 +34,8 @@ from roarbench.store.submissions_and_annotations import (
     read_submissions_by_id,
     store_reproduction,
 )
-from roarbench.store.user_suites import list_all_suites, refuse_untrusted_network
+from roarbench.store.trusted_networks import refuse_untrusted_network
+from roarbench.store.user_suites import list_all_suites
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 

@@ -18,8 +18,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.runs import CLEAN, Run, read_run_record
 from roarbench.store.database import Database, delete_rows, select_matching
+from roarbench.store.failures import REASON_LENGTH
 from roarbench.store.leases import read_leases
-from roarbench.store.results import REASON_LENGTH
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
 from roarbench.store.software_and_hardware import read_code_version
 from roarbench.text import fit_on_one_line

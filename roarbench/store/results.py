@@ -1,28 +1,23 @@
-"""The results store: one row per run, written once in one transaction and never changed, and the failures of runs.
-
-Runs can fail, and so can the steps before them (rankings, references); the reason of a failed step is kept only until
-the step is queued again. A step that its machine interrupted has not failed: it is tried again, and its interruptions
-are counted until it is done or fails.
+"""The results store: one row per run, written once in one transaction and never changed.
 
 A row has the raw outcome, one bit per test image, so that every table and every statistical test can be computed from
 the store.
 """
 
 import json
-import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Select, Table, delete, func, insert, inspect, select
+from sqlalchemy import Connection, Select, Table, delete, func, select
 
 from roarbench.enums import ScoredNetwork
 from roarbench.errors import LostLease, StoreError
-from roarbench.identity import encode_canonically, make_json_record
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import find_explained_and_scored_network
-from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
+from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
+from roarbench.store.failures import Failures, clear_failures
 from roarbench.store.leases import (
     Lease,
     LeaseReply,
@@ -35,117 +30,14 @@ from roarbench.store.leases import (
     release_lease,
     renew_leases,
 )
-from roarbench.store.run_result import Failure, RunResult, make_result_row, read_result, read_run
-from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results, stopped, tries
-from roarbench.store.software_and_hardware import read_code_version
+from roarbench.store.run_result import RunResult, make_result_row, read_result
+from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results
 from roarbench.store.submissions_and_annotations import insert_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
-from roarbench.text import fit_on_one_line
 
-REASON_LENGTH = 500  # maximum characters of a failure's reason
 _VOUCHED = (imports, reproductions)  # provenance records of a row
 OUTAGE = 900.0  # seconds to wait for an unreachable server
-
-
-class Failures:
-    """The failures of one database."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def record_failed_runs(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
-        """Record that runs failed, and delete their leases with `lease`, if given.
-
-        The runs are retried only on request. The record of a failure stays when the run succeeds later.
-
-        Raises:
-            LostLease: One of these leases is gone; nothing is written.
-        """
-        reason = fit_on_one_line(reason, REASON_LENGTH)
-        shared = {"reason": reason, "code_version": read_code_version()}
-        rows = [{"key": run.key, "record": encode_canonically(make_json_record(run)), **shared} for run in runs]
-
-        def work(connection: Connection) -> None:
-            for run in runs:
-                if lease is not None and not release_lease(connection, run.key, lease):
-                    raise LostLease(f"another process took over the lease on {run.key}")
-            connection.execute(insert(failures), rows)
-            _insert_stopped(connection, [run.key for run in runs], "", runs[0].data, reason)
-
-        self._database.run_write(work)
-
-    def record_failed_step(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
-        """Record that a step without runs failed, and delete its leases; it is retried only on request."""
-
-        def work(connection: Connection) -> None:
-            _insert_stopped(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
-            delete_leases(connection, step.keys, owner)
-
-        self._database.run_write(work)
-
-    def find_stop_reasons(self, keys: Collection[str]) -> dict[str, str]:
-        """Return, by key, why these runs or steps failed, for those that are retried only on request."""
-
-        def work(connection: Connection) -> dict[str, str]:
-            if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
-                newest = select(failures).order_by(failures.c.id)
-                return {row.key: row.reason for row in select_matching(connection, newest, failures.c.key, keys)}
-            return {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
-
-        return self._database.run_read(work)
-
-    def retry(self, keys: Collection[str], data: str) -> set[str]:
-        """Queue failed runs again, and all failed steps on the images with this fingerprint; return the runs' keys."""
-
-        def work(connection: Connection) -> set[str]:
-            failed = find_stored_keys(connection, stopped, keys)
-            clear_failures(connection, failed)
-            steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
-            connection.execute(delete(tries).where(tries.c.key.in_(steps)))
-            connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
-            return failed
-
-        return self._database.run_write(work)
-
-    def record_interruption(self, key: str, reason: str) -> int:
-        """Record that a machine interrupted a step; return how often the step was interrupted."""
-        row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
-
-        def work(connection: Connection) -> int:
-            connection.execute(insert(tries), row)
-            return connection.scalar(select(func.count()).where(tries.c.key == key)) or 0
-
-        return self._database.run_write(work)
-
-    def read_history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
-        """Return the failures of these keys, oldest first, also of runs that succeeded later."""
-        history: dict[str, list[Failure]] = {}
-        with self._database.begin_read() as connection:
-            for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
-                failure = Failure(read_run(row), row.reason, row.code_version, row.created)
-                history.setdefault(row.key, []).append(failure)
-        return history
-
-    def list_data_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Return the data of failed runs, as pairs of fingerprint and images per split, oldest first."""
-        records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
-        with self._database.begin_read() as connection:
-            runs = [read_run(row) for row in connection.execute(records)]
-        failed = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
-        return list(dict.fromkeys((run.data, run.limit) for run in failed))
-
-
-def clear_failures(connection: Connection, keys: Collection[str]) -> None:
-    """Mark these runs or steps as neither failed nor interrupted; the history of their failures stays."""
-    for table in (stopped, tries):
-        delete_rows(connection, table, keys)
-
-
-def _insert_stopped(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
-    clear_failures(connection, keys)
-    rows = [{"key": key, "what": step, "data": data, "reason": reason} for key in sorted(keys)]
-    insert_new(connection, stopped, rows)
 
 
 class ResultsStore:

@@ -36,7 +36,8 @@ from roarbench.plan.suites import find_suite
 from roarbench.store import user_suites
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import ReproductionOutcome
-from roarbench.store.user_suites import record_trusted_network, store_suite
+from roarbench.store.trusted_networks import record_trusted_network
+from roarbench.store.user_suites import store_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed

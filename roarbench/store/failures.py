@@ -1,0 +1,122 @@
+"""Failures of runs, and of the steps before them (rankings, references).
+
+The reason of a failed step is kept only until the step is queued again. A step that its machine interrupted has not
+failed: it is tried again, and its interruptions are counted until it is done or fails.
+"""
+
+import socket
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Connection, delete, func, insert, inspect, select
+
+from roarbench.errors import LostLease
+from roarbench.identity import encode_canonically, make_json_record
+from roarbench.plan.runs import Run
+from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
+from roarbench.store.leases import LeaseRequest, Owner, delete_leases, release_lease
+from roarbench.store.run_result import Failure, read_run
+from roarbench.store.schema import failures, stopped, tries
+from roarbench.store.software_and_hardware import read_code_version
+from roarbench.text import fit_on_one_line
+
+REASON_LENGTH = 500  # maximum characters of a failure's reason
+
+
+class Failures:
+    """The failures of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record_failed_runs(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
+        """Record that runs failed, and delete their leases with `lease`, if given.
+
+        The runs are retried only on request. The record of a failure stays when the run succeeds later.
+
+        Raises:
+            LostLease: One of these leases is gone; nothing is written.
+        """
+        reason = fit_on_one_line(reason, REASON_LENGTH)
+        shared = {"reason": reason, "code_version": read_code_version()}
+        rows = [{"key": run.key, "record": encode_canonically(make_json_record(run)), **shared} for run in runs]
+
+        def work(connection: Connection) -> None:
+            for run in runs:
+                if lease is not None and not release_lease(connection, run.key, lease):
+                    raise LostLease(f"another process took over the lease on {run.key}")
+            connection.execute(insert(failures), rows)
+            _insert_stopped(connection, [run.key for run in runs], "", runs[0].data, reason)
+
+        self._database.run_write(work)
+
+    def record_failed_step(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
+        """Record that a step without runs failed, and delete its leases; it is retried only on request."""
+
+        def work(connection: Connection) -> None:
+            _insert_stopped(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
+            delete_leases(connection, step.keys, owner)
+
+        self._database.run_write(work)
+
+    def find_stop_reasons(self, keys: Collection[str]) -> dict[str, str]:
+        """Return, by key, why these runs or steps failed, for those that are retried only on request."""
+
+        def work(connection: Connection) -> dict[str, str]:
+            if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
+                newest = select(failures).order_by(failures.c.id)
+                return {row.key: row.reason for row in select_matching(connection, newest, failures.c.key, keys)}
+            return {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
+
+        return self._database.run_read(work)
+
+    def retry(self, keys: Collection[str], data: str) -> set[str]:
+        """Queue failed runs again, and all failed steps on the images with this fingerprint; return the runs' keys."""
+
+        def work(connection: Connection) -> set[str]:
+            failed = find_stored_keys(connection, stopped, keys)
+            clear_failures(connection, failed)
+            steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
+            connection.execute(delete(tries).where(tries.c.key.in_(steps)))
+            connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
+            return failed
+
+        return self._database.run_write(work)
+
+    def record_interruption(self, key: str, reason: str) -> int:
+        """Record that a machine interrupted a step; return how often the step was interrupted."""
+        row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
+
+        def work(connection: Connection) -> int:
+            connection.execute(insert(tries), row)
+            return connection.scalar(select(func.count()).where(tries.c.key == key)) or 0
+
+        return self._database.run_write(work)
+
+    def read_history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
+        """Return the failures of these keys, oldest first, also of runs that succeeded later."""
+        history: dict[str, list[Failure]] = {}
+        with self._database.begin_read() as connection:
+            for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
+                failure = Failure(read_run(row), row.reason, row.code_version, row.created)
+                history.setdefault(row.key, []).append(failure)
+        return history
+
+    def list_data_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
+        """Return the data of failed runs, as pairs of fingerprint and images per split, oldest first."""
+        records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
+        with self._database.begin_read() as connection:
+            runs = [read_run(row) for row in connection.execute(records)]
+        failed = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
+        return list(dict.fromkeys((run.data, run.limit) for run in failed))
+
+
+def clear_failures(connection: Connection, keys: Collection[str]) -> None:
+    """Mark these runs or steps as neither failed nor interrupted; the history of their failures stays."""
+    for table in (stopped, tries):
+        delete_rows(connection, table, keys)
+
+
+def _insert_stopped(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
+    clear_failures(connection, keys)
+    rows = [{"key": key, "what": step, "data": data, "reason": reason} for key in sorted(keys)]
+    insert_new(connection, stopped, rows)

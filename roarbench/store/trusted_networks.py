@@ -1,0 +1,59 @@
+"""The network files of users' suites that may be executed on this machine.
+
+Nothing here imports torch.
+"""
+
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from roarbench.errors import CallerError, StoreError
+from roarbench.files import convert_write_errors, write_atomically
+from roarbench.plan.suite import SuiteSpec
+from roarbench.text import fit_on_one_line
+
+_SHOWN = 160  # characters shown of a file's beginning
+
+
+def record_trusted_network(suite: SuiteSpec) -> None:
+    """Record, for this user alone, that a suite's network files are trusted, if the record can be written."""
+    for source in _list_network_sources(suite):
+        with suppress(StoreError):
+            _save_source(_find_trusted_networks_folder(), source)
+
+
+def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path) -> None:
+    """Refuse to execute a network's file that this user does not trust; save a copy in the store's folder to read.
+
+    `trusted_digest` is the SHA-256 of a file that the user trusts; it may be empty.
+    """
+    for source in _list_network_sources(suite):
+        digest = sha256(source.encode()).hexdigest()
+        if trusted_digest == digest or (_find_trusted_networks_folder() / f"{digest}.py").exists():
+            continue
+        path = _save_source(store / "imported-networks", source)
+        danger = f"{suite.architecture_names} with your rights, a file that came with imported results"
+        begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
+        seen = f"{suite.name_in_commands} would run {danger}: {begin}"
+        raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")
+
+
+def _list_network_sources(suite: SuiteSpec) -> list[str]:
+    sources = [suite.network_source, *(network.source for network in suite.networks)]
+    return [source for source in dict.fromkeys(sources) if source]
+
+
+def _find_trusted_networks_folder() -> Path:
+    """Return the folder of trusted files, which is outside of stores, because a store may come from another user."""
+    return user_data_path("roarbench") / "trusted-networks"
+
+
+def _save_source(folder: Path, source: str) -> Path:
+    path = folder / f"{sha256(source.encode()).hexdigest()}.py"
+    if not path.exists():
+        with convert_write_errors(path):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, lambda temporary: temporary.write_bytes(source.encode()))
+    return path
