@@ -28,8 +28,8 @@ from roarbench.api.inputs import (
     read_images,
     read_labels,
 )
+from roarbench.api.network_checks_and_logits import find_single_logit_warnings
 from roarbench.api.network_structure_writer import add_two_class_function, write_network_source
-from roarbench.api.removal import find_single_logit_warnings
 from roarbench.compute.external_networks import add_second_logit, extract_logits
 from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
 from roarbench.compute.networks import build_network

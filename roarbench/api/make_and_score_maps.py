@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
+from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import FillFunction, RemovalSettings, compute_logits, mark_removed, split_into_batches
+from roarbench.api.removal import FillFunction, RemovalSettings, mark_removed
 from roarbench.compute.degrade import degrade
 from roarbench.enums import Order
 from roarbench.estimators.engine import Maps

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from roarbench.api.removal import compute_logits, split_into_batches
+from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.network_copies_for_threads import copy_sharing_weights, copy_with_folded_batchnorm
 from roarbench.device_settings import release_freed_cpu_memory

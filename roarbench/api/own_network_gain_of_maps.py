@@ -16,8 +16,9 @@ from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
+from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import RemovalSettings, check_and_wrap_network, read_fill_value, read_several_networks
+from roarbench.api.removal import RemovalSettings, read_fill_value
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, make_estimate

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, to_tensor
+from roarbench.api.network_checks_and_logits import check_and_wrap_network, compute_logits, split_into_batches
 from roarbench.api.removal import (
     RemovalSettings,
-    check_and_wrap_network,
     compute_image_seeds,
-    compute_logits,
     flatten_maps,
     make_fill_function,
     mark_removed,
@@ -25,7 +24,6 @@ from roarbench.api.removal import (
     read_order,
     read_pixels,
     read_whole_number,
-    split_into_batches,
 )
 from roarbench.compute import degrade as fills
 from roarbench.compute import matched_other_image_masks, ranking

@@ -15,16 +15,11 @@ from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.make_and_score_maps import MapScores, RemovalMeasure, ScoringRequest, make_and_score_maps
+from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_gain_of_maps import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.removal import (
-    RemovalSettings,
-    check_and_wrap_network,
-    make_fill_function,
-    read_fill_value,
-    read_several_networks,
-)
+from roarbench.api.removal import RemovalSettings, make_fill_function, read_fill_value
 from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample

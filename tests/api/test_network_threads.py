@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 import roarbench as rb
 from roarbench.api.explainers import make_batch_per_network, read_explainers
+from roarbench.api.network_checks_and_logits import compute_logits
 from roarbench.api.network_threads import NetworkThreads
-from roarbench.api.removal import compute_logits
 from roarbench.compute import network_copies_for_threads
 
 LABELS = np.arange(8) % 2
@@ -155,7 +155,7 @@ def threads(request):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr("roarbench.api.removal._PIXELS", 3 * 64)
+    monkeypatch.setattr("roarbench.api.network_checks_and_logits._PIXELS", 3 * 64)
 
 
 def start(networks):

@@ -6,9 +6,9 @@ from torch import nn
 
 from roarbench.api import explainers
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network, read_explainers
+from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
 from roarbench.api.own_network_gain_of_maps import own_network_gain
 from roarbench.api.primitives import perturbation_curve
-from roarbench.api.removal import compute_logits, split_into_batches
 from roarbench.api.training_free_check import check
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.trainings import network
