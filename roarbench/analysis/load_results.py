@@ -18,7 +18,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint, StoreError, UnknownName, make_missing_suite_file_error
 from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_run_keys
-from roarbench.plan.runs import CLEAN, Run
+from roarbench.plan.run_records import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_option, set_explained_weights

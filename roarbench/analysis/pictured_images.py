@@ -11,7 +11,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.plan.protocols import OWN_NETWORK, Protocol
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.stats.curves import Bits
 
 IMAGES = 24

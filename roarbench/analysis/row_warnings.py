@@ -11,7 +11,7 @@ from roarbench.enums import OTHER_IMAGE, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import ROAR, Protocol
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap_intervals import Estimate, Sample, estimate_ratio
 from roarbench.text import capitalize, format_interval

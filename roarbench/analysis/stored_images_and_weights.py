@@ -18,7 +18,7 @@ from roarbench.enums import Order, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_runs, list_untouched_points
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
 from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images

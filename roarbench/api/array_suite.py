@@ -38,8 +38,8 @@ from roarbench.errors import CallerError
 from roarbench.execution.learning_rate_search import insert_tuned_learning_rate
 from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.new_suite import BASE, compose_recipe_lines
+from roarbench.plan.protocols import find_protocol
 from roarbench.plan.read_suite_file import parse_suite
-from roarbench.plan.runs import find_protocol
 from roarbench.plan.toml_table import format_toml
 from roarbench.text import describe_type, fit_on_one_line, format_percent_number
 

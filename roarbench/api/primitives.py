@@ -30,7 +30,7 @@ from roarbench.compute import matched_other_image_masks, ranking
 from roarbench.compute.degrade import degrade
 from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.errors import CallerError
-from roarbench.plan.runs import find_recorded_fill_name
+from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import compute_area_weights
 from roarbench.stats.resampling import draw_image_weights

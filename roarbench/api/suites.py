@@ -11,7 +11,7 @@ from platformdirs import user_data_path
 
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
-from roarbench.plan.runs import find_recorded_fill_name
+from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.suite import SuiteSpec, describe_missing_controls
 from roarbench.plan.suite_options import (
     add_submissions_and_estimators,

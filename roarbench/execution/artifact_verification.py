@@ -12,7 +12,7 @@ from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.job_graph import Step, list_common_network_steps, list_rankings_of_runs
 from roarbench.identity import hash_value
 from roarbench.plan.planned_runs import hash_tuned_network
-from roarbench.plan.runs import Run
+from roarbench.plan.run_records import Run
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.ranking_files import RankingSpec

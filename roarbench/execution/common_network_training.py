@@ -17,7 +17,7 @@ from roarbench.execution.job_context import JobContext
 from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import CommonNetworkSpec, hash_tuned_network, make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import Run
+from roarbench.plan.run_records import Run
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 

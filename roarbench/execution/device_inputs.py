@@ -33,7 +33,7 @@ from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.execution.importance import make_image_ids
 from roarbench.files import convert_write_errors
-from roarbench.plan.runs import Cell, Run
+from roarbench.plan.run_records import Cell, Run
 from roarbench.store.rankings import Rankings
 from roarbench.store.software_and_hardware import count_cores
 

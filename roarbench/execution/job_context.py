@@ -20,7 +20,7 @@ from roarbench.plan.planned_runs import (
     make_common_network_spec,
     make_reference_spec,
 )
-from roarbench.plan.runs import ReferenceSpec, Run
+from roarbench.plan.run_records import ReferenceSpec, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import CheckpointFile, StoredNetwork, StoredReference
 from roarbench.store.ranking_files import RankingSpec, make_ranking_spec

@@ -26,7 +26,7 @@ from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.identity import hash_value
 from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetworkSpec, Point, hash_tuned_network, list_shared_inputs
-from roarbench.plan.runs import CLEAN, Cell, Run
+from roarbench.plan.run_records import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
 

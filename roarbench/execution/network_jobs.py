@@ -51,8 +51,9 @@ from roarbench.execution.device_inputs import (
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.pretrained_weights import load_given_weights
+from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Run, refuse_unusable_fill
+from roarbench.plan.run_records import CLEAN, Run
 from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.rankings import Rankings

@@ -22,7 +22,7 @@ from roarbench.execution.workload import count_work
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.plan.planned_runs import Point, find_shared_network_key, list_untouched_points, make_reference_spec
 from roarbench.plan.protocols import PROTOCOLS, ROAR
-from roarbench.plan.runs import Run
+from roarbench.plan.run_records import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
 from roarbench.plan.suites import set_explained_weights
 from roarbench.store.results import ResultsStore, make_default_url

@@ -43,7 +43,7 @@ from roarbench.job_interface import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_untouched_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Run
+from roarbench.plan.run_records import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.image_set_sources import read_image_sources, read_sources_of_decoded_images, store_image_sources

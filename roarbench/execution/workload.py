@@ -31,7 +31,7 @@ from roarbench.plan.planned_runs import (
     list_shared_inputs,
     list_stored_levels,
 )
-from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.run_records import CLEAN, Cell
 from roarbench.plan.suite import SuiteSpec
 
 PARTS = (

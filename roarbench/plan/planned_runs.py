@@ -16,9 +16,9 @@ from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Spl
 from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_json_record
-from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol
+from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol, find_network_scored_without_removal
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_network_scored_without_removal
+from roarbench.plan.run_records import CLEAN, Cell, ReferenceSpec, Run
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
 
 _TUNING_EPOCHS = 1.0

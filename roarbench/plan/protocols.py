@@ -7,6 +7,7 @@ ROAR and KAR are from Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is 
 from dataclasses import dataclass, replace
 
 from roarbench.enums import MATCHED_IMAGE, Order, ScoredNetwork
+from roarbench.errors import CallerError, UnknownName
 
 ACCURACY = "test accuracy"  # axis label
 _ON_COMMON = (
@@ -276,3 +277,20 @@ _DECLARED = (
 )
 SHOWN = {protocol.name: protocol for protocol in sorted(_DECLARED, key=_compute_position)}  # protocols with tables
 PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.made_of}  # protocols with runs
+
+
+def find_protocol(name: str) -> Protocol:
+    """Return the protocol of this name; raise CallerError if it is unknown or has no runs of its own."""
+    if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
+        seen = f"{name} is computed from the results of {' and '.join(parts)} and has no runs of its own"
+        raise CallerError(f"{seen}; run these protocols, then `roarbench table --protocol {name}` shows the results")
+    if name not in PROTOCOLS:
+        raise UnknownName("protocol", name, PROTOCOLS)
+    return PROTOCOLS[name]
+
+
+def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
+    """Return the kind of network that is scored at t = 0, and its fill; None for networks that see only masks."""
+    if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
+        return None if retrain is ScoredNetwork.MASKS else (retrain, fill)
+    return (ScoredNetwork.IMAGES if retrain is ScoredNetwork.EXCHANGED else retrain), "mean"

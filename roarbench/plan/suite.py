@@ -12,9 +12,10 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.fill_names import find_displayed_fill_name, refuse_unusable_fill
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN, Cell, find_displayed_fill_name, refuse_unusable_fill
+from roarbench.plan.run_records import CLEAN, Cell
 from roarbench.text import format_count
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours"

@@ -7,10 +7,10 @@ from roarbench.enums import FEWEST_NETWORKS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, map_names_to_submissions, split_estimator_ids
 from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.plan.planned_runs import select_part_of_suite
-from roarbench.plan.protocols import Protocol
-from roarbench.plan.runs import find_displayed_fill_name, find_protocol, find_recorded_fill_name
+from roarbench.plan.protocols import Protocol, find_protocol
 from roarbench.plan.suite import Block, SuiteSpec, refuse_impossible_cells
 from roarbench.plan.suites import add_estimators, set_explained_weights
 

@@ -12,9 +12,9 @@ from roarbench.enums import MapNumerics, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_field_values, hash_value, make_json_record
+from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import refuse_unusable_fill
 from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec
 from roarbench.plan.suite_sections import DIGITS, MOST
 

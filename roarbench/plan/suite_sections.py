@@ -17,9 +17,10 @@ from roarbench.datasets.catalogue import DATASETS, DatasetRecord
 from roarbench.enums import FEWEST_NETWORKS, MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
+from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
+from roarbench.plan.protocols import find_protocol
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
-from roarbench.plan.runs import find_protocol, find_recorded_fill_name
 from roarbench.plan.suite import (
     SIBLINGS,
     Block,

@@ -22,8 +22,8 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
+from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
-from roarbench.plan.runs import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate

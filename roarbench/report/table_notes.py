@@ -11,8 +11,8 @@ from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, shorten_
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.plan.fill_names import find_displayed_fill_name
 from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.runs import find_displayed_fill_name
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option
 from roarbench.report.table import CONFUSED, SuiteTable

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.enums import Order
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 
 Bits = NDArray[np.bool_] | NDArray[np.int8]  # correctness, or difference of two correctness values of the same network
 Floats = NDArray[np.float64]

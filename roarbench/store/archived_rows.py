@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Table, insert, inspect, select
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.runs import CLEAN, Run, read_run_record
+from roarbench.plan.run_records import CLEAN, Run, read_run_record
 from roarbench.store.database import Database, delete_rows, select_matching
 from roarbench.store.failures import REASON_LENGTH
 from roarbench.store.leases import read_leases

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, inspect, select
 
 from roarbench.errors import LostLease
 from roarbench.identity import encode_canonically, make_json_record
-from roarbench.plan.runs import Run
+from roarbench.plan.run_records import Run
 from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
 from roarbench.store.leases import LeaseRequest, Owner, delete_leases, release_lease
 from roarbench.store.run_result import Failure, read_run

@@ -26,7 +26,7 @@ from roarbench.enums import Split
 from roarbench.errors import StoreError
 from roarbench.files import convert_write_errors, flush_to_disk, lock_file, write_atomically
 from roarbench.identity import make_json_record
-from roarbench.plan.runs import ReferenceSpec
+from roarbench.plan.run_records import ReferenceSpec
 from roarbench.text import fit_on_one_line
 
 

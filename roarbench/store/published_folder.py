@@ -21,7 +21,7 @@ from roarbench.errors import CallerError, StoreError, UnknownName
 from roarbench.files import compute_sha256, write_atomically
 from roarbench.identity import check_field_values, make_json_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.store.run_result import RunResult

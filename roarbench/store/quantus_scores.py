@@ -26,7 +26,9 @@ class ScoreSpec(Keyed):
     metric: str  # name of the metric
     parameters: str  # arguments of the metric that its own code leaves open, as text
     images: int  # number of scored images, the first of the test split; a smaller split is scored completely
-    maps: MapNumerics = MapNumerics.FLOAT32  # requested settings for the explained network's maps; see `plan.runs.Run`
+    maps: MapNumerics = (
+        MapNumerics.FLOAT32
+    )  # requested settings for the explained network's maps; see `plan.run_records.Run`
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import compute_sha256, write_new_file
 from roarbench.identity import check_field_values, encode_canonically, make_json_record
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.store import schema

@@ -21,7 +21,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.ids import Parameter, Value, format_value, parse_id_parameters
 from roarbench.files import write_new_file
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.submissions.faults import SubmissionFault, make_printable_fault
 from roarbench.text import fit_on_one_line
 

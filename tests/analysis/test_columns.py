@@ -15,7 +15,7 @@ from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Spl
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import LERF, MORF, ROAR
-from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.run_records import CLEAN, Cell
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts, list_sections
 from roarbench.stats.probability_drop import compute_probability_drop

@@ -13,7 +13,7 @@ from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
 from roarbench.report.status import make_status_record

@@ -16,7 +16,7 @@ from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import Point, list_untouched_points
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
-from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.run_records import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators
 from roarbench.report.claim_table import compute_accuracy_tables

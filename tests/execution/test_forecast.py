@@ -20,7 +20,7 @@ from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.job_interface import JobOutcome
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.older_suites import OLDER

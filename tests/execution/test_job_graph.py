@@ -21,7 +21,7 @@ from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from tests.helpers.tiny_suite import LONG, RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
 

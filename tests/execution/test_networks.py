@@ -29,7 +29,7 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.protocols import AUGMENTED, MATCHED, ROAR, ROAR_EXCHANGED
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.store.networks import compute_weights_checksum
 from tests.helpers import tiny_suite

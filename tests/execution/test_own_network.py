@@ -24,7 +24,7 @@ from roarbench.execution.network_jobs import hash_each_mask
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.planned_runs import expand_points, list_ranked_splits, list_run_keys, make_reference_spec
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.plain_table_rows import list_flat_rows
 from roarbench.report.replication_comparison import format_replication, make_replication_record

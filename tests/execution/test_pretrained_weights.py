@@ -25,7 +25,7 @@ from roarbench.plan.planned_runs import make_common_network_spec
 from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import RECIPES, find_recipe
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.networks import randomised

@@ -14,7 +14,7 @@ from leaderboard.views import Views, read_views
 from roarbench.datasets.catalogue import PINNED
 from roarbench.enums import Order, ScoredNetwork
 from roarbench.plan.planned_runs import Point, build_run, expand_points
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities

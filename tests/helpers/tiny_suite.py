@@ -23,7 +23,7 @@ from roarbench.job_interface import Job, JobOutcome, perform_job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import Run
+from roarbench.plan.run_records import Run
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings

@@ -15,7 +15,7 @@ from roarbench.analysis.row_comparison import compare_rows
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate

@@ -18,7 +18,7 @@ from roarbench.errors import StoreError
 from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suites import SUITES
 from roarbench.store.image_set_sources import LOCAL, ImageSource, hash_record_and_files, store_image_sources
 from roarbench.store.results import ResultsStore, make_default_url

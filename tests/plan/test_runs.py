@@ -20,7 +20,7 @@ from roarbench.plan.planned_runs import (
     select_part_of_suite,
 )
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
-from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, read_run_record, select_missing_runs
+from roarbench.plan.run_records import CLEAN, Cell, ReferenceSpec, Run, read_run_record, select_missing_runs
 from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import find_suite, set_explained_weights
 from tests.helpers import tiny_suite

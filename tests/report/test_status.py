@@ -10,7 +10,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.plan.planned_runs import build_run, describe_run, expand_points, make_reference_spec
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_progress

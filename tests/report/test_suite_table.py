@@ -10,8 +10,7 @@ from roarbench.analysis.stored_images_and_weights import add_prediction_stabilit
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
-from roarbench.plan.protocols import KAR, MATCHED, ROAR
-from roarbench.plan.runs import find_protocol
+from roarbench.plan.protocols import KAR, MATCHED, ROAR, find_protocol
 from roarbench.plan.suite import Block
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table

@@ -17,7 +17,7 @@ from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.read_suite_file import read_suite
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.report.claim_table import format_claims, list_claim_verdicts
 from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record

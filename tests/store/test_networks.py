@@ -15,7 +15,7 @@ from roarbench.compute import train
 from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import StoreError
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.runs import ReferenceSpec
+from roarbench.plan.run_records import ReferenceSpec
 from roarbench.store import networks
 from roarbench.store.networks import CheckpointFile, Predictions, StoredReference, compute_weights_checksum
 from tests.helpers.damage import flip, halve

@@ -1,8 +1,8 @@
-"""Define runs as frozen records, which are made before anything is computed.
+"""Runs as frozen records, made before anything is computed.
 
-A *cell* is a point of an estimator's accuracy curve; a *run* is a cell with a seed and everything else that determines
-the outcome. A run's key is the hash of its record, so a stored run is never repeated, and a run with a changed setting
-never reuses a stored result.
+A *cell* is a point of a curve; a *run* is a cell with a seed and everything else that determines its outcome. A run's
+key is the hash of its record, so a stored run is never repeated, and a run with a changed setting never uses an old
+row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,12 +11,11 @@ from functools import cached_property
 from typing import Any
 
 from roarbench.compute.recipe import Recipe
-from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, MapNumerics, Order, ScoredNetwork, Unit
-from roarbench.errors import CallerError, UnknownName
+from roarbench.enums import MapNumerics, Order, ScoredNetwork, Unit
+from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, hash_value, make_json_record
-from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol
 from roarbench.plan.recipes import find_recipe
 
 CLEAN = "none"  # estimator of the cell at t = 0, without removal
@@ -108,50 +107,6 @@ def read_run_record(values: Mapping[str, Any]) -> Run:
         raise CallerError(f"{seen}; use the version of roarbench that stored the run") from None
     maps = MapNumerics(values.get("maps", MapNumerics.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
-
-
-def find_protocol(name: str) -> Protocol:
-    """Return the protocol of this name; raise CallerError if it is unknown or has no runs of its own."""
-    if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
-        seen = f"{name} is computed from the results of {' and '.join(parts)} and has no runs of its own"
-        raise CallerError(f"{seen}; run these protocols, then `roarbench table --protocol {name}` shows the results")
-    if name not in PROTOCOLS:
-        raise UnknownName("protocol", name, PROTOCOLS)
-    return PROTOCOLS[name]
-
-
-def find_recorded_fill_name(name: str) -> str:
-    """Return the spelling in records of a fill that a user names; raise UnknownName if there is no such fill."""
-    if (fill := FILL_WORDS.get(str(name), name)) not in FILLS:
-        raise UnknownName("fill", name, list_fill_names())
-    return fill
-
-
-def list_fill_names() -> list[str]:
-    """Return the names of all fills as users write them."""
-    return [*map(find_displayed_fill_name, FILLS)]
-
-
-def find_displayed_fill_name(fill: str) -> str:
-    """Return the name of a fill as users write it, for example `black` for the record's `zero`."""
-    return next((word for word, stored_name in FILL_WORDS.items() if stored_name == fill), fill)
-
-
-def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
-    """Refuse an unknown fill, and a fill that is too slow if removal masks change in every epoch of training."""
-    if fill not in FILLS:
-        raise UnknownName("fill", fill, list_fill_names())
-    if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
-        slow = f"fill '{fill}' is too slow to compute for every mask"
-        *first_fills, last = map(find_displayed_fill_name, PLAIN_FILLS)
-        raise CallerError(f"{slow}; for protocols that exchange masks use {', '.join(first_fills)} or {last}")
-
-
-def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
-    """Return the kind of network that is scored at t = 0, and its fill; None for networks that see only masks."""
-    if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
-        return None if retrain is ScoredNetwork.MASKS else (retrain, fill)
-    return (ScoredNetwork.IMAGES if retrain is ScoredNetwork.EXCHANGED else retrain), "mean"
 
 
 def select_missing_runs(runs: Iterable[Run], done: set[str]) -> list[Run]:

@@ -1,0 +1,31 @@
+"""Names of fill values: those of users, those of records, and fills that are too slow for some protocols."""
+
+from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, ScoredNetwork
+from roarbench.errors import CallerError, UnknownName
+
+
+def find_recorded_fill_name(name: str) -> str:
+    """Return the spelling in records of a fill that a user names; raise UnknownName if there is no such fill."""
+    if (fill := FILL_WORDS.get(str(name), name)) not in FILLS:
+        raise UnknownName("fill", name, list_fill_names())
+    return fill
+
+
+def list_fill_names() -> list[str]:
+    """Return the names of all fills as users write them."""
+    return [*map(find_displayed_fill_name, FILLS)]
+
+
+def find_displayed_fill_name(fill: str) -> str:
+    """Return the name of a fill as users write it, for example `black` for the record's `zero`."""
+    return next((word for word, stored_name in FILL_WORDS.items() if stored_name == fill), fill)
+
+
+def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
+    """Refuse an unknown fill, and a fill that is too slow if removal masks change in every epoch of training."""
+    if fill not in FILLS:
+        raise UnknownName("fill", fill, list_fill_names())
+    if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
+        slow = f"fill '{fill}' is too slow to compute for every mask"
+        *first_fills, last = map(find_displayed_fill_name, PLAIN_FILLS)
+        raise CallerError(f"{slow}; for protocols that exchange masks use {', '.join(first_fills)} or {last}")
