@@ -29,7 +29,7 @@ from roarbench.api.inputs import (
     read_labels,
 )
 from roarbench.api.network_checks_and_logits import find_single_logit_warnings
-from roarbench.api.network_structure_writer import add_two_class_function, write_network_source
+from roarbench.api.network_structure_writer import add_two_class_function, write_network_structure
 from roarbench.compute.external_networks import add_second_logit, extract_logits
 from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
 from roarbench.compute.networks import build_network
@@ -181,7 +181,7 @@ def _try_and_write_network(
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
-    source, function = _read_source_and_function(builder) if builder else (write_network_source(model), "network")
+    source, function = _read_source_and_function(builder) if builder else (write_network_structure(model), "network")
     with borrow_networks([model]):
         few = move_to_model(model, images[:_FEW] if len(images) > 1 else images.repeat(2, 1, 1, 1))
         whole = add_second_logit(model, few)

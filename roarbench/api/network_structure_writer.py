@@ -77,7 +77,7 @@ def {function}_of_two_classes(classes, channels, size):
 """
 
 
-def write_network_source(model: nn.Module) -> str:
+def write_network_structure(model: nn.Module) -> str:
     """Return a Python file whose function `network` builds the same structure; CallerError if it cannot be written."""
     written = WrittenStatements()
     try:

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import nn
 
 import roarbench
-from roarbench.api.network_structure_writer import write_network_source
+from roarbench.api.network_structure_writer import write_network_structure
 from roarbench.api.suites import make_console
 from roarbench.compute.networks import build_network
 from tests.helpers import own_package
@@ -28,7 +28,7 @@ def own(tmp_path_factory, inline):
 
 
 def test_the_network_is_built_again_from_its_file_with_other_weights():
-    source = write_network_source(network())
+    source = write_network_structure(network())
     made = [build_network("own.network@0", 2, 3, 8, torch.Generator().manual_seed(seed), source) for seed in (1, 1, 2)]
     one, again, other = (model.state_dict() for model in made)
     shapes, expected = ({name: value.shape for name, value in own.items()} for own in (one, network().state_dict()))
