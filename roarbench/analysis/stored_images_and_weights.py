@@ -107,7 +107,7 @@ class Versions:
     stored: tuple[Version, ...]  # images and references that have results, oldest first
     sources: tuple[ImageSource, ...]  # sources of the data set's images
     # fingerprints of the images of failed runs, with images per split, oldest first
-    begun: tuple[tuple[str, int | None], ...]
+    data_of_failed_runs: tuple[tuple[str, int | None], ...]
 
     def find_default_data(self, limit: int | None) -> str:
         """Return the fingerprint of the default images; empty if they cannot be determined.
@@ -117,7 +117,7 @@ class Versions:
         """
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         known = [(source.data, source.limit) for source in self.sources]
-        begun = [data for data, size in (*known, *self.begun) if size == limit]
+        begun = [data for data, size in (*known, *self.data_of_failed_runs) if size == limit]
         own = [data for data in (*begun, *done) if is_original_data(data, self.sources)]
         if own:
             return next((data for data in reversed(own) if data in done), own[-1])
@@ -164,8 +164,8 @@ class Versions:
 def _load_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(source for source in sources if source.dataset == suite.dataset)
-    begun = tuple(store.failures.list_data_of_failed_runs(suite.dataset, suite.model))
-    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, begun)
+    failed = tuple(store.failures.list_data_of_failed_runs(suite.dataset, suite.model))
+    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed)
 
 
 def shorten_reference(given: str) -> str:

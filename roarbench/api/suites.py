@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
 
 
-class Images(NamedTuple):
+class LabelledImages(NamedTuple):
     """One split of a suite's images.
 
     Attributes:
@@ -246,22 +246,19 @@ class Suite:
         rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 
-    @property
-    def references(self) -> list[Reference]:
+    def load_or_train_references(self) -> list[Reference]:
         """Return the explained networks; train them first if the store lacks them."""
         console = make_console()
         with self.open_results(console) as results:
             work = self.make_context_with_networks(self.runnable_plan, results, console)
         return list(map(_make_reference, work.explained))
 
-    @property
-    def test(self) -> Images:
-        """Return the test images; decode them first if the store lacks them."""
+    def load_test_data(self) -> LabelledImages:
+        """Return the test images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TEST)
 
-    @property
-    def train(self) -> Images:
-        """Return the training images; decode them first if the store lacks them."""
+    def load_training_data(self) -> LabelledImages:
+        """Return the training images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)
 
     def open_results(self, console: "Console") -> "ResultsStore":
@@ -298,7 +295,7 @@ class Suite:
 
         return decode_images_and_check_weights(self.make_request(plan), Workspace(self.store), results, console)
 
-    def _load_images(self, split: Split) -> Images:
+    def _load_images(self, split: Split) -> LabelledImages:
         import torch
 
         from roarbench.compute.inputs import normalise
@@ -312,7 +309,7 @@ class Suite:
             seen = "the given weights need differently normalised images"
             raise CallerError(f"{seen}; load the suite with one of them at a time")
         labels = torch.from_numpy(work.images[split].labels)
-        return Images(normalise(torch.from_numpy(work.images[split].pixels), norms.pop()).contiguous(), labels)
+        return LabelledImages(normalise(torch.from_numpy(work.images[split].pixels), norms.pop()).contiguous(), labels)
 
 
 def _make_reference(explained: "ReferenceModel") -> Reference:

@@ -39,11 +39,12 @@ def test_the_network_is_built_again_from_its_file_with_other_weights():
 
 
 def test_the_reference_is_the_network_itself_on_the_images_as_they_were(own):
-    (reference,) = own.references
+    (reference,) = own.load_or_train_references()
     images, labels = arrays(6, 1)
-    torch.testing.assert_close(own.test.images, torch.from_numpy(images), atol=0.02, rtol=0)  # a step is 2 / 255
-    assert own.test.labels.tolist() == labels.tolist()
-    torch.testing.assert_close(reference.model(own.test.images), network().eval()(own.test.images))
+    test = own.load_test_data()
+    torch.testing.assert_close(test.images, torch.from_numpy(images), atol=0.02, rtol=0)  # a step is 2 / 255
+    assert test.labels.tolist() == labels.tolist()
+    torch.testing.assert_close(reference.model(test.images), network().eval()(test.images))
 
 
 @pytest.mark.slow

@@ -39,8 +39,9 @@ def test_every_line_of_the_page_runs(suite, small, capsys):
     page = (DOCS / "python.md").read_text("utf-8")
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page, re.DOTALL)):
         if "rb.check" in block:
-            held |= {"images": suite.test.images, "labels": suite.test.labels, "model": suite.references[0].model}
-            held["siblings"] = [suite.references[0].model] * 2
+            images, labels = suite.load_test_data()
+            held |= {"images": images, "labels": labels, "model": suite.load_or_train_references()[0].model}
+            held["siblings"] = [held["model"]] * 2
         run(block, f"<block {number}>", held)
     assert held["x_test"].shape == (3, 3, 224, 224)
     held |= {"model": network(), "x_test": x_test, "maps": held["maps"][0], "others": held["maps"][0].flip(0)}

@@ -93,11 +93,12 @@ def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path,
 
 def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
     """The maps of a function, handed in, give its rows: the rankings are the same."""
+    references = suite.load_or_train_references()
     made = {
         split.value: [gradient_x_input(one.model, images.images, targets).detach() for one, targets in explained]
         for split, images, explained in (
-            (Split.TEST, suite.test, [(one, one.targets) for one in suite.references]),
-            (Split.TRAIN, suite.train, [(one, one.train_targets) for one in suite.references]),
+            (Split.TEST, suite.load_test_data(), [(one, one.targets) for one in references]),
+            (Split.TRAIN, suite.load_training_data(), [(one, one.train_targets) for one in references]),
         )
     }
     joined = result | roarbench.evaluate(suite, {"saved": made}, quiet=True)
