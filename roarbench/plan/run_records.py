@@ -1,8 +1,8 @@
-"""Runs as frozen records, made before anything is computed.
+"""Define runs as frozen records, which are made before anything is computed.
 
-A *cell* is a point of a curve; a *run* is a cell with a seed and everything else that determines its outcome. A run's
-key is the hash of its record, so a stored run is never repeated, and a run with a changed setting never uses an old
-row.
+A *cell* is a point of an estimator's accuracy curve; a *run* is a cell with a seed and everything else that determines
+the outcome. A run's key is the hash of its record, so a stored run is never repeated, and a run with a changed setting
+never reuses a stored result.
 """
 
 from collections.abc import Iterable, Mapping
