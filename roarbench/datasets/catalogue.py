@@ -1,4 +1,4 @@
-"""Data sets that a suite can name, with the metadata available before any file is read. Nothing here imports torch.
+"""The catalogue of data sets that a suite can name, with metadata that need no file. Nothing here imports torch.
 
 Tabular data are stored as 1 x 1 images with one channel per column (docs/data.md).
 """
@@ -9,9 +9,9 @@ from functools import partial
 from roarbench.enums import Split
 from roarbench.errors import UnknownName
 
-_USUAL_CROP = 224 / 256  # 224 of 256 pixels: resize the short side to 256, crop the centre to 224 (protocol, section 5)
+_USUAL_CROP = 224 / 256  # usual crop: resize the short side to 256 and cut out the centre of 224 (protocol, section 5)
 _MEASURES = "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension"
-PINNED = {  # fingerprints of complete data sets, known without a download
+PINNED = {  # fingerprints of complete data sets, so that they are known before a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
     "imagenette64-1000": "ce869d5951260dc221e3f5ed6748bc6e",
     "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # the authors' IDX files in Debian's dataset-fashion-mnist
@@ -29,9 +29,10 @@ class DatasetRecord:
     name: str
     about: str
     hub: str  # path on the Hugging Face hub; empty for generated data
-    revision: str  # pinned commit of the hub's repository; recipe version of generated data
-    config: str  # configuration on the hub, or kind of generated data; empty for the only or plain one
-    image_column: str  # image_column, label_column: column names of the hub's parquet
+    revision: str  # pinned commit of the hub's repository, or version of the recipe of generated data
+    # configuration on the hub, empty if there is only one; or kind of generated data, empty for `planted`
+    config: str
+    image_column: str  # image_column, label_column: column names in the hub's parquet files
     label_column: str
     train_split: str  # train_split, test_split: split names on the hub
     test_split: str
@@ -40,46 +41,46 @@ class DatasetRecord:
     test_images: int
     channels: int  # channels, size: shape of the decoded images, (channels, size, size)
     size: int
-    # folder under `roarbench/datasets/bundled`; of its images, the first of each class are used, as balanced as
-    # possible, up to `train_images` and `test_images`; empty for data sets of the hub
+    # folder under `roarbench/datasets/bundled`, empty for data sets of the hub. The splits take `train_images` and
+    # `test_images` of its images: the first images of each class, as balanced as possible
     bundled: str = ""
     gated: bool = False  # the hub asks for an accepted licence and a token
     terms: str = ""  # licence or terms of use
     crop: float = 1.0  # side of the centred square that is kept, as a share of the image's short side
-    seed: int = 0  # seed of generated data, and of the drawn test images (`holdout`)
-    holdout: int = 0  # test images per class, drawn from the hub's only split; 0 if the hub has a test split
-    # every n-th class of the hub is kept and renumbered; the first images of each class are used, as balanced as
-    # possible, `train_images` and `test_images` in total
+    seed: int = 0  # seed of generated data, and of the draw of test images (`holdout`, `share`)
+    holdout: int = 0  # number of test images per class drawn from the hub's only split; 0 if the hub has a test split
+    # if above 1, only every n-th class of the hub is kept, and the kept classes are renumbered. The splits take
+    # `train_images` and `test_images` images: the first images of each class, as balanced as possible
     class_step: int = 1
-    # maximum images per class and split, the first ones, `train_images` and `test_images` in total; files after the
-    # last of these images are neither read nor fetched. 0 for all images
+    # if above 0, each split takes only this many images of each class, the first ones, at most `train_images` and
+    # `test_images` in total. Files after the last of these images are neither read nor downloaded
     of_each: int = 0
     # storage of a user's images: `FOLDERS`, `PARQUET` or `TABLE`; empty for data sets of the catalogue
     own: str = ""
-    # share of each class of the only split that is drawn for testing (`seed`), at least one image; 0 if there is a test
-    # split
+    # share of each class's images that is drawn from the only split for testing, at least one image; 0 if there is a
+    # test split
     share: float = 0.0
     folder: str = ""  # folder of a user's images on this machine, or file of a table; not part of the identity
-    # used bits of values that are stored with 16 bits, at least 8; 0 for 16
+    # number of bits that values stored with 16 bits use, at least 8; 0 means 16
     depth: int = 0
     columns: tuple[str, ...] = ()  # feature columns of a table, in order; empty for all columns except the label
-    # labels or folder names are numbers of a network's outputs; some outputs may have no image
+    # True if labels or folder names are numbers of a network's outputs; some outputs may then have no image
     numbered: bool = False
-    # pixels of the short side after scaling with this filter of Pillow, before the central crop; 0 for a crop before
-    # scaling
+    # pixels of the short side after an image is scaled with Pillow's filter `interpolation` and before its centre is
+    # cropped; if 0, the image is cropped first and then scaled
     resize: int = 0
     interpolation: str = ""
-    # mean, std: the network's normalisation, in [0, 255]; empty for the training images' own
+    # mean, std: normalisation of a given network, per channel in [0, 255]; empty if the training images determine it
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("columns", "mean", "std"):  # records from JSON have lists
+        for name in ("columns", "mean", "std"):  # a record from JSON has lists instead of tuples
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
     def tabular(self) -> bool:
-        """Return whether the images are rows of a table: one pixel with a channel per column."""
+        """Return whether each image is a row of a table, stored as one pixel with a channel per column."""
         return self.size == 1
 
     @property
@@ -104,7 +105,7 @@ class DatasetRecord:
 
     @property
     def test_only(self) -> bool:
-        """Return whether there are test images only; they are used if training images are needed."""
+        """Return whether the data set has only test images, which then also serve as training images."""
         return bool(self.own or self.hub) and self.train_split == self.test_split and not (self.share or self.holdout)
 
     @property
@@ -113,7 +114,7 @@ class DatasetRecord:
         return replace(self, folder="")
 
 
-# values of `own`: one folder per class, parquet files in the hub's layout, one table with a label column
+# values of `own`: a folder per class, parquet files in the hub's layout, or a table with a label column
 FOLDERS, PARQUET, TABLE = "folders", "parquet", "table"
 OWN_IMAGES = "somebody's own images"
 unfetched = partial(  # record of a data set outside the hub
@@ -187,8 +188,9 @@ _TABLE = (
         hub="ethz/food101", revision="e06acf2a88084f04bce4d4a525165d68e0a36c38", classes=101, train_images=75_750,
         test_images=25_250, terms="no licence stated; the photographs are Foodspotting's, for research",
         crop=_USUAL_CROP),
-    # Berg et al. 2014 list 49,829 images by address. The paper could fetch all (47,386 and 2,443); the hub's copy has
-    # 39,860 in one split. The test images are five per class, drawn at random: about the original share
+    # Berg et al. 2014 list the addresses of 49,829 images. Hooker et al. 2019 could fetch all of them (47,386 for
+    # training and 2,443 for testing); the hub's copy has 39,860 images in one split. Five test images per class are
+    # drawn at random, which is about the original share
     _photographs(name="birdsnap",
         about="500 species of North American birds (Berg et al. 2014), as many as could be fetched in 2022",
         hub="sasha/birdsnap", revision="37beb97b7900281cd67ac189d4fb91c589b25582", test_split="train", classes=500,

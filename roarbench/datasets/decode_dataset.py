@@ -1,7 +1,8 @@
 """Decode data sets into the decoded store.
 
-A data set is decoded in a folder NAME.partial under a lock, and the folder is renamed when it is complete. So the work
-of a killed process is continued (`parallel_decoding`), and two processes never decode the same data set twice.
+A process that decodes a data set holds a lock, writes into a folder NAME.partial, and renames the folder when it is
+complete. The next process therefore continues the work of a killed process (`parallel_decoding`), and two processes
+never decode the same data set.
 """
 
 import errno
@@ -34,15 +35,15 @@ def decode_dataset(
     workers: int = 1,
     report_progress: Callable[[DecodingProgress], object] = lambda progress: None,
 ) -> ImageData:
-    """Open a data set in the decoded store of a folder; decode it first if needed.
+    """Open a data set in the decoded store; decode the data set first if the store lacks it.
 
     Args:
         record: The data set.
         folder: Folder of the decoded store.
         data: Local folder in the hub's layout (or with IDX files) that replaces the record's source.
-        limit: Number of images per split, balanced over the classes: the first images of each class.
+        limit: Number of images per split, the first images of each class, as balanced as possible; None for all images.
         workers: Number of processes that decode.
-        report_progress: Function that receives the progress.
+        report_progress: Function that is called with the progress.
 
     Raises:
         DataError: The images cannot be reached or read, or differ from the record.
@@ -61,10 +62,10 @@ def decode_dataset(
 
 
 def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
-    """Return the fingerprint of a decoded data set; empty if its images are not decoded yet.
+    """Return the fingerprint of a decoded data set; an empty string if the data set has not been decoded.
 
-    Raises StoreError if the stored data are damaged, and DataError if `decode_dataset` could not read the images, as
-    far as that shows without decoding.
+    Raises StoreError if the stored data are damaged. Raises DataError if a check that needs no decoding shows that
+    `decode_dataset` would fail.
     """
     target = _find_decoded_folder(folder, record, data, limit)
     if (target / MANIFEST).exists():
@@ -74,7 +75,7 @@ def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | N
 
 
 def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
-    """Return the folder of a decoded data set; its name depends on everything that determines the content."""
+    """Return the folder of a decoded data set; the folder's name has a hash of all settings that change the content."""
     check_image_limit(record, limit)
     source = make_source_identity(record, data)
     identity_values = {
@@ -108,7 +109,7 @@ def _decode_and_write_manifest(
     source, raw = make_source_identity(record, data), open_undecoded_splits(record, data, limit is not None)
     splits = {split: raw[split].select_subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")
-    shutil.rmtree(target, ignore_errors=True)  # a folder without manifest is the rest of an interrupted deletion
+    shutil.rmtree(target, ignore_errors=True)  # a folder without a manifest was left by an interrupted deletion
     partial.mkdir(exist_ok=True)
     try:
         tallies = decode_splits(partial, record, splits, workers, report_progress)
@@ -121,7 +122,7 @@ def _decode_and_write_manifest(
     entries = {split: _write_labels_and_hash_files(partial, split, splits[split]) for split in Split}
     mean, std = _compute_moments(tallies[Split.TRAIN].histogram)
     judged: dict[str, object] = {"splits": entries, "limit": limit}
-    if record.mean:  # controls see normalised images, so the normalisation is part of the fingerprint
+    if record.mean:  # controls read normalised images, so the normalisation changes results
         judged["normalised"] = [record.mean, record.std]
     manifest = {
         "format": FORMAT,

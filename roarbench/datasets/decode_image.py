@@ -1,7 +1,7 @@
-"""Decode one stored image to pixels, whatever its format; every repair that was necessary is reported.
+"""Decode one stored image of any format to pixels, and report every repair that was necessary.
 
-Pillow keeps only the upper byte of 16-bit values, and finds this byte by the byte order that the file states. If the
-same file is decoded again in the other byte order, the result is the lower bytes.
+Pillow keeps only the upper byte of 16-bit values, which it finds by the byte order that the file states. If this module
+decodes the same file again in the other byte order, Pillow returns the lower bytes.
 """
 
 import re
@@ -42,25 +42,27 @@ FILL = 128  # pixel value of unreadable images
 Values = NDArray[Any]  # integers
 _COLOUR = re.compile(r"(RGB|RGBA|RGBX|CMYK);16([BLN])")  # Pillow's raw modes: channels, bits, byte order
 _OTHER = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
-_ENOUGH = 16  # minimum of the largest upper byte: with less, a loss of the lower bytes would leave fewer shades
+# if the lower bytes cannot be read, the largest upper byte must be at least 16, because the image would otherwise have
+# fewer than 16 shades
+_ENOUGH = 16
 _BITS, _PLANES = 258, 284  # TIFF tags: bits per channel; planar configuration, 2 for separate planes
 
 
 class DecodedImage(NamedTuple):
-    """A decoded image, cropped as in the record."""
+    """A decoded image, cropped as its `DatasetRecord` says."""
 
     pixels: NDArray[np.uint8]  # uint8 (channels, size, size)
-    repairs: tuple[str, ...]  # repairs of the image, from the words above; empty for an ordinary image
-    bits: int = 0  # used bits of an image with more than 8 bits per channel
+    repairs: tuple[str, ...]  # kinds of repair, from the constants `GREY` to `POINTERS`; empty for an ordinary image
+    bits: int = 0  # bits that the largest value needs, if the image has more than 8 bits per channel; else 0
 
 
 def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
-    """Decode a stored image; every content, even damaged content, gives an image, always the same one.
+    """Decode a stored image; damaged content gives an image, too, and the same content always gives the same image.
 
-    Other colour spaces are converted. EXIF orientation is applied, as in Hugging Face `datasets` (unreadable
-    orientation is ignored). If a file has several pictures, the first is used. A truncated image is black below its
-    readable part. An image is grey if it is unreadable or too large, or has floats or negative numbers, whose range is
-    unknown. More than 8 bits per channel are scaled by the record's depth.
+    Other colour spaces are converted. EXIF orientation is applied, as in Hugging Face `datasets` (an unreadable
+    orientation is ignored). If a file has several pictures, the first picture is used. A truncated image is black below
+    its readable part. The result is uniformly grey if the image is unreadable or too large, or has floats or negative
+    numbers, whose range is unknown. Values of more than 8 bits are scaled to 8 bits by the record's `depth`.
     """
     kind = UNREADABLE
     for truncated in (False, True):
@@ -89,12 +91,12 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
 class InspectedImage(NamedTuple):
     """Properties of an image before it is decoded."""
 
-    damage: str  # reason why the image cannot be decoded completely, from the words above; empty for a sound image
-    bits: int = 0  # used bits of an image with more than 8 bits per channel
+    damage: str  # reason why the image cannot be decoded completely, from `DAMAGED`; empty for an undamaged image
+    bits: int = 0  # bits that the largest value needs, if the image has more than 8 bits per channel; else 0
 
 
 def inspect_image(content: bytes) -> InspectedImage:
-    """Check whether a stored image can be decoded completely, and how many bits its values use."""
+    """Find out whether a stored image can be decoded completely, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
             lower = read_lower_colour_bytes(image, content)
@@ -107,12 +109,12 @@ def inspect_image(content: bytes) -> InspectedImage:
 
 
 def round_up_depth(bits: int) -> int:
-    """Return the usual bit depth of files whose largest value needs this many bits."""
+    """Return the smallest usual bit depth that is at least `bits`, or `bits` itself if there is none."""
     return next((depth for depth in _DEPTHS if depth >= bits), bits)
 
 
 def check_depth(bits: int, depth: int, source: str) -> None:
-    """Raise DataError if values use more bits than the record's depth or, without a depth, far fewer than 16.
+    """Raise DataError if values use more bits than the record's `depth`, or at most 12 bits if `depth` is 0.
 
     Bits beyond the depth would be cut off, and 12-bit values that are read as 16-bit values would have only 16 shades.
     """
@@ -125,7 +127,15 @@ def check_depth(bits: int, depth: int, source: str) -> None:
 def refuse_many_damaged_images(
     names: Sequence[str], images: int, source: str, kinds: Mapping[str, int], advice: str = "repair or remove them"
 ) -> None:
-    """Raise DataError if the share of damaged images exceeds `DAMAGED_SHARE`; `kinds` counts the images by fault."""
+    """Raise DataError if the share of damaged images exceeds `DAMAGED_SHARE`.
+
+    Args:
+        names: Names of the damaged images.
+        images: Number of all images.
+        source: Name of the data set, for the message.
+        kinds: Number of images by kind of damage.
+        advice: Advice at the end of the message.
+    """
     if len(names) > DAMAGED_SHARE * images:
         seen = f"{len(names)} of {images} images of {source} cannot be decoded completely"
         why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
@@ -143,7 +153,7 @@ def _describe_damage(error: Exception, content: bytes) -> str:
 
 
 def _count_bits_of_largest_value(values: Values | None) -> int:
-    """Return how many bits the largest value needs; 0 for images of 8 bits."""
+    """Return the number of bits that the largest value needs; 0 for an image of 8 bits, whose `values` are None."""
     return 0 if values is None else int(values.max()).bit_length()
 
 
@@ -174,7 +184,7 @@ def _turn_upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
 def _list_frame_repairs(image: Image.Image) -> tuple[str, ...]:
     try:
         return (SEVERAL,) if getattr(image, "is_animated", False) else ()
-    except Exception:  # only the first picture counts, and that one was read
+    except Exception:  # only the first picture is used, which has been read already
         return ()
 
 
@@ -189,7 +199,7 @@ def _list_conversion_repairs(mode: str, channels: int) -> tuple[str, ...]:
 
 
 def describe_repairs(repairs: Mapping[str, int]) -> str:
-    """Describe the repairs of a data set in one line."""
+    """Describe in one line how many images of a data set were repaired, and how."""
     groups = (
         ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),
@@ -207,8 +217,9 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
 def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
     """Cut the centred square, whose side is `crop` times the short side, and resize it to `size` x `size`.
 
-    `crop = 224 / 256` is ImageNet's usual test-time crop: short side 256, centre 224. Pillow's bicubic filter does not
-    alias, because its support widens when the image is reduced. An image that already has the right size is unchanged.
+    `crop = 224 / 256` is ImageNet's usual crop for testing: it resizes the short side to 256 and cuts out the centre of
+    224. Pillow's bicubic filter does not alias, because its support widens when the image is reduced. An image that
+    already has the right size is unchanged.
     """
     width, height = image.size
     side = round(min(width, height) * crop)
@@ -217,7 +228,7 @@ def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Imag
 
 
 def crop_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
-    """Return the centred square of an image, uint8 (channels, size, size): RGB for three channels, grey for one."""
+    """Return the centred square of an image, uint8 (channels, size, size), in grey if the record has one channel."""
     mode, size = "L" if record.channels == 1 else "RGB", record.size
     plain = image if image.mode == mode else image.convert(mode)  # `convert` copies even without a change of mode
     if record.resize:
@@ -228,7 +239,7 @@ def crop_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint
 
 
 class UnusableValues(ValueError):
-    """Raised, with the kind of damage, for values of unknown range or of which Pillow reads too little."""
+    """Raised for values of unknown range, or if Pillow reads too few bits; the message is the kind of damage."""
 
 
 def is_high_depth_grey(mode: str) -> bool:
@@ -239,14 +250,14 @@ def is_high_depth_grey(mode: str) -> bool:
 def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
     """Return the lower bytes of a colour image with 16 bits per channel; None for other images.
 
-    If only the upper bytes can be read, these are returned.
+    If only the upper bytes can be read, the function returns the upper bytes.
 
     Args:
-        image: Opened, not loaded yet.
-        content: Content of its file.
+        image: The image, opened but not loaded.
+        content: Content of the image's file.
 
     Raises:
-        UnusableValues: Pillow reads too little of the values.
+        UnusableValues: Pillow reads too few bits of the values.
     """
     words, tags = _find_raw_mode(image), getattr(image, "tag_v2", {})
     if tags.get(_PLANES) == 2 and max(tags.get(_BITS, (8,))) > 8:
@@ -266,11 +277,11 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
 def read_high_depth_values(image: Image.Image, lower: Image.Image | None) -> Values | None:
     """Return the values of an image with more than 8 bits per channel, (h, w) or (h, w, c); None for other images.
 
-    Transparency is left out.
+    A transparency channel is left out.
 
     Args:
-        image: Loaded.
-        lower: Result of `read_lower_colour_bytes`, turned like the image.
+        image: The loaded image.
+        lower: Result of `read_lower_colour_bytes`, in the same orientation as the image.
 
     Raises:
         UnusableValues: The values are floats or negative numbers.
@@ -287,7 +298,7 @@ def read_high_depth_values(image: Image.Image, lower: Image.Image | None) -> Val
 
 
 def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
-    """Return the upper 8 bits of values of this depth, clipped."""
+    """Clip values to `depth` bits, and return their upper 8 bits."""
     plain = (values.clip(0, 2**depth - 1) >> (depth - 8)).astype(np.uint8)
     if plain.shape[2:] == (4,):
         return Image.frombytes("CMYK", plain.shape[1::-1], plain.tobytes())
@@ -295,7 +306,7 @@ def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
 
 
 def _find_raw_mode(image: Image.Image) -> str:
-    """Return Pillow's name for the byte layout of a file; empty if there is none."""
+    """Return Pillow's name for the byte layout of an image's file; an empty string if there is no such name."""
     args = next((tile.args for tile in getattr(image, "tile", [])), ())
     return next((word for word in (args if isinstance(args, tuple) else (args,)) if isinstance(word, str)), "")
 

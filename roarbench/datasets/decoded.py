@@ -1,12 +1,12 @@
-"""The decoded store: images of data sets as plain uint8 files, decoded once and then memory-mapped.
+"""Read the decoded store, which holds the images of data sets as plain uint8 files; the files are memory-mapped.
 
     FOLDER/imagenette64-bundled-1a2b3c4d/
         train-pixels.bin, test-pixels.bin    uint8 (n, c, h, w)
         train-labels.bin, test-labels.bin    int64 (n,)
         train-truth.bin, test-truth.bin      float32 (n, c, h, w), only if the true importance is known
-        manifest.json                        written last: shapes, checksums, means, repairs, source
+        manifest.json                        shapes, checksums, means, repairs and source; written last
 
-`decode_dataset` writes these files; this module reads them.
+`decode_dataset` writes these files.
 """
 
 import json
@@ -28,16 +28,16 @@ from roarbench.enums import Split
 from roarbench.errors import StoreError
 from roarbench.files import refuse_altered_file
 
-FORMAT = 1  # increases when the same source gives other pixels or files
+FORMAT = 1  # increases with every change of the code that gives the same source other pixels or files
 MANIFEST = "manifest.json"
 _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE, which Python names from 3.13 on
 
 
 @dataclass(frozen=True)
 class SplitImages:
-    """The images of one split; writes to the arrays never change the files."""
+    """The images of one split; writing to the arrays does not change the files."""
 
-    pixels: NDArray[np.uint8]  # uint8 (n, c, h, w), memory-mapped: ImageNet's are 193 GB
+    pixels: NDArray[np.uint8]  # uint8 (n, c, h, w), memory-mapped, because ImageNet's pixels take 193 GB
     labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
     # true importance of each feature, float32 (n, c, h, w), memory-mapped; None if unknown
     truth: NDArray[np.float32] | None
@@ -45,18 +45,20 @@ class SplitImages:
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """A decoded data set; pickling stores only the path of its folder, which each process opens once."""
+    """A decoded data set; a pickle holds only the path of the folder, and each process opens the folder once."""
 
     record: DatasetRecord
-    folder: Path  # argument of `open_decoded`
+    folder: Path  # folder of the decoded data set
     train: SplitImages  # train, test: the two splits
     test: SplitImages
-    mean: tuple[float, ...]  # mean, std: per channel over the training images, in [0, 255]
+    mean: tuple[float, ...]  # mean, std: of each channel over the training images, in [0, 255]
     std: tuple[float, ...]
-    # hash of pixels, labels, limit, and the record's mean and std: equal for equal images, whatever their source
+    # hash of pixels, labels, true importance, limit, and the record's mean and std, but not of the source: equal images
+    # from different sources have the same fingerprint
     fingerprint: str
     limit: int | None  # images per split of a reduced data set; None for the whole
-    repairs: Mapping[str, int]  # number of images by repair; `decode_image.describe_repairs` formats the counts
+    # from a kind of repair to the number of repaired images; `decode_image.describe_repairs` formats the counts
+    repairs: Mapping[str, int]
 
     def __getitem__(self, split: Split) -> SplitImages:
         return self.train if split is Split.TRAIN else self.test
@@ -86,7 +88,7 @@ def _open_decoded_cached(folder: Path) -> ImageData:
 
 
 def refuse_altered_split(folder: Path, split: Split, whole: bool) -> None:
-    """Raise StoreError if the files of a split differ from those written; `whole` is as in `refuse_altered_file`."""
+    """Raise StoreError if the files of a split were altered after decoding; for `whole` see `refuse_altered_file`."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
         if noted := manifest["splits"][split].get(kind):
@@ -106,8 +108,8 @@ def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: Datas
 def _map_file(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Map a file as an array, copy-on-write and without reserved memory.
 
-    For a read-only map torch would print a warning for every array. Without `_NO_RESERVE`, a file larger than the
-    memory could not be mapped.
+    The map is not read-only, because torch would then print a warning for every array. Without `_NO_RESERVE`, a file
+    larger than the memory could not be mapped.
     """
     size = math.prod(shape) * np.dtype(kind).itemsize
     with path.open("rb") as file:

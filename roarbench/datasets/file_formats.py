@@ -1,11 +1,11 @@
 """Read stored images without decoding them: files in class folders, IDX files, and parquet files in the hub's layout.
 
-Files in class folders and parquet files are read in portions: labels first, then images, group by group. Hugging Face
-`datasets` determines which parquet files belong to which split, and `pyarrow` reads them in place. Nothing is copied
-into the cache of `datasets`, which would need the disk space twice.
+The labels of class folders and parquet files are read first, then the images, group by group. Hugging Face `datasets`
+assigns the parquet files to splits, and `pyarrow` reads the files in place; copies in the cache of `datasets` would
+take the disk space twice.
 
-An IDX file has two zero bytes, a byte for the type (8: uint8), a byte for the number of dimensions, each dimension as a
-big-endian int32, and then the values (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
+An IDX file consists of two zero bytes, a byte for the type (8 is uint8), a byte for the number of dimensions, each
+dimension as a big-endian int32, and the values (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
 """
 
 import gzip
@@ -33,11 +33,11 @@ ENDINGS = (
     *(".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"),
 )
 POINTER = b"version https://git-lfs.github.com/spec/"  # first bytes of a Git LFS pointer file
-_ARCHIVERS = ("__MACOSX", "__pycache__")  # folders of archive programs and Python
+_ARCHIVERS = ("__MACOSX", "__pycache__")  # folders that archive programs and Python create, which hold no class
 _SHARD = re.compile(r"(?P<split>.*)-(?P<number>\d+)-of-(?P<count>\d+)")
 _GROUP = 256  # files per decoding job
-_CHUNK = 64  # images in memory; Birdsnap's take up to 1.6 MB each
-_BUFFER = 2**20  # bytes; without a buffer pyarrow reads a row group's whole column, 100 MiB and more
+_CHUNK = 64  # images in memory at a time; Birdsnap's images take up to 1.6 MB each
+_BUFFER = 2**20  # bytes of pyarrow's buffer; without a buffer it reads a row group's whole column, 100 MiB and more
 # keywords of Hugging Face `datasets` (`data_files.SPLIT_KEYWORDS`); test splits come before validation splits
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
@@ -48,8 +48,8 @@ _PREFIX = {Split.TRAIN: "train", Split.TEST: "t10k"}
 class FileGroup(NamedTuple):
     """Some image files of a split."""
 
-    folder: Path  # common folder
-    files: tuple[str, ...]  # paths below the folder, with slashes
+    folder: Path  # folder that contains all files, in itself or in subfolders
+    files: tuple[str, ...]  # paths relative to the folder, with slashes
 
     @property
     def rows(self) -> int:
@@ -68,10 +68,10 @@ def list_class_names(folder: Path) -> list[str]:
 
 
 def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
-    """Return the images of these classes in groups, and their class numbers, int64 (n,), ascending.
+    """Return the images of these classes in groups, and the class number of each image, int64 (n,), ascending.
 
-    Images are in their class's folder or its subfolders, and are sorted by name. Raises DataError if a class has no
-    image, or a folder cannot be read.
+    The images of a class lie in the class's folder or its subfolders, and are sorted by path. Raises DataError if a
+    class has no image, or a folder cannot be read.
     """
     files: list[str] = []
     counts = []
@@ -94,7 +94,7 @@ def _list_image_names(folder: Path, class_name: str) -> Iterator[str]:
 
 
 def has_image_suffix(file: Path) -> bool:
-    """Return whether the name of a file ends like that of an image."""
+    """Return whether the name of a file has the ending of an image."""
     return file.suffix.lower() in ENDINGS
 
 
@@ -104,7 +104,10 @@ def is_hidden(path: Path) -> bool:
 
 
 def list_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, following links except in loops; raise DataError if a folder cannot be read."""
+    """Yield the files below a folder; raise DataError if a folder cannot be read.
+
+    Links to folders are followed, except links that lead back to a parent folder.
+    """
     above = {folder: (folder.resolve(), *folder.resolve().parents)}
     for parent, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
         here = above.pop(Path(parent))
@@ -121,7 +124,7 @@ def _raise_unreadable_folder(error: OSError) -> None:
 
 
 def read_image_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield contents of the files in ascending `rows`, at most `_CHUNK` at a time; raise DataError for a bad file."""
+    """Yield the contents of the group's files `rows`, at most `_CHUNK` at a time; raise DataError for a bad file."""
     try:
         for start in range(0, len(rows), _CHUNK):
             yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + _CHUNK]]
@@ -130,7 +133,7 @@ def read_image_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list
 
 
 class RowGroup(NamedTuple):
-    """A part of a parquet file that can be read separately."""
+    """A row group of a parquet file, which can be read separately."""
 
     file: Path
     number: int
@@ -139,7 +142,7 @@ class RowGroup(NamedTuple):
 
 @contextmanager
 def _add_file_name_to_errors(file: Path) -> Iterator[None]:
-    """Add a file's name to pyarrow's errors in the block; raise DataError if the file is a Git LFS pointer."""
+    """Add the file's name to pyarrow's errors in this block; raise DataError if the file is a Git LFS pointer."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -148,17 +151,17 @@ def _add_file_name_to_errors(file: Path) -> Iterator[None]:
 
 
 def refuse_lfs_pointer(file: Path) -> None:
-    """Raise DataError if a file is a Git LFS pointer, whose content was not fetched."""
+    """Raise DataError if a file is a Git LFS pointer, a placeholder for a file that was not downloaded."""
     with suppress(OSError), file.open("rb") as opened:
         if opened.read(len(POINTER)) == POINTER:
             raise DataError(f"{file} is a pointer of Git LFS, not the file itself; run `git lfs pull` there")
 
 
 def list_split_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the parquet files of each split in a folder, in the order of their rows.
+    """Return a dict from each split in a folder to its parquet files, in the order of their rows.
 
-    If `datasets` finds a single split, but file or folder names such as `Train` and `Test` name two splits, both splits
-    are returned.
+    Hugging Face `datasets` finds the splits. If it finds a single split, but the names of files or folders, such as
+    `Train` and `Test`, name two splits, the function returns these two splits.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads both variables once, at import
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
@@ -179,7 +182,7 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def _divide_files_by_split_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
-    """Divide the files of a single split by the split names in file or folder names, if there are any."""
+    """Divide the files of a single split into train and test by the names of files or folders, if these name splits."""
     (files,) = only.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
     split_names = {name for pair in find_split_pairs(names.values()) for name in pair}
@@ -189,7 +192,7 @@ def _divide_files_by_split_name(only: dict[str, list[Path]], folder: Path) -> di
 
 
 def refuse_missing_shards(files: list[Path]) -> None:
-    """Raise DataError if files of a split are missing, according to names such as `train-00000-of-00003`."""
+    """Raise DataError if names such as `train-00000-of-00003` show that files of a split are missing."""
     shards = [match for file in files if (match := _SHARD.fullmatch(file.stem))]
     for split, count, digits in {(shard["split"], shard["count"], len(shard["number"])) for shard in shards}:
         present = {int(shard["number"]) for shard in shards if (shard["split"], shard["count"]) == (split, count)}
@@ -227,15 +230,15 @@ def has_class_type(kind: pa.DataType) -> bool:
 
 
 def has_text_type(kind: pa.DataType) -> bool:
-    """Return whether a column type holds strings, in any of the types of pandas, polars and `datasets`."""
+    """Return whether a column type holds strings, including the types that pandas, polars and `datasets` write."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
 
 
 def read_parquet_labels(files: list[Path], name: str) -> NDArray[Any]:
-    """Read a column of classes, (n,): strings as str, integers and booleans (also those stored as floats) as int64.
+    """Read the column of labels, (n,): strings as str; integers, whole floats and booleans as int64.
 
-    Raises DataError if the column has another type, rows have no label, or files have different types.
+    Raises DataError if the column has another type, a row has no label, or the files have different types.
     """
     parts = [_read_labels_of_file(file, name) for file in files]
     kinds = {part.dtype.kind: file.name for part, file in zip(parts, files, strict=True)}
@@ -261,10 +264,10 @@ def _read_labels_of_file(file: Path, name: str) -> NDArray[Any]:
 
 
 def read_parquet_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield stored images of a row group, at most `_CHUNK` at a time; a missing image is empty.
+    """Yield stored images of a row group, at most `_CHUNK` at a time; a missing image gives empty bytes.
 
-    The column is binary, or a struct with a binary field `bytes`. Rows ascend and count from the start of the row
-    group. Raises DataError if the column has paths instead of bytes.
+    The column `name` is binary, or a struct with a binary field `bytes`. `rows` are ascending and count from the start
+    of the row group. Raises DataError if the column has paths instead of bytes.
     """
     start = 0
     with pq.ParquetFile(group.file, buffer_size=_BUFFER, pre_buffer=False) as file:
@@ -282,11 +285,11 @@ def read_parquet_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> 
 
 class _SplitName(NamedTuple):
     keyword: str
-    rest: tuple[str, ...]  # other words of the name, except `set`
+    rest: tuple[str, ...]  # all words of the name except the keyword and `set`
 
 
 def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Find pairs of train and test names that differ only in the keyword, most common pairs first.
+    """Find pairs of a train name and a test name that differ only in the keyword; the preferred pair comes first.
 
     `Train` and `Test` are a pair, as are `seg_train` and `seg_test`, or `training_set` and `test_set`; `train` and
     `seg_test` are not.
@@ -298,7 +301,7 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def is_split_name(name: str) -> bool:
-    """Return whether a name consists only of a split's keyword."""
+    """Return whether a name consists only of a split's keyword, such as `train`, and possibly the word `set`."""
     parsed = _parse_split_name(name)
     return parsed is not None and not parsed.rest
 
@@ -323,7 +326,7 @@ def has_idx_files(folder: Path) -> bool:
 
 
 def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read pixels, uint8 (n, 1, h, w), and labels, int64 (n,), of a split; raise DataError if a file is damaged."""
+    """Read pixels, uint8 (n, 1, h, w), and labels, int64 (n,), of a split; raise DataError for a bad file."""
     images = _read_idx_array(folder, f"{_PREFIX[split]}-images-idx3-ubyte", dimensions=3)
     labels = _read_idx_array(folder, f"{_PREFIX[split]}-labels-idx1-ubyte", dimensions=1)
     return images[:, np.newaxis], labels.astype(np.int64)

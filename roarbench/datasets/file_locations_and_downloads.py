@@ -1,4 +1,4 @@
-"""Location of a data set's files on this machine, their identity, and download of files from the hub."""
+"""Find the files of a data set on this machine, identify them, and download files from the Hugging Face hub."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +16,14 @@ BUNDLED_TABLE = "table.parquet"
 SYSTEM_PACKAGE_FOLDERS = dict.fromkeys(  # folder of Debian's dataset-fashion-mnist
     ("fashion-mnist", "fashion-mnist-1000"), Path("/usr/share/datasets/fashion-mnist")
 )
-HUB_TIMEOUT = 5.0  # seconds; without this limit the library retries for half a minute
+HUB_TIMEOUT = 5.0  # seconds; without this limit, the hub's library retries for half a minute
 
 
 def make_source_identity(record: DatasetRecord, data: Path | None) -> dict[str, object]:
-    """Return the identity of the images' source, from the names, sizes and times of its files.
+    """Return values that identify the source of the images; for local files, their names, sizes and times.
 
-    Raises DataError if `data` cannot be read or is given for a generated data set, or if the location is unknown.
+    Raises DataError if `data` cannot be read or is given for a generated data set, or if the location of the images is
+    unknown.
     """
     if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and not read from files; leave --data out")
@@ -39,7 +40,7 @@ def make_source_identity(record: DatasetRecord, data: Path | None) -> dict[str, 
 
 
 def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
-    """Return the file of a table; raise DataError if it is unknown or missing."""
+    """Return the path of a table's file; raise DataError if the path is unknown or the file is missing."""
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled
     if not path.is_file():
@@ -51,7 +52,7 @@ def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
 
 
 def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
-    """Return the folder of the images; None for data sets of the hub and generated data sets."""
+    """Return the local folder of the images; None if they must be downloaded from the hub or generated."""
     if data is not None:
         if not data.is_dir():
             state = "a file" if data.exists() else "missing"
@@ -76,7 +77,7 @@ def find_system_package_folder(record: DatasetRecord) -> Path | None:
 
 
 def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[list[object]]:
-    """Return path, size and time of each file; in image folders, of the images only."""
+    """Return path, size and modification time of each file; in class folders, only of image files."""
     folder = path.parent if record.tabular else path
     endings = ENDINGS if record.own == FOLDERS else None
     try:
@@ -92,12 +93,12 @@ def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[li
 
 
 def download_dataset(record: DatasetRecord) -> Path:
-    """Download the files of both splits to the cache of the hub's library, which keeps them."""
+    """Download the files of both splits to the cache of the hub's library, and return the folder."""
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
     with _convert_hub_errors(record):
-        if not HF_HUB_OFFLINE:  # a quick request first detects an unreachable hub in seconds
+        if not HF_HUB_OFFLINE:  # a first request, which has a timeout, detects an unreachable hub in seconds
             _list_hub_files(record)
         fetch = partial(huggingface_hub.snapshot_download, repo_type="dataset", revision=record.revision)
         return Path(fetch(record.hub, allow_patterns=list(_make_split_patterns(record).values())))
@@ -127,7 +128,7 @@ def _list_cached_files(record: DatasetRecord) -> list[str]:
 
 
 def download_lazily(record: DatasetRecord) -> dict[str, Iterator[Path]]:
-    """Return an iterator over the files of each split; a file is downloaded when it is requested."""
+    """Return a dict from each split to an iterator over its files, which downloads each file when it is requested."""
     from datasets.config import HF_HUB_OFFLINE
 
     with _convert_hub_errors(record):

@@ -39,23 +39,23 @@ from roarbench.datasets.tabular import (
 from roarbench.errors import DataError
 from roarbench.text import format_count, list_some
 
-SHARE = 0.3  # share of images drawn for testing without a test split
+SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGES = ("image", "img", "photo", "picture")  # common names of an image column
-_INSPECTED = 64  # images inspected for size and colour
-_DECODED = 20_000  # images decoded to find damage; of larger sets, an evenly spread sample
-_FEWEST = 20  # minimum training images per class without a warning
+_INSPECTED = 64  # images that are inspected for size and colour
+_DECODED = 20_000  # images that are decoded to find damage; a larger set is sampled at even distances
+_FEWEST = 20  # if there are fewer training images per class, a warning is printed
 _MAX_NESTING = 4  # maximum depth of nested folders without siblings
 _SIZES = (8, 16, 28, 32, 48, 64)
 _GREY = ("1", "L", "LA", "F")
 
 
 def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
-    """Return the record of the images in a folder, or of a table, with counts and the name of the folder or file.
+    """Infer the record of the images in a folder, or of a table; the record has the name of the folder or file.
 
-    The image size is the largest usual one that half of the images reach with their shorter side, at most 64 pixels.
-    `say` receives warnings, so that problems show before hours of work. Raises DataError if there are neither class
-    folders nor parquet files with images and labels, there are too few images, images are damaged, or a file is not a
-    table or has no column of classes.
+    The image size is the largest of some usual sizes, at most 64 pixels, that the shorter side of half of the images
+    reaches. `say` is called with each warning, so that the user sees problems before hours of work. Raises DataError if
+    there are neither class folders nor parquet files with images and labels, there are too few images, images are
+    damaged, or a file is not a table or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
         inferred = _infer_from_table(folder, say)
@@ -65,7 +65,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         in_tables = any(map(_has_image_column, tables)) or tables and not any(map(file_formats.has_image_suffix, files))
         with warnings.catch_warnings():
-            # Pillow warns of odd images; damaged ones are refused, and others are counted later
+            # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
             inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), say)
     else:
@@ -126,7 +126,7 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, say: Callable
 
 
 def _find_split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
-    """Return the names of the folders of training and test images; empty for a missing folder."""
+    """Return the names of the folders of training and test images; an empty name if there is no such folder."""
     names = file_formats.list_class_names(folder)
     pairs = [
         [_find_innermost_folder(folder / name).relative_to(folder).as_posix() for name in pair]
@@ -187,7 +187,7 @@ def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
 
 
 def _find_innermost_folder(folder: Path) -> Path:
-    """Return the innermost folder of a chain of folders with one subfolder each, as archives often create them."""
+    """Descend while a folder has a single subfolder that holds folders, as in many archives; return the last folder."""
     for _ in range(_MAX_NESTING):
         names = file_formats.list_class_names(folder)
         if len(names) != 1 or not file_formats.list_class_names(folder / names[0]):
@@ -245,7 +245,7 @@ def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
 
 
 def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
-    """Describe whether a split lacks rows or labels (the hub's withheld labels are -1 or missing); empty otherwise."""
+    """Return `rows` or `labels` if a split lacks them, else an empty string; withheld labels are -1 or missing."""
     columns = [file_formats.read_column(file, name) for file in files]
     if not any(map(len, columns)):
         return "rows"
@@ -259,7 +259,7 @@ def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
 
 
 def _add_split_names(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
-    """Add the names of the splits to the record; a single split gets a share of test images."""
+    """Add the names of the splits to the record; if there is one split, a share of its images is drawn for testing."""
     if train and test:
         return replace(record, train_split=train, test_split=test)
     return replace(record, train_split=train or ".", test_split=train or ".", share=SHARE)
@@ -269,7 +269,7 @@ def _has_image_column(file: Path) -> bool:
     try:
         return any(_is_image_type(field.type) for field in file_formats.read_schema(file))
     except OSError:
-        return True  # reading the file later reports the error
+        return True  # the error is reported when the file is read later
 
 
 def _is_image_type(kind: pa.DataType) -> bool:
@@ -278,7 +278,7 @@ def _is_image_type(kind: pa.DataType) -> bool:
 
 
 def _choose_column(file: Path, content: str, names: Sequence[str], usual: Sequence[str]) -> str:
-    """Return the column that has a usual name or, if none has, the only column."""
+    """Return the column that has a usual name or, if no column has one, the only column."""
     usual_columns = [name for name in usual if name in names]
     if not usual_columns and len(names) != 1:
         seen = f"{len(names)} columns may hold {content}: {', '.join(names)}" if names else f"no column holds {content}"
@@ -293,7 +293,7 @@ def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterat
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
     sides, grey = [], []
     for content in contents:
-        # reading damaged images later reports the error
+        # damaged images are reported when they are decoded later
         with suppress(Exception), Image.open(BytesIO(content)) as image:
             sides.append(min(image.size))
             grey.append(image.mode in _GREY or is_high_depth_grey(image.mode))

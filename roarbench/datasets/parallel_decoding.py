@@ -1,10 +1,10 @@
 """Decode stored images to uint8 files in parallel, and resume interrupted work.
 
-A part is the needed images of one row group, decoded by one process. Each part has a fixed position in the file of
-pixels, so the result depends neither on the number of processes nor on their order. A journal lists the finished parts;
-a later call decodes the others.
+The work is divided into parts. A part consists of the needed images of one row group, which one process decodes. Each
+part has a fixed position in the file of pixels, so the result depends neither on the number of processes nor on their
+order. A journal lists the finished parts; a later call decodes the remaining parts.
 
-    PARTIAL/train-pixels.bin    file of full length; missing parts are holes
+    PARTIAL/train-pixels.bin    pixels; the file has its full length, and missing parts are holes
     PARTIAL/journal.jsonl       {"part": "train 0 100", "tally": …}
 """
 
@@ -32,7 +32,7 @@ from roarbench.files import convert_write_errors
 from roarbench.job_interface import Job
 from roarbench.local_workers import LocalEngine
 
-PARTS_PER_WORKER = 32  # a process takes seconds to start, and should then decode thousands of images
+PARTS_PER_WORKER = 32  # minimum parts per process, because a process takes seconds to start
 JOURNAL = "journal.jsonl"
 
 
@@ -51,10 +51,10 @@ class DecodingTally:
     """Counts of decoded images, pixel values and repairs."""
 
     images: int
-    histogram: NDArray[np.int64]  # value counts per channel, int64 (c, 256)
-    repairs: Counter[str] = field(default_factory=Counter)  # number of images by repair
-    damaged: tuple[int, ...] = ()  # numbers of damaged images within the split
-    bits: int = 0  # used bits of grey images with more than 8 bits
+    histogram: NDArray[np.int64]  # number of pixels of each value, by channel, int64 (c, 256)
+    repairs: Counter[str] = field(default_factory=Counter)  # from a kind of repair to the number of repaired images
+    damaged: tuple[int, ...] = ()  # positions of damaged images within the split
+    bits: int = 0  # bits that the largest value needs, in images with more than 8 bits per channel
 
     def __add__(self, other: "DecodingTally") -> "DecodingTally":
         histogram, repairs = self.histogram + other.histogram, self.repairs + other.repairs
@@ -69,7 +69,7 @@ class RowGroupPart(NamedTuple):
     split: Split
     group: RowGroup | FileGroup  # source of the images
     rows: NDArray[np.int64]  # row numbers within the group, ascending, int64 (n,)
-    start: int  # number of the first image in the split
+    start: int  # position of the first image within the split
     file: Path  # pixel file of the split
 
     @property
@@ -87,12 +87,12 @@ def decode_splits(
 ) -> dict[Split, DecodingTally]:
     """Decode the missing pixels of both splits into a folder.
 
-    Small data sets are decoded in this process. `report_progress` receives the progress after every part. Raises
+    Small data sets are decoded in this process, without workers. `report_progress` is called after every part. Raises
     DataError if files cannot be read, or too many images are damaged, and StoreError if there is not enough space on
     the disk.
     """
     files = {split: folder / f"{split}-pixels.bin" for split in splits}
-    if not all(file.exists() for file in files.values()):  # a journal without its pixels is useless
+    if not all(file.exists() for file in files.values()):  # a journal is useless without the file of pixels
         (folder / JOURNAL).unlink(missing_ok=True)
     done = _read_journal(folder / JOURNAL)
     total = sum(len(raw.labels) for raw in splits.values())
@@ -120,7 +120,7 @@ def decode_splits(
 
 
 def _check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
-    """Return the free bytes of the disk; raise StoreError if the missing data need more."""
+    """Return the free bytes of the disk; raise StoreError if the parts that are still to be decoded need more."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
@@ -130,12 +130,12 @@ def _check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
 
 
 def _create_pixel_file(file: Path, raw: RawSplit, record: DatasetRecord) -> DecodingTally:
-    """Create the file of pixels at full length, and write the images that are already decoded."""
+    """Create the file of pixels at its full length, and write the pixels if the source is already decoded."""
     with convert_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
         return DecodingTally(0, np.zeros((record.channels, 256), np.int64))
-    # no memory map: on a full disk it would kill the process
+    # the file is not memory-mapped, because writing to a map on a full disk would kill the process
     with convert_write_errors(file), file.open("r+b") as opened:
         opened.write(raw.pixels.tobytes())
         opened.flush()
@@ -159,7 +159,7 @@ def _split_into_parts(record: DatasetRecord, split: Split, raw: RawSplit, file: 
 
 
 def _read_journal(path: Path) -> dict[str, DecodingTally]:
-    """Read the tallies of finished parts; a truncated last line is removed."""
+    """Return a dict from the name of each finished part to its tally; remove an incomplete last line from the file."""
     done: dict[str, DecodingTally] = {}
     valid_bytes = 0
     with path.open("ab+") as journal:
@@ -197,7 +197,7 @@ def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[Row
 
 
 def decode_part(part: RowGroupPart) -> DecodingTally:
-    """Decode a part to its position in the pixel file, and flush it; raise DataError or StoreError if that fails."""
+    """Decode a part, and write its pixels to disk; raise DataError if reading fails, and StoreError if writing does."""
     record = part.record
     tally = DecodingTally(0, np.zeros((record.channels, 256), np.int64))
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:

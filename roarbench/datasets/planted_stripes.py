@@ -1,12 +1,12 @@
-"""Generated images whose true feature ranking is known for each image; docs/planted.md shows them.
+"""Generate images whose true feature ranking is known; docs/planted.md shows such images.
 
 An image of class k is a stripe pattern in noise, with a strength that differs between features:
 
     x = GREY + AMPLITUDE * strength * pattern[k] + NOISE * e,    e standard normal, rounded and clipped to [0, 255]
 
-The pattern, +1 or -1, determines the class; the strength, in (0, 1], determines how much of the pattern a feature
-carries. It is largest near one point, drawn in the middle half of the image, so the positions of removed features say
-nothing about the class.
+The pattern, +1 or -1, shows the class; the strength, in (0, 1], is the share of the pattern that a feature carries. The
+strength is largest near a random point in the middle half of the image. This point does not depend on the class, so the
+positions of removed features say nothing about the class.
 """
 
 import numpy as np
@@ -18,19 +18,19 @@ from roarbench.enums import Split
 GREY = 128
 AMPLITUDE = 28
 NOISE = 32
-DECAY = 5.0  # strength falls exponentially from 1 at the first feature of the ranking to exp(-DECAY) at the last
-JITTER = 1.0  # pixels; mixes neighbouring features and channels in the ranking
-STRIPE = 2  # width of a stripe, pixels
+DECAY = 5.0  # the strength falls exponentially along the ranking, from 1 to about exp(-DECAY)
+JITTER = 1.0  # maximum of the added random distance, in pixels, which mixes neighbouring features and channels
+STRIPE = 2  # width of a stripe in pixels
 
 
 def generate_split(
     record: DatasetRecord, split: Split
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
-    """Generate one split of images with a known true ranking and up to four classes; the record determines all numbers.
+    """Generate one split of images with up to four classes; the record, with its seed, determines every value.
 
     Returns:
-        Pixels uint8 (n, c, h, w); labels int64 (n,), balanced; and the true importance float32 (n, c, h, w): the
-            strength of the planted signal, in (0, 1], different for every feature of an image.
+        Pixels, uint8 (n, c, h, w); labels, int64 (n,), balanced; and the true importance, float32 (n, c, h, w), which
+            is the strength of the planted signal, in (0, 1], and differs between all features of an image.
     """
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
     labels = generator.permutation(np.arange(record.image_counts[split]) % record.classes)
@@ -42,7 +42,7 @@ def generate_split(
 
 
 def make_stripe_patterns(size: int) -> NDArray[np.int64]:
-    """Return the stripe patterns of four classes, +1 and -1, (4, size, size): horizontal, vertical, two diagonal."""
+    """Return the stripe patterns of four classes, +1 and -1, (4, size, size): horizontal, vertical and two diagonal."""
     y, x = np.indices((size, size))
     return 1 - 2 * (np.stack([y, x, y - x, y + x]) // STRIPE % 2)
 
@@ -50,9 +50,9 @@ def make_stripe_patterns(size: int) -> NDArray[np.int64]:
 def draw_signal_strengths(count: int, channels: int, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Draw the strength of each feature, (count, channels, size, size), largest near a random point of each image.
 
-    Features are ranked by their distance from the point plus a random number; the feature of rank r among d has the
-    strength exp(-DECAY * r / d). So the strengths in one image are all different, and their set is the same for all
-    images.
+    Features are ranked by their distance from the point plus a random number; the feature of rank r among d features
+    has the strength exp(-DECAY * r / d). All strengths in an image therefore differ, and every image has the same set
+    of strengths.
     """
     points = generator.uniform(size / 4, 3 * size / 4, (count, 2))[..., np.newaxis, np.newaxis, np.newaxis]
     y, x = np.indices((size, size)) + 0.5

@@ -1,4 +1,4 @@
-"""Preprocessing of photographs for a network: resize, crop, mean and standard deviation. Nothing here imports torch."""
+"""Preprocess photographs for a given network: resize, crop, mean and standard deviation. Nothing here imports torch."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from roarbench.errors import CallerError
 
 _BYTES = 255  # largest pixel value
 Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
-INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # filters of every Pillow version
+INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # filters that every Pillow has
 
 
 def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source: str) -> Moments:
@@ -19,12 +19,13 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
     Args:
         mean: A number per channel, for images in [0, `largest`].
         std: A number per channel.
-        largest: The largest pixel value; if None, 1 if no number exceeds 1, else 255.
+        largest: Largest pixel value to which the numbers refer. If it is None, the function uses 1 if no number exceeds
+            1, else 255.
         channels: Number of channels of the images.
         source: Source of the numbers, for messages.
 
     Raises:
-        CallerError: The numbers are unsuitable, or `largest` is None and both values are possible.
+        CallerError: The numbers are unsuitable, or `largest` is None and the numbers suit both 1 and 255.
     """
     means, stds = _read_finite_numbers(mean), _read_finite_numbers(std)
     seen = f"{source} has mean {_format_value(mean)} and std {_format_value(std)}"
@@ -44,7 +45,7 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
 
 
 def _read_finite_numbers(value: Any) -> Sequence[float]:
-    """Return the finite numbers in a list, array or tensor; empty for anything else."""
+    """Return the numbers in a list, array or tensor; an empty tuple if an item is not a finite number."""
     try:
         numbers = tuple(map(float, value.tolist() if hasattr(value, "tolist") else value))
     except (TypeError, ValueError):
@@ -61,9 +62,9 @@ def _format_value(value: Any) -> str:
 def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
     """Scale the short side to `resize` pixels, then cut the centred square of `size` pixels.
 
-    As in torchvision's `Resize` and `CenterCrop`, which timm uses too, the long side is rounded down and half pixels of
-    the margins are rounded to even. Programs that round to the nearest pixel get a column more or less of some
-    photographs.
+    The function rounds the long side down, and rounds half pixels of the margins to even numbers, as do torchvision's
+    `Resize` and `CenterCrop`, which timm uses, too. A program that rounds to the nearest pixel would cut out some
+    photographs one pixel further to one side.
     """
     short = min(image.size)
     width, height = (int(resize * side / short) for side in image.size)

@@ -1,4 +1,4 @@
-"""Open the two splits of a data set without decoding them, whatever their source, and select images."""
+"""Open the two splits of a data set from any source without decoding them, and select images."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from roarbench.enums import Split
 from roarbench.errors import DataError
 
 Groups = tuple[file_formats.RowGroup | file_formats.FileGroup, ...]
-MANY_CLASSES = 100  # reduced data sets of this many classes may lack classes
+MANY_CLASSES = 100  # a reduced data set may lack classes if the full data set has at least this many
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class RawSplit:
     """A split before decoding."""
 
     labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
-    rows: NDArray[np.int64]  # positions of the images among the rows of `groups`, ascending, int64 (n,)
+    rows: NDArray[np.int64]  # positions of the images among all rows of `groups`, ascending, int64 (n,)
     # row groups of parquet files, or image files; empty if `pixels` is given
     groups: Groups = ()
     pixels: NDArray[np.uint8] | None = None  # uint8 (n, c, h, w); None for undecoded images
     truth: NDArray[np.float32] | None = None  # true importance of each feature, float32 (n, c, h, w); None if unknown
 
     def select_subset(self, limit: int | None) -> "RawSplit":
-        """Select `limit` images, balanced over the classes; all if `limit` is None."""
+        """Select `limit` images, as balanced over the classes as possible; all images if `limit` is None."""
         chosen = mark_balanced_subset(self.labels, limit)
         pixels = None if self.pixels is None else self.pixels[chosen]
         truth = None if self.truth is None else self.truth[chosen]
@@ -48,9 +48,10 @@ class RawSplit:
 
 
 def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer: bool = False) -> dict[Split, RawSplit]:
-    """Open both splits of a data set, with checked labels and undecoded images; `allow_fewer` allows missing images.
+    """Open both splits of a data set, check the labels, and leave the images undecoded.
 
-    Raises DataError if the images cannot be reached or read, or differ from the record.
+    If `allow_fewer` is True, a split may have fewer images than the record says. Raises DataError if the images cannot
+    be reached or read, or differ from the record.
     """
     if record.tabular:
         splits = _read_table(record, find_table_file(record, data))
@@ -130,7 +131,10 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
 
 
 def add_image_counts(record: DatasetRecord) -> DatasetRecord:
-    """Return a user's record with classes and images counted; raise DataError for unsuitable labels or few images."""
+    """Add the numbers of classes and images to a user's record.
+
+    Raises DataError if labels are unsuitable, or a class has too few images.
+    """
     if record.own == TABLE:
         values, labels = read_features_and_labels(find_table_file(record, None), record)
         record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
@@ -234,7 +238,7 @@ def _select_files_with_enough_images(record: DatasetRecord, files: Iterable[Path
         needed.append(file)
         if record.of_each:
             labels = np.concatenate([labels, file_formats.read_parquet_labels([file], record.label_column)])
-            # later checks report labels that are not integers
+            # a later check reports labels that are not integers
             is_integer = np.issubdtype(labels.dtype, np.integer)
             if is_integer and np.bincount(labels[labels >= 0], minlength=record.classes).min() >= record.of_each:
                 break
@@ -258,15 +262,15 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: 
 
 
 def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:
-    """Make the error that is raised for files that cannot be read."""
+    """Make the error that says that the files of a data set cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
     return DataError(f"cannot read {source} ({shorten_hub_error(error)}); expected parquet files{layout}")
 
 
 def check_image_limit(record: DatasetRecord, limit: int | None) -> None:
-    """Raise DataError if a reduced data set would lack classes, or if the limit exceeds the number of images.
+    """Raise DataError if `limit` images would lack classes, or if `limit` exceeds the number of images.
 
-    With 100 or more classes, some may be missing, but two are needed.
+    If the data set has 100 classes or more, the reduced data set may lack classes, but needs two.
     """
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
@@ -279,10 +283,10 @@ def check_image_limit(record: DatasetRecord, limit: int | None) -> None:
 
 
 def mark_balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
-    """Mark `limit` images by their labels, int64 (n,), balanced over the classes: the first images of each class.
+    """Mark `limit` images, bool (n,): the first images of each class, as balanced over the classes as possible.
 
-    All images are marked if `limit` is None or at least their number. If `limit` is below the number of classes, one
-    image of each of the first classes is marked.
+    `labels` are int64 (n,). If `limit` is None or at least n, all images are marked. If `limit` is below the number of
+    classes, the first image of each of the first `limit` classes is marked.
     """
     if limit is None or limit >= len(labels):
         return np.ones(len(labels), bool)
@@ -297,10 +301,10 @@ def mark_balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArra
 
 
 def select_rows_of_split(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Choose the rows of a stored split that belong to the data set's split, by their labels int64 (n,); ascending.
+    """Return the rows of a stored split that belong to a split of the data set, ascending; `labels` are int64 (n,).
 
-    The record determines whether test images are drawn from the stored split, which classes are kept, and whether only
-    the first images of each class are.
+    By the record's settings, test images may be drawn from the only stored split, only some classes may be kept, and
+    only the first images of each class may be kept.
     """
     rows = np.arange(len(labels))
     if record.holdout or record.share:
@@ -313,7 +317,11 @@ def select_rows_of_split(record: DatasetRecord, split: Split, labels: NDArray[np
 
 
 def mark_held_out_images(labels: NDArray[np.int64], per_class: float, seed: int) -> NDArray[np.bool_]:
-    """Mark `per_class` random images of each class, bool (n,); below 1 it is a fraction, of at least one image."""
+    """Mark random test images of each class, bool (n,).
+
+    If `per_class` is 1 or more, it is the number of images of each class; if it is below 1, it is their share, rounded
+    to at least one image.
+    """
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):

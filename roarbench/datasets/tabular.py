@@ -1,7 +1,7 @@
-"""Tables with a class column, in parquet or CSV: rows become one-pixel images, and columns become their channels.
+"""Read tables with a class column from parquet or CSV; a row becomes an image of one pixel with a channel per column.
 
-The store holds bytes, so each column is quantised to 256 steps between the 1st and 99th percentile of the training rows
-and clipped outside of them. The fill value is the mean step over the training rows.
+The store holds bytes, so each column is quantised to 256 steps between the 1st and the 99th percentile of the training
+rows, and values outside of these percentiles are clipped. The fill value is the mean step over the training rows.
 """
 
 import re
@@ -22,21 +22,21 @@ from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 ENDINGS = (".parquet", *CSV_ENDINGS)
-_CUT = (0.01, 0.99)  # quantiles: an outlier would squeeze all other rows into a few steps
+_CUT = (0.01, 0.99)  # quantiles at which values are clipped; one outlier would squeeze all other rows into a few steps
 _SEPARATORS = (",", ";", "\t")
-_HEAD = 2**20  # bytes that should contain two lines
+_HEAD = 2**20  # bytes that are read to find the first two lines
 _QUOTED = re.compile(rb'"[^"]*"')
 _NUMBERS = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-_LEAST = 2  # minimum rows of a class: one for training, one for testing
+_LEAST = 2  # minimum rows of a class, one for training and one for testing
 # common names of the class column, also in parquet files of images
 LABELS = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
-_NUMBERING = ("", "id", "index", "unnamed: 0")  # names of row-number columns, as pandas writes them
+_NUMBERING = ("", "id", "index", "unnamed: 0")  # names of columns of row numbers, which pandas writes, for example
 _MOST_CLASSES = 100
 
 
 class LabelledRows(NamedTuple):
-    """Rows of a table."""
+    """Features and classes of the rows of a table."""
 
     values: NDArray[np.float64]  # float64 (n, d), finite
     labels: NDArray[np.int64]  # int64 (n,), class numbers
@@ -93,7 +93,7 @@ def _find_separator(path: Path) -> str:
 
 
 def _check_decimal_points(table: pa.Table, path: Path) -> None:
-    """Raise DataError for numbers such as 1,5, which would be read as strings."""
+    """Raise DataError for numbers with decimal commas, such as 1,5, which would be read as strings."""
     texts = [name for name in table.column_names if has_text_type(table[name].type)]
     for name in texts:
         values = pc.cast(table[name], pa.string())
@@ -114,7 +114,7 @@ def _check_column_names(table: pa.Table, path: Path) -> None:
 
 
 def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
-    """Return the feature columns in order; raise DataError if one is missing, or if fewer than two remain."""
+    """Return the names of the feature columns in order; raise DataError if one is missing, or for fewer than two."""
     column_names = table.column_names
     for name in (label, *columns):
         if name not in column_names:
@@ -144,7 +144,7 @@ def _convert_to_numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArr
 
 
 def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
-    """Return the class number of each row, int64 (n,), by sorted class; raise DataError for unusable labels."""
+    """Return the position of each row's class among the sorted classes, int64 (n,); raise DataError for bad labels."""
     column = table[name]
     if pa.types.is_nested(column.type):
         raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")
@@ -165,11 +165,11 @@ def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int
 def quantize_features(values: NDArray[np.float64], train_rows: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Quantise all rows, float64 (n, d), to 256 steps per column, as images uint8 (n, d, 1, 1).
 
-    The training rows determine the steps. If both percentiles of a column are equal, for example because an event is
-    rare, the steps span all its training values; a constant column is 0.
+    The training rows determine the steps. If the two percentiles of a column are equal, for example because the column
+    marks a rare event, the steps span all training values of the column. If these are constant, all steps are 0.
     """
     known = values[train_rows]
-    # `nearest` returns numbers of the table, the same on all machines
+    # `nearest` returns values of the table, which are the same on all machines
     low, high = np.quantile(known, _CUT, axis=0, method="nearest")
     same = low == high
     low, high = np.where(same, known.min(0), low), np.where(same, known.max(0), high)
@@ -181,7 +181,7 @@ def quantize_features(values: NDArray[np.float64], train_rows: NDArray[np.int64]
 def find_label_column(table: pa.Table, path: Path) -> str:
     """Find the class column: a column with a usual name, else the only non-numeric column, else the last column.
 
-    Raises DataError if this column does not have two or more classes with two or more rows each, or has empty rows.
+    Raises DataError if the class column has fewer than two classes, a class with fewer than two rows, or empty rows.
     """
     names: list[str] = table.column_names
     usual = [name for known in LABELS for name in names if name.lower() == known]
@@ -201,7 +201,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
 
 
 def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
-    """Return the numeric columns in order, without row numbers, each with its number of missing or infinite values."""
+    """Return a dict from each numeric column, except row numbers, to its number of missing or infinite values."""
     return {
         name: pc.sum(pc.invert(pc.is_finite(pc.cast(table[name], pa.float64(), safe=False)).fill_null(False))).as_py()
         for name in table.column_names
@@ -210,7 +210,11 @@ def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
 
 
 def describe_stray_text_in_numeric_columns(table: pa.Table, label: str) -> dict[str, str]:
-    """Return the string columns; for a mostly numeric column, also an example and the number of its other strings."""
+    """Return a dict from each string column to a description of its stray text.
+
+    If more than half of a column's strings are numbers, the description has an example and the number of the other
+    strings; else the description is empty.
+    """
     text_columns = {}
     for name in table.column_names:
         if name != label and has_text_type(table[name].type):
