@@ -3,7 +3,7 @@
     suite = roarbench.load_suite("quick-matched")
     result = roarbench.evaluate(suite, {"mine": my_function}, store="store")
 
-Public names are imported on first use, torch at the first computation.
+Public names are imported at first use, and torch is imported at the first computation.
 """
 
 from importlib import import_module

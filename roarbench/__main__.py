@@ -4,5 +4,5 @@ import sys
 
 from roarbench.cli.main import main
 
-sys.argv[0] = "roarbench"  # program name in suggested commands
+sys.argv[0] = "roarbench"  # messages that suggest commands use this name of the program
 main()

@@ -1,4 +1,4 @@
-"""Devices: selection, memory, precision and compilation."""
+"""Choose a device, and set its memory, precision and compilation."""
 
 import ctypes
 import errno
@@ -23,22 +23,23 @@ from roarbench.errors import CallerError, MachineError
 from roarbench.process_wide_settings import restore_after_last_exit
 from roarbench.text import fit_on_one_line
 
-SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable of a worker: number of workers on its GPU
-# environment variable of workers that compile training networks on a GPU: the mode of torch.compile
+SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable with the number of workers that use the worker's GPU
+# environment variable with the mode of torch.compile, set in workers that compile the networks that they train on a GPU
 COMPILING = "ROARBENCH_COMPILE"
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # messages of CUDA, Windows and Linux
 _GPU_FAILURES = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # torch's messages about a failing GPU
-_COMPILER_FAILURES: list[str] = []  # the first one of this process; every further try would take seconds
+_COMPILER_FAILURES: list[str] = []  # compiler's errors in this process; after one, networks are no longer compiled
 _COMPILED_SHAPES: set[torch.Size] = set()  # image shapes with a compiled network in this process
 _MALLOC_OPTIONS = {  # glibc's mallopt options by number in malloc.h, values in bytes
-    -3: 2**31 - 1,  # mmap threshold: larger tensors return their memory at once when freed
-    -1: 2**31 - 1,  # trim threshold: free bytes at the end of the heap before malloc returns them
-    -2: 2**26,  # top pad: additional bytes whenever the heap grows
+    -3: 2**31 - 1,  # mmap threshold: malloc returns the memory of larger tensors as soon as they are freed
+    -1: 2**31 - 1,  # trim threshold: malloc returns free memory at the end of the heap only above this size
+    -2: 2**26,  # top pad: malloc requests this many additional bytes whenever the heap grows
 }
 _NPY_DISABLED = "NPY_DISABLE_CPU_FEATURES"
 _ZEN_4 = (r"vendor_id\s*: AuthenticAMD", r"cpu family\s*: 25", r"flags\s*:.*\bavx512f\b.*")
 _log = logging.getLogger(__name__)
-# compiled variants of one network per process: sides, parts of a batch, channels, classes; a suite has up to six
+# maximum number of compiled variants of a network per process, which differ in side, batch size, channels or classes; a
+# suite has up to six
 VARIANTS = 64
 
 
@@ -52,7 +53,7 @@ def choose_device() -> torch.device:
 
 
 def choose_clock(device: torch.device) -> Callable[[], float]:
-    """Return a clock in seconds: this process's processor time, or on a GPU the wall time when all its work is done."""
+    """Return a clock in seconds: processor time on a CPU; on a GPU wall time, read after all launched work is done."""
     return time.process_time if device.type == "cpu" else _read_time_after_gpu_work
 
 
@@ -67,7 +68,7 @@ def find_device(model: nn.Module) -> torch.device:
 
 
 def list_gpu_ids() -> tuple[str, ...]:
-    """Return the ids of the GPUs, as in CUDA_VISIBLE_DEVICES; raise CallerError for GPUs that CUDA cannot use."""
+    """Return the ids of the GPUs, as in CUDA_VISIBLE_DEVICES; raise CallerError if CUDA cannot use them."""
     count = torch.cuda.device_count()
     if why := describe_cuda_failure():
         seen = f"the driver lists {count} GPU{'s' * (count > 1)}, but CUDA fails: {why}"
@@ -79,7 +80,7 @@ def list_gpu_ids() -> tuple[str, ...]:
 def describe_cuda_failure() -> str:
     """Return CUDA's error message if the driver lists GPUs that CUDA cannot use; otherwise an empty string.
 
-    torch counts GPUs with the driver's library NVML, which works even if the driver is too old for torch's CUDA.
+    torch counts GPUs with the driver's library NVML, which finds GPUs even if the driver is too old for torch's CUDA.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exception below has the same message
@@ -93,13 +94,13 @@ def describe_cuda_failure() -> str:
 
 
 def compute_gpu_memory_share() -> float:
-    """Return this process's share of its GPU's memory in bytes; workers on one GPU have equal shares."""
+    """Return this process's share of its GPU's memory in bytes; all workers on a GPU have equal shares."""
     _, total = torch.cuda.mem_get_info(choose_device())
     return total / int(os.environ.get(SHARING, "1"))
 
 
 def count_available_gpu_bytes() -> float:
-    """Return how many bytes of its share of GPU memory this process holds or can still allocate."""
+    """Return the bytes of GPU memory that this process holds or can still allocate, at most its share."""
     free, _ = torch.cuda.mem_get_info(choose_device())
     return min(compute_gpu_memory_share(), free + torch.cuda.memory_reserved(choose_device()))
 
@@ -108,7 +109,7 @@ def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor from the CPU to a device without waiting for the device.
 
     A copy from ordinary memory would wait until the GPU has finished all launched work. A copy from pinned memory does
-    not wait, and torch keeps that memory until the copy is done.
+    not wait, and torch keeps the pinned memory until the copy is done.
     """
     is_there = device.type != "cuda" or tensor.device.type == "cuda"
     return tensor if is_there else tensor.pin_memory().to(device, non_blocking=True)
@@ -127,9 +128,9 @@ def is_compilation_on() -> bool:
 def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """Compile a network; if the compiler fails once, this process runs all networks eagerly from then on.
 
-    The compiler fails on a machine without a C compiler, for example. The backward pass, which is compiled later, has
-    to be run by `run_compiled_backward`. By default torch silently runs all networks of a class eagerly after eight
-    compiled variants; a worker can need more, so the limit is raised.
+    The compiler fails on a machine without a C compiler, for example. The caller must run the backward pass, which is
+    compiled later, with `run_compiled_backward`. By default, torch silently runs all networks of a class eagerly after
+    eight compiled variants; a worker can need more variants, so this function raises the limit.
     """
     try:
         forward = _compile_with_settings(model)
@@ -144,9 +145,9 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
                 _log.warning("compiling the network for images of shape %s; this can take minutes", tuple(images.shape))
             try:
                 return forward(images)
-            except Exception as error:  # the compiler may raise many types, all before any computation
+            except Exception as error:  # the compiler may raise many exception types, all before any computation
                 _record_compiler_failure(error)
-        logits: Tensor = model(images)  # the network's own errors are raised here
+        logits: Tensor = model(images)  # an error of the network itself, not of the compiler, is raised here
         return logits
 
     return compiled_or_not
@@ -156,21 +157,21 @@ def _compile_with_settings(model: nn.Module) -> Callable[[Tensor], Tensor]:
     torch._dynamo.config.recompile_limit = VARIANTS
     import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
 
-    # this option, which not all versions of torch have, can make convolutions six times slower (pytorch #189488)
+    # this option, which only some versions of torch have, can make convolutions six times slower (pytorch #189488)
     if hasattr(inductor, "loop_reindexing_after_fusion"):
         inductor.loop_reindexing_after_fusion = False
-    # the compiler's advice to use TensorFloat32, which rounds float32
+    # the compiler advises to use TensorFloat32, which would round float32
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
     forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False, mode=os.environ.get(COMPILING))
     return forward
 
 
 class CompilerFailed(Exception):
-    """The compiler failed in a backward pass, so gradients are missing; from now on networks run eagerly."""
+    """Raised if the compiler fails in a backward pass; gradients are missing, and networks run eagerly from then on."""
 
 
 def run_compiled_backward(loss: Tensor) -> None:
-    """Run the backward pass of a network of `compile_network`; raise CompilerFailed at the compiler's first failure."""
+    """Run the backward pass of a compiled network; raise CompilerFailed at the compiler's first failure."""
     eager = bool(_COMPILER_FAILURES)
     try:
         loss.backward()  # type: ignore[no-untyped-call]
@@ -182,7 +183,7 @@ def run_compiled_backward(loss: Tensor) -> None:
 
 
 def _record_compiler_failure(error: Exception) -> None:
-    """Note why the compiler failed, so that this process compiles no more; raise a failure of the machine."""
+    """Record a compiler's error, so that this process compiles no more; raise the error if the machine caused it."""
     if is_machine_failure(cause := _unwrap_compiler_error(error)):
         raise cause from None
     _COMPILER_FAILURES.append(str(cause))
@@ -196,7 +197,7 @@ def _unwrap_compiler_error(error: BaseException) -> Exception:
 
 
 def describe_compilation_failure() -> str:
-    """Explain in one line why compilation failed in this process; empty if it has not failed."""
+    """Explain in one line why compilation failed in this process; return an empty string if it has not failed."""
     if not _COMPILER_FAILURES:
         return ""
     seen = fit_on_one_line(_COMPILER_FAILURES[0], 120)
@@ -209,7 +210,7 @@ def name_device(device: torch.device) -> str:
 
 
 def list_gpu_libraries(device: torch.device) -> dict[str, str]:
-    """Return the versions of CUDA and cuDNN for a GPU; empty for a CPU."""
+    """Return a dict with the versions of CUDA and cuDNN if the device is a GPU; for a CPU the dict is empty."""
     versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
     return {name: str(version) for name, version in versions.items() if version and device.type == "cuda"}
 
@@ -220,7 +221,7 @@ def choose_precision(wanted: Precision, device: torch.device) -> Precision:
 
 
 def can_use_bf16(precision: Precision, device: torch.device) -> bool:
-    """Return whether to compute in bfloat16: if it is requested and the hardware supports it (on x86: AVX512-BF16)."""
+    """Return whether bfloat16 is requested and the hardware supports it (on x86 processors by AVX512-BF16)."""
     if precision is Precision.FLOAT32:
         return False
     if device.type == "cuda":
@@ -231,10 +232,11 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
 @restore_after_last_exit
 @contextmanager
 def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
-    """Compute float32 exactly in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest ones.
+    """Compute float32 without TF32 in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest.
 
-    cuDNN rounds to TF32 by default, and matrix products are rounded to what the caller's program has set. TF32 and
-    unrepeatable sums move features across level boundaries (docs/decisions/0016). `Precision.BF16` is not affected.
+    By default, cuDNN rounds to TF32, and the rounding of matrix products depends on settings of the caller's program.
+    TF32 and unrepeatable sums move features across removal thresholds (docs/decisions/0016). `Precision.BF16` is not
+    affected.
     """
     before = _read_float32_settings()
     _set_float32_settings(_Float32((True, benchmark, not benchmark, False), "highest", ("ieee",) * len(before.parts)))
@@ -245,11 +247,11 @@ def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
 
 
 class _Float32(NamedTuple):
-    """torch's settings for float32: those of its older functions, and those of the newer `fp32_precision`."""
+    """torch's settings for float32: two older settings, and the newer setting `fp32_precision` of each backend."""
 
     cudnn: tuple[bool, bool, bool, bool]  # enabled, benchmark, deterministic, allow_tf32
-    products: str  # of `torch.set_float32_matmul_precision`
-    parts: tuple[str, ...]  # by `_list_float32_backends`
+    products: str  # argument of `torch.set_float32_matmul_precision`
+    parts: tuple[str, ...]  # `fp32_precision` of each backend in `_list_float32_backends`
 
 
 def _list_float32_backends() -> list[Any]:
@@ -277,18 +279,21 @@ def _set_float32_settings(settings: _Float32) -> None:
 
 
 def limit_compiler_threads(processes: int) -> None:
-    """Limit compiler threads to a process's share of the cores, before the first compilation; keep a limit if set."""
+    """Limit the compiler's threads to a process's share of the cores, unless the environment has a limit already.
+
+    The function must be called before the first compilation.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
 
 
 @contextmanager
 def avoid_avx512_sorts() -> Iterator[None]:
-    """Make processes started in the block sort without AVX-512 on AMD's Zen 4, where this is up to four times faster.
+    """Make processes that are started in this block sort without AVX-512 on AMD's Zen 4, which is up to 4 times faster.
 
-    NumPy sorts with AVX-512 if the processor has it (x86-simd-sort), and Zen 4 executes the compress instruction of
-    that code slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads the environment variable at
-    import. If the variable is already set, it is kept.
+    NumPy sorts with AVX-512 if the processor has it (x86-simd-sort), but Zen 4 executes the compress instruction of
+    that code slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads `NPY_DISABLE_CPU_FEATURES` when
+    it is imported. If this environment variable is already set, it is kept.
     """
     if _NPY_DISABLED in os.environ or not _is_zen_4():
         yield
@@ -302,9 +307,9 @@ def avoid_avx512_sorts() -> Iterator[None]:
 
 
 def _is_zen_4() -> bool:
-    """Return whether Linux describes an AMD processor of family 25 (Zen 3 or 4) with AVX-512, which Zen 3 lacks."""
+    """Return whether /proc/cpuinfo lists an AMD processor of family 25 (Zen 3 or 4) with AVX-512, which Zen 3 lacks."""
     try:
-        processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]  # the first one
+        processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]  # the first processor
     except OSError:  # other systems
         return False
     return all(re.search(rf"^{line}$", processor, re.M) for line in _ZEN_4)
@@ -312,14 +317,14 @@ def _is_zen_4() -> bool:
 
 @cache
 def keep_freed_cpu_memory() -> None:
-    """Make glibc's malloc keep freed memory for the next request; zeroing pages took up to half of the time of maps."""
+    """Make glibc's malloc keep freed memory, because zeroing new pages took up to half of the run time of maps."""
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         for option, size in _MALLOC_OPTIONS.items():
             mallopt(option, size)
 
 
 def release_freed_cpu_memory() -> None:
-    """Return the freed memory of all threads to the system, which `keep_freed_cpu_memory` keeps for each thread."""
+    """Return to the system the freed memory that each thread keeps after `keep_freed_cpu_memory`."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
 
@@ -345,6 +350,6 @@ def is_gpu_dead() -> bool:
 
 
 def is_machine_failure(error: Exception) -> bool:
-    """Return whether an error is a failure of the machine, such as a lost GPU, so that a retry may succeed."""
+    """Return whether the machine caused an error, for example by a lost GPU, so that a retry may succeed."""
     lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _GPU_FAILURES)
     return lost or isinstance(error, torch.AcceleratorError) or is_out_of_memory(error)

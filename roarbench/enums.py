@@ -10,11 +10,11 @@ class Split(StrEnum):
     TEST = "test"
 
 
-TEST_IDS = 2**32  # first id of test images, so that an id denotes one image of the data set
+TEST_IDS = 2**32  # first id of test images; training images have smaller ids, so an id denotes one image
 
 
 class Order(StrEnum):
-    """The end of the ranking that is removed first."""
+    """The order in which features are removed."""
 
     MORF = "morf"  # most relevant first
     LERF = "lerf"  # least relevant first
@@ -23,24 +23,24 @@ class Order(StrEnum):
 class Unit(StrEnum):
     """The unit of a feature."""
 
-    SCALAR = "scalar"  # one number of channels x height x width (Hooker et al. 2019)
-    PIXEL = "pixel"  # all channels of a pixel together; the map is summed over channels (Rong et al. 2022)
+    SCALAR = "scalar"  # each number of an image, channels x height x width, is a feature (Hooker et al. 2019)
+    PIXEL = "pixel"  # a pixel with all channels is a feature; maps are summed over channels (Rong et al. 2022)
 
     def grid(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return the layers, rows and columns of features in an image of this shape (channels, height, width)."""
+        """Return the shape of the array of features of an image with this shape, (channels, height, width)."""
         channels, height, width = shape
         return channels if self is Unit.SCALAR else 1, height, width
 
 
 class ScoredNetwork(StrEnum):
-    """The network that is scored at a level."""
+    """The network that is scored at a level (removal fraction)."""
 
     IMAGES = "images"  # network trained from scratch on degraded images
     MASKS = "masks"  # network trained from scratch on binary removal masks
-    NONE = "none"  # the reference, unchanged
+    NONE = "none"  # explained network, not trained further
     EXCHANGED = "exchanged"  # network trained from scratch on images with other images' removal masks of the same cell
-    COMMON = "common"  # network trained on the controls' exchanged masks, and tuned on those of the row
-    SIBLINGS = "siblings"  # every reference, unchanged, under every reference's map
+    COMMON = "common"  # network trained with the controls' exchanged masks, and tuned with the row's exchanged masks
+    SIBLINGS = "siblings"  # each explained network, not trained further, with the maps of every explained network
 
     @property
     def trains(self) -> bool:
@@ -61,13 +61,13 @@ class Precision(StrEnum):
 
 
 class MapNumerics(StrEnum):
-    """Precision and batching with which maps are computed; the meaning of a name never changes."""
+    """Precision and batching with which maps are computed; the meaning of a published name never changes."""
 
-    FLOAT32 = "float32"  # unchanged network
-    BF16 = "bf16"  # `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)
-    # batch norms folded; all points of a path pass the stem together (docs/decisions/0032)
+    FLOAT32 = "float32"  # float32, with the network unchanged
+    BF16 = "bf16"  # `Precision.BF16`, with batch norms folded into convolutions (docs/decisions/0019)
+    # float32, with batch norms folded; all points of a path pass through the stem together (docs/decisions/0032)
     FLOAT32_STEM = "float32-stem"
-    BF16_STEM = "bf16-stem"  # BF16 and FLOAT32_STEM together
+    BF16_STEM = "bf16-stem"  # as FLOAT32_STEM, but all layers after the stem compute in `Precision.BF16`
 
     @property
     def precision(self) -> Precision:
@@ -76,18 +76,19 @@ class MapNumerics(StrEnum):
 
     @property
     def shares_stem_pass(self) -> bool:
-        """Return whether all points of a path pass through the network's stem together."""
+        """Return whether all points of a path pass together through the network's stem, its first convolution."""
         return self in (MapNumerics.FLOAT32_STEM, MapNumerics.BF16_STEM)
 
 
-PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # fill values that do not depend on the other removed features
-FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # all fill values
-FILL_WORDS = {"black": "zero"}  # names of baselines for fills; records keep the second name
-TABULAR_FILLS = ("mean", "zero", "noise")  # fill values without neighbours, which columns of a table lack
-OTHER_IMAGE = "other-image"  # twin that removes the features that the parent ranks first in another image
-OTHER_REFERENCE = "other-reference"  # twin with the map of the suite's next reference
-MATCHED_IMAGE = "matched"  # like `OTHER_IMAGE`, with as many features per stratum as the image's own map removes
-# minimum networks for own-network gain: two networks form a single pair, which cannot represent other pairs
+PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # fills whose values do not depend on the other removed features
+FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # all fills
+FILL_WORDS = {"black": "zero"}  # from a user's word for a fill, which is a baseline's name, to the name in records
+TABULAR_FILLS = ("mean", "zero", "noise")  # fills for tables: they need no neighbours, which columns do not have
+OTHER_IMAGE = "other-image"  # twin that removes the features that its parent ranks first in another image
+OTHER_REFERENCE = "other-reference"  # twin that uses its parent's map of the suite's next explained network
+# twin like `OTHER_IMAGE` that removes as many features of each stratum as the image's own map does
+MATCHED_IMAGE = "matched"
+# minimum networks for own-network gain; two networks would form a single pair, which cannot represent other pairs
 FEWEST_NETWORKS = 3
-PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # Hooker et al. 2019, section 4
-OWN_NETWORK_LEVELS = (0.05, 0.5)  # chosen on planted-corners (studies/own_network)
+PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # removal fractions of Hooker et al. 2019, section 4
+OWN_NETWORK_LEVELS = (0.05, 0.5)  # removal fractions chosen on `planted-corners` (studies/own_network)

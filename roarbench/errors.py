@@ -1,7 +1,7 @@
 """Errors and exit codes: a command exits with 2 after a `CallerError`, with 1 after a `RunError`.
 
-Every message states the value seen, the value expected and the remedy. `Refusal`, the error for a rejected
-submission, is a `CallerError` in `submissions.file`.
+Every message states the value seen, the value expected and the remedy. `Refusal`, a subclass of `CallerError` for
+rejected submissions, is in `submissions.file`.
 """
 
 import re
@@ -10,15 +10,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-_HASH = re.compile("@[0-9a-f]{8}")  # hash of a submission's file in its id
+_HASH = re.compile("@[0-9a-f]{8}")  # hash of a submission's file, as in the submission's id
 
 
 class Hint(NamedTuple):
-    """A command that helps after an error: the command line adds it to the message, the Python API does not."""
+    """A command that helps after an error; the command line adds the hint to the message, the Python API does not."""
 
-    text: str  # text with {} for the command
+    text: str  # text of the hint, with {} in place of the command
     command: str  # name of the command, such as `run`
-    words: tuple[str, ...] = ()  # additional options and arguments; the others come from the current command
+    words: tuple[str, ...] = ()  # further options and arguments; the command also gets those of the current command
 
 
 class RoarbenchError(Exception):
@@ -30,14 +30,14 @@ class RoarbenchError(Exception):
 
 
 class CallerError(RoarbenchError):
-    """An invalid input, option or request."""
+    """Raised for an invalid input, option or request."""
 
 
-_SHOWN = 24  # maximum names that a message lists in full
+_SHOWN = 24  # a message lists all known names if there are at most this many, else the first eight
 
 
 class UnknownName(CallerError):
-    """An unknown name; the message suggests `meant` or the nearest known name, or lists the known names."""
+    """Raised for an unknown name; the message suggests `meant` or the nearest known name, or lists known names."""
 
     def __init__(self, kind: str, given: object, known: Iterable[str], command: str = "", meant: str = "") -> None:
         name, names = str(given), sorted(known)
@@ -53,7 +53,7 @@ class UnknownName(CallerError):
 
 
 def make_missing_suite_file_error(path: Path, advice: str) -> CallerError:
-    """Make the error for a missing suite's file: it suggests a file of a similar name, otherwise `advice`."""
+    """Make the error for a suite's file that is missing; the message suggests a file of similar name, or `advice`."""
     beside = [one.name for one in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     close = get_close_matches(path.name, beside, n=1, cutoff=0.75)
     guess = f"did you mean '{path.parent / close[0]}'?" if close else advice
@@ -61,39 +61,39 @@ def make_missing_suite_file_error(path: Path, advice: str) -> CallerError:
 
 
 class DataError(CallerError):
-    """Images that cannot be found, read or verified."""
+    """Raised for images that cannot be found, read or verified."""
 
 
 class StoreError(CallerError):
-    """A store that cannot be used: missing, read-only, full, newer than this version, or not a store."""
+    """Raised for a store that is missing, read-only, full, newer than this version, or not a store."""
 
 
 class EmptyStore(StoreError):
-    """A results store that does not exist yet; a command that runs a suite creates it."""
+    """Raised for a results store that does not exist yet; a command that runs a suite creates the store."""
 
     def __init__(self, seen: str) -> None:
         super().__init__(seen, Hint("; `{}` creates one", "run"))
 
 
 class SandboxError(CallerError):
-    """A sandbox that does not start or does not isolate the submission; nothing was run."""
+    """Raised if a sandbox does not start, or would not isolate the submission; the submission was not run."""
 
 
 class LostLease(RoarbenchError):
-    """A lease that another process now holds; results computed under the lost lease are not stored."""
+    """Raised if another process now holds a run's lease; results computed under the lost lease are not stored."""
 
 
 class RunError(RoarbenchError):
-    """A failed run; its reason is stored and the other runs continue."""
+    """Raised for a failed run; the reason is stored, and the other runs continue."""
 
 
 class MachineError(RunError):
-    """A job that its machine ended: its process died, memory ran out or the GPU was lost. A retry may succeed."""
+    """Raised if the machine ended a job: the process died, memory ran out, or the GPU was lost. A retry may succeed."""
 
 
 class NoRoom(MachineError):
-    """A training step that exceeds this process's share of the device's memory."""
+    """Raised for a training step that exceeds this process's share of the device's memory."""
 
 
 class Diverged(RunError):
-    """A training loss that is not finite."""
+    """Raised for a training loss that is not finite."""

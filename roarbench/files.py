@@ -1,4 +1,4 @@
-"""Atomic writes, locks and checksums of files."""
+"""Write files atomically, lock them, and check their checksums."""
 
 import errno
 import hashlib
@@ -15,9 +15,9 @@ from filelock import FileLock
 from roarbench.errors import CallerError, StoreError
 
 Made = TypeVar("Made")
-LARGE = 2**28  # larger files, in bytes, are not read completely by every command
-_SAMPLED, _BLOCK = 256, 2**14  # blocks of a sample; bytes per block
-# errors of fsync(2) on folders without support
+LARGE = 2**28  # bytes from which a file that was once read completely is compared by a sample (`refuse_altered_file`)
+_SAMPLED, _BLOCK = 256, 2**14  # number of blocks in a sample; bytes per block
+# errors of fsync(2) for a folder on a file system that cannot flush folders
 _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 
@@ -25,7 +25,7 @@ def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path 
     """Write a temporary file, flush it to the disk, and rename it to `path`; return the result of `write`.
 
     `temporary` is a path on the same file system that no other process uses; the default is `.NAME.partial` beside
-    `path`. The file is removed at the end, unless this process is killed.
+    `path`. If `write` fails, the temporary file is removed; it stays only if this process is killed.
     """
     temporary = temporary or path.with_name(f".{path.name}.partial")
     try:
@@ -48,7 +48,7 @@ def write_new_file(path: Path, write: Callable[[Path], Made]) -> Made:
 
 @contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
-    """Convert write errors in the block, such as a full or read-only disk, to a one-line StoreError."""
+    """Convert write errors in this block, for example on a full or read-only disk, to a one-line StoreError."""
     try:
         yield
     except OSError as error:
@@ -60,10 +60,10 @@ def convert_write_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_file(path: Path, *folders: Path) -> Iterator[None]:
-    """Run the block in one process at a time, with a lock file that is created, like its folder, if missing.
+    """Let only one process at a time run this block, by a lock file; the file and its folder are created if missing.
 
-    Once the lock is acquired, `folders`, which other processes may have changed, are listed so that new files are seen
-    (`refresh_folder_listings`).
+    After the process has acquired the lock, it lists the `folders`, which other processes may have changed, so that it
+    sees new files (`refresh_folder_listings`).
     """
     lock = FileLock(path)
     with convert_write_errors(path.parent):
@@ -79,8 +79,8 @@ def lock_file(path: Path, *folders: Path) -> Iterator[None]:
 def refresh_folder_listings(*folders: Path) -> None:
     """List the entries of folders, parents first, so that the file system looks up their names again.
 
-    The client of a network file system may remember that a file is missing until its folder is listed (nfs(5),
-    "Directory entry caching"), and a process that waited for a lock needs files that were written meanwhile.
+    The client of a network file system may remember that a file is missing until the file's folder is listed (nfs(5),
+    "Directory entry caching"). A process that has waited for a lock needs the files that were written meanwhile.
     """
     for folder in folders:
         with suppress(OSError):  # the folder does not exist yet
@@ -99,8 +99,8 @@ def compute_sha256(path: Path) -> str:
 def refuse_altered_file(path: Path, checksum: str, description: str, remedy: str, whole: bool = False) -> None:
     """Raise StoreError if a file does not have the checksum that was recorded when it was written.
 
-    A process reads each version of a file once. A large file that this or another process has read completely before
-    is compared by size, modification time and a sample of its bytes, unless `whole`.
+    A process reads each version of a file only once. If this or another process has read a large file completely
+    before, only the file's size, modification time and a sample of its bytes are compared, unless `whole` is True.
     """
     try:
         status = path.stat()
@@ -119,7 +119,7 @@ def _compute_checksum_once(path: Path, *version: int) -> str:
 
 
 def record_whole_read(path: Path, checksum: str) -> None:
-    """Record beside a large file that it was read completely and has this checksum, if the folder can be written."""
+    """Record beside a large file that the file was read completely and has this checksum, if the folder is writable."""
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
             text = _make_sampled_signature(path, checksum)
@@ -139,7 +139,7 @@ def _make_whole_read_note_path(path: Path) -> Path:
 
 
 def _make_sampled_signature(path: Path, checksum: str) -> str:
-    """Return a line of checksum, size, modification time and a hash of blocks sampled with the checksum as seed."""
+    """Return a line with checksum, size, modification time and a hash of blocks sampled with the checksum as seed."""
     status, digest = path.stat(), hashlib.sha256()
     offsets = Random(checksum).choices(range(status.st_size), k=_SAMPLED)
     with path.open("rb") as file:
@@ -154,7 +154,7 @@ def flush_to_disk(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    except OSError as error:  # network and FUSE file systems keep folder entries safe in their own way, or not at all
+    except OSError as error:  # some network and FUSE file systems cannot flush a folder
         if not path.is_dir() or error.errno not in _NO_FOLDERS:
             raise
     finally:

@@ -11,17 +11,18 @@ from functools import cache, lru_cache
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-_LONGEST, _MOST, _ITEMS = 1000, 2**31 - 1, 1000  # characters of a text; PostgreSQL's largest integer; items in a list
-_CODE = 2**20  # bytes of a Python file
+# maximum characters of a text; PostgreSQL's largest integer; maximum items in a list
+_LONGEST, _MOST, _ITEMS = 1000, 2**31 - 1, 1000
+_CODE = 2**20  # maximum characters of a Python file
 _YEARS = range(2000, 2200)
-_NAME = re.compile(r"\w[\w .:@-]{0,99}")  # names become parts of paths, addresses and pages
-_SHOWN = 60  # maximum characters shown of a refused value
+_NAME = re.compile(r"\w[\w .:@-]{0,99}")  # allowed names, because names become parts of paths, addresses and pages
+_SHOWN = 60  # maximum characters of a refused value that a message shows
 _NAMES = ("name", "dataset", "model")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def make_json_record(item: object) -> dict[str, object]:
-    """Convert a frozen record to JSON values, leaving out fields that have their default value."""
+    """Convert a frozen record to JSON values; fields with their default value are left out."""
     values = {}
     for name, default in _list_fields_with_defaults(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
@@ -48,7 +49,7 @@ def hash_value(value: object) -> str:
 
 @lru_cache(4096)
 def hash_record(item: Hashable) -> str:
-    """Return the hash of a frozen record; hashes are cached, because many runs share records."""
+    """Return the hash of a frozen record; hashes are cached, because many runs contain the same records."""
     return hash_value(make_json_record(item))
 
 
@@ -64,8 +65,9 @@ class Keyed:
 def check_field_values(item: Any, checked: Collection[str] = ()) -> None:
     """Raise ValueError if a value of a record from a file does not fit the type of its field.
 
-    Fields `name`, `dataset` and `model` hold plain names, `source` holds the content of a file, and every other string
-    is one printable line; numbers are finite and fit a database. Fields in `checked` were checked before.
+    The fields `name`, `dataset` and `model` must be plain names, `source` must be the content of a file, and every
+    other string must be one printable line; numbers must be finite and fit into a database. Fields in `checked` were
+    checked before and are left out.
     """
     for name, kind in _list_field_types(type(item)).items():  # type: ignore[arg-type]  # mypy takes records for unhashable
         if name not in checked:

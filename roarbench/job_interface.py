@@ -1,4 +1,4 @@
-"""Jobs, their outcomes, and the interface of engines."""
+"""Jobs, their outcomes, and the interface of engines, which run jobs in worker processes."""
 
 import logging
 import time
@@ -11,11 +11,11 @@ from roarbench.logs import add_log_fields
 from roarbench.stopping import convert_exit_to_error
 
 _log = logging.getLogger(__name__)
-IN_A_ROW = 3  # a worker leaves after this many failed jobs in a row
+IN_A_ROW = 3  # a worker that has failed this many jobs in a row is not used any more
 
 
 class Job(NamedTuple):
-    """A function of a module with its arguments; function and arguments must be picklable."""
+    """A function with its arguments; both must be picklable, so the function must be defined in a module."""
 
     name: str
     call: Callable[..., Any]
@@ -23,7 +23,7 @@ class Job(NamedTuple):
 
 
 class JobOutcome(NamedTuple):
-    """The outcome of a job: its value or error, and the wall seconds that it took."""
+    """The outcome of a job: its value or error, and its wall time in seconds."""
 
     name: str
     value: Any
@@ -36,11 +36,11 @@ class Engine(Protocol):
 
     @property
     def gpus(self) -> int:
-        """Return the number of GPUs that the workers use; 0 on CPU cores."""
+        """Return the number of GPUs that the workers use; 0 if they use CPU cores."""
 
     @property
     def idle(self) -> int:
-        """Return how many jobs can be started now."""
+        """Return the number of jobs that can be started now."""
 
     def start_job(self, job: Job) -> None:
         """Give a job to an idle worker."""
@@ -49,11 +49,11 @@ class Engine(Protocol):
         """Stop the job of this name if it is running; its outcome is then the error of a lost worker."""
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return finished jobs, waiting at most `timeout` seconds for the first."""
+        """Return the outcomes of finished jobs; wait at most `timeout` seconds for the first outcome."""
 
 
 def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
-    """Run a job, log its start and end, and return its value or error and the wall seconds."""
+    """Run a job, log its start and end, and return its value, its error and its wall time in seconds."""
     start = time.monotonic()
     with add_log_fields(job=job.name):
         _log.info("begun")
@@ -68,7 +68,7 @@ def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
 
 
 def _make_picklable_error(error: Exception) -> Exception:
-    """Convert an error to an error class of roarbench with its message, which can always be pickled."""
+    """Convert an error to an error of roarbench with the same message, because such errors can always be pickled."""
     for kind in (CallerError, MachineError, RunError):
         if isinstance(error, kind):
             return kind(str(error), error.hint)
@@ -77,6 +77,6 @@ def _make_picklable_error(error: Exception) -> Exception:
 
 
 def make_all_workers_failed_error(last_failure: str) -> MachineError:
-    """Make the error for an engine whose workers all failed too many jobs in a row."""
+    """Make the error that says that every worker of an engine has failed too many jobs in a row."""
     seen = f"every worker failed {IN_A_ROW} jobs in a row, the last with: {last_failure}"
     return MachineError(f"{seen}; check this machine, then run the same command again")

@@ -1,8 +1,9 @@
-"""Run jobs in single-threaded processes of this machine: one process per core, or one or more per GPU.
+"""Run jobs in single-threaded worker processes on this machine: one process per core, or one or more per GPU.
 
-If a worker dies or hangs, only its job is lost, and the worker is replaced. If a job that failed on a worker is
-started again, it goes to a worker on another GPU, or without GPUs to another worker. A worker that failed three jobs
-in a row is not replaced. Workers end when the parent process is gone, so a killed command leaves no process.
+If a worker dies or hangs, only its job is lost, and the worker is replaced. If a job that failed on a worker is started
+again, it goes to a worker on another GPU or, without GPUs, to another worker, if there is one. A worker that has failed
+three jobs in a row is not replaced. Workers end when the parent process has ended, so a killed command leaves no
+process behind.
 """
 
 import ctypes
@@ -27,12 +28,12 @@ from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_
 from roarbench.logs import write_worker_log
 from roarbench.stopping import end_on_sigterm
 
-STARTING = 1200.0  # seconds to a worker's first sign of life: importing torch over a network can be slow
+STARTING = 1200.0  # a new worker has this many seconds to its first sign of life: importing torch can be slow
 STILL = 120.0  # a worker is replaced after this many seconds without a sign of life
 _SIGN = 0.5  # seconds between signs of life
-_STOPPED = "stopped on request"  # the job's lease was lost, which is not the worker's fault
+_STOPPED = "stopped on request"  # reason for a worker that was killed because its job's lease was lost
 _STARTING = threading.Lock()  # one thread at a time may start a process
-_GRACE = 6.0  # seconds for workers to save their trainings before they are killed
+_GRACE = 6.0  # seconds that workers have to save checkpoints of training runs before they are killed
 
 
 class _Worker(NamedTuple):
@@ -48,8 +49,8 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     Args:
         workers: Number of processes.
-        gpus: GPU ids in the notation of CUDA_VISIBLE_DEVICES; each worker sees one of them, in turn. If empty, each
-            worker sees all GPUs.
+        gpus: GPU ids in the notation of CUDA_VISIBLE_DEVICES, which are dealt out to the workers in turn, one GPU each.
+            If there are no ids, each worker sees all GPUs.
         logs: Folder for the workers' logs; if None, no logs are written.
     """
 
@@ -59,10 +60,10 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
         self._idle: list[_Worker] = [self._start_worker(number) for number in range(workers)]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
-        self._waiting: list[Job] = []  # jobs for other workers, because all idle ones have failed them
-        self._failed_by = defaultdict[str, set[str | int]](set)  # GPUs or workers that failed a job, by job
-        self._killed: dict[int, str] = {}  # reason of a deliberate kill, by worker
-        # counter of signs of life, and seconds since the last change, by worker
+        self._waiting: list[Job] = []  # jobs that wait for a busy worker, because all idle workers have failed them
+        self._failed_by = defaultdict[str, set[str | int]](set)  # from a job's name to GPUs or workers that failed it
+        self._killed: dict[int, str] = {}  # from a worker's number to the reason why this process killed it
+        # from a worker's number to its counter of signs of life and the seconds since the counter changed
         self._silence: dict[int, tuple[int, float]] = {}
         self._looked = time.monotonic()
         self._last = ""  # reason of the last failure
@@ -75,7 +76,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         try:
             for worker in workers:
                 worker.process.join(max(0.0, deadline - time.monotonic()))
-        finally:  # also after a second Ctrl-C
+        finally:  # this block runs even if the user presses Ctrl-C a second time
             for worker in workers:
                 worker.process.kill()
                 _join_worker(worker)
@@ -85,7 +86,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     @property
     def gpus(self) -> int:
-        """Return the number of GPUs; 0 on CPU cores."""
+        """Return the number of GPUs that the workers use; 0 if they use CPU cores."""
         return len({gpu for gpu in self._shown if gpu is not None})
 
     @property
@@ -94,7 +95,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return max(0, len(self._idle) - len(self._waiting))
 
     def start_job(self, job: Job) -> None:
-        """Give a job to an idle worker, a job that failed before if possible to a worker on which it has not failed."""
+        """Give a job to an idle worker, if possible to a worker on whose GPU or core the job has not failed before."""
         self._waiting.append(job)
         self._assign_jobs()
 
@@ -105,7 +106,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
                 self._kill_worker(worker, _STOPPED)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return finished jobs, waiting at most `timeout` seconds; raise MachineError if no worker is left."""
+        """Return outcomes of finished jobs; wait at most `timeout` seconds; raise MachineError if no worker is left."""
         if not self._list_workers():
             raise make_all_workers_failed_error(self._last)
         ready = wait(list(self._busy), timeout)
@@ -115,7 +116,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return ended
 
     def _assign_jobs(self) -> None:
-        """Give each waiting job to an idle worker on whose GPU or core it has not failed, if possible."""
+        """Give each waiting job to an idle worker, if possible to a worker on whose GPU or core it has not failed."""
         for job in list(self._waiting):
             failed_by, workers = self._failed_by[job.name], self._list_workers()
             suited = [worker for worker in workers if self._find_gpu_or_worker(worker.number) not in failed_by]
@@ -129,13 +130,13 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         if not worker.process.is_alive():  # the worker died while idle
             _join_worker(worker)
             worker = self._start_worker(worker.number, worker.failed)
-        with suppress(OSError):  # the worker dies right now; the wait for its outcome detects this
+        with suppress(OSError):  # if the worker dies at this moment, `_collect_outcome` detects its death
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
         self._busy[worker.connection] = (worker, job)
 
     def _kill_silent_workers(self) -> None:
-        """Kill workers that gave no sign of life for too long, not counting time while this process was suspended."""
+        """Kill workers that gave no sign of life for too long; time while this process was suspended does not count."""
         now = time.monotonic()
         awake, self._looked = min(now - self._looked, 10 * _SIGN), now
         for worker, _ in self._busy.values():
@@ -143,7 +144,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             signs_now = worker.signs_of_life.value
             silent = seconds + awake if signs_now == signs else 0.0
             self._silence[worker.number] = (signs_now, silent)
-            most = STILL if signs_now else STARTING  # signs of life start after the import of torch
+            most = STILL if signs_now else STARTING  # the first sign of life may come late
             if silent > most:
                 self._kill_worker(worker, f"no response for {most:.0f} s")
 
@@ -155,7 +156,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         worker, job = self._busy.pop(connection)
         try:
             value, error, seconds = connection.recv()
-        except (EOFError, OSError):  # the process ended before or during its answer: out of memory, or killed by hand
+        except (EOFError, OSError):  # the process ended before it had sent the outcome, for example for lack of memory
             worker.process.join()
             death = self._killed.get(worker.number) or _describe_death(worker.process.exitcode)
             value, error, seconds = None, MachineError(f"the worker's process died ({death})"), 0.0
@@ -175,7 +176,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return JobOutcome(job.name, value, error, seconds)
 
     def _find_gpu_or_worker(self, number: int) -> str | int:
-        """Return the unit that a worker's failures are attributed to: its GPU, or the worker itself."""
+        """Return the id of a worker's GPU or, without GPUs, the worker's number; failures are counted for it."""
         return self._shown[number] or number
 
     def _start_worker(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
@@ -197,7 +198,7 @@ def _join_worker(worker: _Worker) -> None:
 
 @contextmanager
 def _hide_main() -> Iterator[None]:
-    """Start processes that do not import the main program; otherwise they would run a script again."""
+    """Hide the main program from processes that are started in this block, which would otherwise run a script again."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -208,7 +209,7 @@ def _hide_main() -> Iterator[None]:
 
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C, which only the parent process handles."""
+    """Make processes that are started in this block ignore Ctrl-C, which only the parent process handles."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield
         return
@@ -228,7 +229,7 @@ def _serve_jobs(
     signs_of_life: "ctypes.c_long",
     logs: Path | None,
 ) -> None:
-    """Run jobs until the parent closes the connection or dies; `sharing` of all workers use this GPU."""
+    """Run jobs until the parent closes the connection or dies; `sharing` of the `workers` use this worker's GPU."""
     limit_compiler_threads(workers)
     keep_freed_cpu_memory()
     if logs:
@@ -237,12 +238,12 @@ def _serve_jobs(
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # torch reads the variable when it first looks for a GPU
         os.environ[SHARING] = str(sharing)
     end_on_sigterm()
-    sys.stdout = sys.stderr  # standard output belongs to the command, and a network's file may print
+    sys.stdout = sys.stderr  # a user's network file may print, but standard output is for the command's results
     threading.Thread(target=_beat_while_parent_lives, args=(parent, signs_of_life), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
-    with suppress(EOFError, OSError):  # the parent has ended
+    with suppress(EOFError, OSError):  # raised when the parent has ended
         while True:
             job = connection.recv()
             connection.send(perform_job(job))

@@ -1,4 +1,4 @@
-"""JSON logs of a process, one object per line."""
+"""Write the log of a process as JSON, one object per line."""
 
 import json
 import logging
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-_process_fields: dict[str, object] = {}  # fields of every log line of this process: the current job
+_process_fields: dict[str, object] = {}  # fields of every log line that this process writes now, such as the job's name
 
 
 class JsonLines(logging.Formatter):
-    """Formats log records as JSON lines."""
+    """A formatter that writes each log record as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record: time in UTC, level, message, fields, and the traceback if it has one."""
+        """Format a record with its time in UTC, level, message, fields, and its traceback if there is one."""
         fields = {**_process_fields, **getattr(record, "fields", {})}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
@@ -24,7 +24,7 @@ class JsonLines(logging.Formatter):
 
 
 def format_json_line(level: str, message: str, fields: dict[str, object], timestamp: float) -> str:
-    """Return a log line without a line break; the timestamp is in seconds since the start of 1970."""
+    """Format a log line, without a line break at its end; `timestamp` is in seconds since the start of 1970."""
     time = datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")
     return json.dumps({"time": time, "level": level, "message": message, **fields})
 
@@ -46,7 +46,7 @@ def write_worker_log(folder: Path) -> None:
 
 @contextmanager
 def add_log_fields(**fields: object) -> Iterator[None]:
-    """Add these fields to all log lines written in the block."""
+    """Add these fields to all log lines that this process writes in this block."""
     _process_fields.update(fields)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Settings of the whole process that threads change at the same time."""
+"""Let several threads change and restore a setting of the whole process at the same time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -12,7 +12,10 @@ _P = ParamSpec("_P")
 def restore_after_last_exit(
     change: Callable[_P, AbstractContextManager[object]],
 ) -> Callable[_P, AbstractContextManager[None]]:
-    """Decorate a context manager of a process-wide setting: the last thread to leave restores the first setting."""
+    """Decorate a context manager that changes a process-wide setting, so that threads may overlap in its blocks.
+
+    The setting that was found first is restored when the last of the overlapping blocks is left.
+    """
     lock, entered = Lock(), list[list[AbstractContextManager[object]]]()
 
     @wraps(change)
@@ -29,7 +32,7 @@ def restore_after_last_exit(
                 later = entered.index(block) + 1
                 if later == len(entered):
                     block[0].__exit__(None, None, None)
-                else:  # the block entered next puts back what this one found
+                else:  # the block that was entered next will restore the setting that this block found
                     entered[later][0] = block[0]
                 del entered[later - 1]
 

@@ -1,8 +1,8 @@
-"""Run jobs on a Ray cluster, in actors that live as long as the command: each has a GPU, a part of a GPU, or a core.
+"""Run jobs on a Ray cluster, in actors that live as long as the command; each has a GPU, a part of a GPU, or a core.
 
-Ray places the actors and reports lost ones; this module gives them jobs and requests new actors. Images, rankings and
-compiled networks stay loaded in an actor's process, as in a local worker. Only jobs and their return values are sent,
-so every machine must see the store's folder under the same path.
+Ray starts the actors and reports lost actors; this module gives jobs to actors and requests new actors. Images,
+rankings and compiled networks stay loaded in an actor's process, as in a local worker. Only jobs and their return
+values are sent, so every machine must see the store's folder under the same path.
 """
 
 import logging
@@ -23,9 +23,9 @@ from roarbench.logs import write_worker_log
 from roarbench.stopping import keep_sigterm_handler
 from roarbench.text import fit_on_one_line
 
-# no reports to Ray's developers; Ray reads the variable at import
+# Ray, which reads this variable when it is imported, must not send usage statistics to its developers
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-# for a local cluster; with Ray's default of 15, all other programs of a busy machine would come first
+# niceness of workers of a local cluster; with Ray's default of 15, they would wait for all other programs
 os.environ.setdefault("RAY_worker_niceness", "0")
 try:
     import ray
@@ -41,8 +41,8 @@ def connect_to_ray(address: str, requested: int | None) -> int:
     """Join a Ray cluster, or start one on this machine that ends with this process; return the number of workers.
 
     Args:
-        address: `HOST:PORT` of the cluster's head, or `auto` on one of its machines; empty to start a cluster of this
-            machine alone, with room for all requested workers.
+        address: `HOST:PORT` of the cluster's head, or `auto` on one of its machines. If it is empty, a cluster of this
+            machine alone is started, with as many CPUs as requested workers.
         requested: Number of workers; if None, one per GPU, or one per core if there are no GPUs.
 
     Raises:
@@ -70,7 +70,7 @@ def _count_gpus() -> int:
 
 
 def _count_gpus_or_cores() -> int:
-    """Return how many workers can have a GPU, or without GPUs a core, of their own."""
+    """Return the number of GPUs in the cluster or, if there are none, the number of cores."""
     return _count_gpus() or int(ray.cluster_resources().get("CPU", 0))
 
 
@@ -81,20 +81,20 @@ def _is_node_declared_dead() -> bool:
 
 
 class _ActorSetup(NamedTuple):
-    """The environment that an actor takes over from the command's process."""
+    """Settings of the command's process that an actor takes over."""
 
-    mark: Path  # file in the store that exists as long as the engine
-    folder: Path  # working directory, the start of relative paths
+    mark: Path  # file in the store that exists as long as the engine; an actor must see this file
+    folder: Path  # working directory, from which relative paths start
     sharing: int  # number of workers per GPU; 0 without GPUs
-    logs: Path | None  # folder of the workers' logs; None for no logs
+    logs: Path | None  # folder of the workers' logs; if None, no logs are written
     compiling: str  # compiler mode for training networks on a GPU; empty for no compilation
 
 
 class _JobActor:
-    """A process for jobs, started by Ray on any node."""
+    """A process that runs jobs; Ray starts it on any node."""
 
     def set_up_worker(self, setup: _ActorSetup) -> str:
-        """Prepare the process as a worker; return the reason if it cannot be one, otherwise an empty string."""
+        """Prepare the process for jobs; return the reason if it cannot run jobs here, else an empty string."""
         if not setup.mark.exists():
             node, store = ray.util.get_node_ip_address(), setup.mark.parent
             return f"node {node} does not see {store}; mount that folder there, under the same path"
@@ -102,8 +102,9 @@ class _JobActor:
             os.environ[COMPILING] = setup.compiling
         if setup.sharing:
             os.environ[SHARING] = str(setup.sharing)
-            limit_compiler_threads(8 * setup.sharing)  # an actor sees only its own GPU; a machine has 8 at most
-        with suppress(OSError):  # without the folder, jobs that need files by relative paths report the error
+            # an actor sees only its own GPU, so this assumes a machine with eight GPUs
+            limit_compiler_threads(8 * setup.sharing)
+        with suppress(OSError):  # if the folder is missing here, jobs that read files by relative paths report an error
             os.chdir(setup.folder)
         if setup.logs:
             write_worker_log(setup.logs)
@@ -111,24 +112,24 @@ class _JobActor:
         return ""
 
     def perform(self, job: Job) -> tuple[Any, Exception | None, float]:
-        """Run a job, see `perform_job`."""
+        """Run a job by `perform_job`."""
         return perform_job(job)
 
 
 class _RayWorker(NamedTuple):
-    """An actor, with the starts and jobs that failed in a row, including those of the actors that it replaces."""
+    """An actor with its failures in a row; the failures of the actors that it replaces count, too."""
 
     actor: Any
-    starts: int = 0
-    failed: frozenset[str] = frozenset()
+    starts: int = 0  # number of failed starts in a row
+    failed: frozenset[str] = frozenset()  # names of jobs that failed in a row
 
 
 class RayEngine(AbstractContextManager["RayEngine"]):
     """Workers on the cluster that this process has joined with `connect_to_ray`; they end with the context.
 
     Args:
-        workers: Number of workers. If there are fewer GPUs, each worker has an equal share of one. Workers for which
-            there is no room start when nodes join.
+        workers: Number of workers. If there are fewer GPUs than workers, each worker has an equal share of a GPU.
+            Workers that do not fit into the cluster start when nodes join.
         shared: The store's folder; a machine that does not see it gets no jobs.
         follow: Whether to start more workers as the cluster grows, one per GPU or core.
         logs: Folder for the workers' logs; if None, no logs are written.
@@ -137,7 +138,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
     def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
         gpus = _count_gpus()
         sharing = -(-workers // gpus) if gpus else 0
-        # Ray counts GPUs in ten-thousandths; GPU workers reserve no cores, so core workers keep them
+        # Ray counts GPUs in ten-thousandths; workers with a GPU reserve no core
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
@@ -156,7 +157,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
     @property
     def gpus(self) -> int:
-        """Return the cluster's current number of GPUs; 0 if the workers use CPU cores."""
+        """Return the number of GPUs that the cluster has now; 0 if the workers use CPU cores."""
         return _count_gpus() if self._setup.sharing else 0
 
     @property
@@ -173,15 +174,15 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         """Stop a running job; its outcome is then the error of a lost worker."""
         for reference, (worker, job) in self._busy.items():
             if job.name == name:
-                # a stopped job is not the worker's fault
+                # a job that was stopped does not count as the worker's failure
                 self._busy[reference] = (worker._replace(failed=frozenset()), job)
                 ray.kill(worker.actor)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return finished jobs, waiting at most `timeout` seconds for the first event.
+        """Return the outcomes of finished jobs; wait at most `timeout` seconds for a job or a start to finish.
 
         Raises:
-            CallerError: No worker can start anywhere.
+            CallerError: No worker can start on any machine of the cluster.
             MachineError: No worker is left, because each failed three jobs in a row, or Ray has ended on this machine.
         """
         self._request_more_workers()
@@ -230,7 +231,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         worker, job = self._busy.pop(reference)
         try:
             value, error, seconds = ray.get(reference)
-        except RayTaskError as ray_error:  # the actor lives: unpickling the job or pickling its value failed
+        except RayTaskError as ray_error:  # the actor is alive, but unpickling the job or pickling its value failed
             value, error, seconds = None, RunError(_extract_reason(ray_error)), 0.0
         except RayError as ray_error:  # the actor or its node has ended
             value, error, seconds = None, MachineError(f"the worker was lost ({_extract_reason(ray_error)})"), 0.0

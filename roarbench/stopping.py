@@ -1,4 +1,4 @@
-"""End a worker on request: immediately, or after a checkpoint of its training."""
+"""End a worker on request: immediately, or after its training run has saved a checkpoint."""
 
 import os
 import signal
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ENDED = 128 + signal.SIGTERM  # a shell's exit code after SIGTERM
+ENDED = 128 + signal.SIGTERM  # exit code that shells report for a process ended by SIGTERM
 _stop_requested = threading.Event()
-is_stop_requested = _stop_requested.is_set  # whether SIGTERM has arrived
+is_stop_requested = _stop_requested.is_set  # a function that returns whether SIGTERM has arrived
 _busy = threading.Event()
 
 
@@ -26,7 +26,7 @@ def _exit_or_set_stop_flag(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def convert_exit_to_error() -> Iterator[None]:
-    """Turn `sys.exit` in external code into an ordinary error; requests to end this process still work."""
+    """Turn `sys.exit` in a user's code into an ordinary error, except if the exit was requested by SIGTERM."""
     try:
         yield
     except SystemExit as error:
@@ -37,7 +37,7 @@ def convert_exit_to_error() -> Iterator[None]:
 
 @contextmanager
 def keep_sigterm_handler() -> Iterator[None]:
-    """Restore this process's SIGTERM handler after the block; a handler of a library would change the exit code."""
+    """Restore this process's SIGTERM handler after the block, because a library's handler changes the exit code."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -47,7 +47,7 @@ def keep_sigterm_handler() -> Iterator[None]:
 
 @contextmanager
 def defer_stop_until_checked() -> Iterator[None]:
-    """Defer a request to end this process: the block checks `is_stop_requested` often and raises SystemExit itself."""
+    """Defer SIGTERM in this block, which must check `is_stop_requested` often and raise SystemExit itself."""
     _busy.set()
     try:
         yield

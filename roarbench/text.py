@@ -1,4 +1,4 @@
-"""Format ranks, intervals, signed numbers, counts and external text for terminal, files and pages."""
+"""Format ranks, intervals, signed numbers, counts and texts from users for terminal, files and pages."""
 
 import csv
 import io
@@ -9,14 +9,14 @@ from itertools import chain
 from textwrap import fill
 from typing import TextIO, TypeAlias
 
-SAME = "≈"  # not significantly different
+SAME = "≈"  # sign for "not significantly different"
 MISSING = "–"
 Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, low, high
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of formulas: OWASP, "CSV Injection"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # characters with which formulas begin (OWASP, "CSV Injection")
 
 
 def format_signed(number: float) -> str:
-    """Format a number with sign and one decimal; `0.0` without a sign if it rounds to 0."""
+    """Format a number with its sign and one decimal; a number that rounds to 0 becomes `0.0`, without a sign."""
     text = f"{number:+.1f}"
     return text[1:] if text[1:] == "0.0" else text
 
@@ -32,7 +32,7 @@ def format_decimals(number: float | None, count: int) -> str:
 
 
 def format_interval(measured: Measured, form: Callable[[float], str] = format_signed) -> str:
-    """Format a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone without an interval."""
+    """Format a value with its interval, `+7.4 [+6.4, +8.4]`, or the value alone if there is no interval."""
     value, low, high = measured
     if value is None:
         return MISSING
@@ -40,7 +40,7 @@ def format_interval(measured: Measured, form: Callable[[float], str] = format_si
 
 
 def format_rank(interval: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
-    """Format a place as an interval such as `2-4`, in brackets for a row that was added to the suite."""
+    """Format a rank interval, such as `2-4`; the rank of a row that was added to the suite is in brackets."""
     if interval is None:
         return MISSING
     position, low, high, _, added = interval
@@ -49,7 +49,7 @@ def format_rank(interval: tuple[int, int | None, int | None, tuple[int, ...], bo
 
 
 def make_printable(text: str) -> str:
-    """Replace control, format and private-use characters by spaces, so that none can move or hide a character."""
+    """Replace control, format and private-use characters, which can move or hide other characters, by spaces."""
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
 
 
@@ -64,7 +64,7 @@ def wrap_lines(text: str, width: int) -> str:
 
 
 def fit_on_one_line(text: str, longest: int | None = None) -> str:
-    """Format external text as one printable line, with an ellipsis beyond `longest` characters."""
+    """Format any text as one printable line; if it is longer than `longest`, cut it and add an ellipsis."""
     line = " ".join(make_printable(text).split())
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
@@ -90,25 +90,25 @@ def capitalize(text: str) -> str:
 
 
 def use_typographic_signs(text: str) -> str:
-    """Use real minus signs, and narrow spaces before percent signs."""
+    """Replace hyphens before numbers by minus signs, and put a narrow space before percent signs."""
     return re.sub(r"(?<!\w)-(?=\d)", "−", re.sub(" ?%", "\N{NARROW NO-BREAK SPACE}%", text))
 
 
 def format_markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    """Format a Markdown table; cells are written unchanged."""
+    """Format a Markdown table; the text of the cells is not changed."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def format_records_as_csv(rows: Iterable[Mapping[str, object]]) -> str:
-    """Format records with the same fields as CSV; None is empty, and formulas of spreadsheets get an apostrophe."""
+    """Format records with the same fields as CSV; None becomes empty, and an apostrophe is put before formulas."""
     text = io.StringIO()
     write_csv(text, rows)
     return text.getvalue()
 
 
 def write_csv(file: TextIO, rows: Iterable[Mapping[str, object]]) -> int:
-    """Write records as CSV one by one, see `format_records_as_csv`; return the number of records."""
+    """Write records one by one as `format_records_as_csv` formats them; return the number of records."""
     rest = iter(rows)
     first = next(rest, None)
     writer = csv.DictWriter(file, list(first or {}), lineterminator="\n")
@@ -124,7 +124,7 @@ def _escape_formula(value: object) -> object:
 
 
 def list_some(names: Sequence[object], count: int = 3) -> str:
-    """List the first names and the number of the others: `3, 17, 40 and 5 more`."""
+    """List the first names and the number of further names: `3, 17, 40 and 5 more`."""
     more = f" and {len(names) - count} more" if len(names) > count else ""
     return ", ".join(map(str, names[:count])) + more
 

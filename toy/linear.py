@@ -1,26 +1,27 @@
 """Does removing features identify the 4 informative ones among 16? Experiment of Hooker et al. 2019, section 3.
 
-An example is x = a z / 10 + d n + e / 10, with the label y = [z > 0]. z and n are numbers and e has 16 entries,
-standard normal, new in every example. a and d have 16 standard normal entries, drawn once per *draw*; a is 0 beyond
-its first 4. The signal z is small beside the distractor n, so a classifier must cancel n by comparing features.
+An example is x = a z / 10 + d n + e / 10, with the label y = [z > 0]. The numbers z and n and the 16 entries of e are
+standard normal and drawn anew for every example. The vectors a and d have 16 standard normal entries, which are drawn
+once per *draw*; only the first 4 entries of a are not 0. The signal z is small beside the distractor n, so a classifier
+must cancel n by comparing features.
 
-**What is the true ranking?** Least squares on the features S that are left has the signal-to-noise ratio
+**What is the true ranking?** Least squares on a set S of features that are left has the signal-to-noise ratio
 
     q(S) = |a_S|^2 - (a_S . d_S)^2 / (0.01 + |d_S|^2)
 
 and, fitted to infinitely many examples, the accuracy 1 - arccos(sqrt(q / (1 + q))) / pi. Therefore
 
-* the 4 informative features rank first: without them q = 0, so accuracy is at chance whatever other features are left;
+* the 4 informative features rank first, because without them q = 0, so that accuracy is at chance for every S;
 * their importance is |a|: in 95, 94 and 98 % of 200 draws, no other subset of one, two or three features lowers
-  accuracy more than the subset with the largest |a|, and on average that subset is within 0.0003 of the best one;
+  accuracy more than the subset with the largest |a|, and on average this subset is within 0.0003 of the best subset;
 * the other 12 features tie at |a| = 0, as in the paper, and are ranked at random. They contain no signal, but help to
   estimate n: without all 12, retrained accuracy is .804 instead of .826 (exact, mean of 12,000 draws).
 
-Therefore the paper's statement that removal by the inverted ranking loses no accuracy until t = .75 if the classifier
-is retrained holds only approximately: the loss is 0.2 points at t = .25, 0.6 at .5 and 2.2 at .75. Without retraining,
-the loss is 2.2 points after the first feature and 15.5 at t = .5, because the old weights no longer cancel n (exact,
-the same 12,000 draws; weights fitted to 1,001 examples lose a little more). The paper does not state its numbers of
-examples and draws; those here are our choice.
+The paper says that removal by the inverted ranking loses no accuracy until t = .75 if the classifier is retrained. This
+statement holds only approximately: the loss is 0.2 points at t = .25, 0.6 points at .5 and 2.2 points at .75. Without
+retraining, the loss is 2.2 points after the first feature and 15.5 points at t = .5, because the old weights no longer
+cancel n (exact, mean of the same 12,000 draws; weights fitted to 1,001 examples lose a little more). The paper does not
+state its numbers of examples and draws; the numbers here are our choice.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 FEATURES = 16
 INFORMATIVE = 4
 LEVELS = tuple(k / FEATURES for k in range(FEATURES + 1))
-TRAIN = 1001  # odd, so that one class is more frequent and the prediction at t = 1 is defined
+TRAIN = 1001  # training examples; the number is odd, so that one class is more frequent and is predicted at t = 1
 TEST = 1000
 RANKINGS = ("true", "random", "inverted")
 
@@ -41,7 +42,7 @@ Ranking = NDArray[np.int64]
 
 
 class ToyWorld(NamedTuple):
-    """A random world: weights of the signal and of the distractor in the features, both of shape (16,)."""
+    """A random world: the weights of the signal and the weights of the distractor in the features, each (16,)."""
 
     signal: Floats
     distractor: Floats
@@ -59,9 +60,9 @@ class ToyCurve:
     """Accuracy against level for one ranking."""
 
     ranking: str  # one of `RANKINGS`
-    retrain: bool  # the classifier was fitted on the degraded examples
-    accuracy: tuple[float, ...]  # mean test accuracy over the draws, in [0, 1], per level of `LEVELS`
-    error: tuple[float, ...]  # standard error of the mean
+    retrain: bool  # whether the classifier was fitted to degraded examples
+    accuracy: tuple[float, ...]  # test accuracy at each of `LEVELS`, in [0, 1], mean over the draws
+    error: tuple[float, ...]  # standard error of each mean
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def run_experiment(seed: int = 0, draws: int = 50) -> ToyResult:
     """Score three rankings with and without retraining, over several draws of the world.
 
     Args:
-        seed: Seed of all random numbers; draw i does not depend on the number of draws.
+        seed: Seed of all random numbers; the i-th world does not depend on the number of draws.
         draws: Number of worlds, each with its own training and test examples; at least 2.
 
     Raises:
@@ -99,7 +100,7 @@ def run_experiment(seed: int = 0, draws: int = 50) -> ToyResult:
 
 
 def score_rankings_in_random_world(rng: np.random.Generator) -> Floats:
-    """Return test accuracies of one draw, shape (rankings, 2, levels): retrained first, then without retraining."""
+    """Return test accuracies in one random world, (rankings, 2, levels): with retraining first, then without."""
     world = draw_world(rng)
     train, test = draw_examples(world, TRAIN, rng), draw_examples(world, TEST, rng)
     true = compute_true_ranking(world, rng)
@@ -120,7 +121,7 @@ def _compute_curves(ranking: Ranking, train: Examples, test: Examples) -> tuple[
 
 
 def draw_world(rng: np.random.Generator) -> ToyWorld:
-    """Draw the weights of signal and distractor in the features; the signal has weights in the first 4 only."""
+    """Draw the weights of signal and distractor in the features; only the first 4 features contain the signal."""
     signal = rng.standard_normal(FEATURES)
     signal[INFORMATIVE:] = 0
     return ToyWorld(signal, rng.standard_normal(FEATURES))
@@ -135,13 +136,13 @@ def draw_examples(world: ToyWorld, n: int, rng: np.random.Generator) -> Examples
 
 
 def compute_true_ranking(world: ToyWorld, rng: np.random.Generator) -> Ranking:
-    """Return feature indices by |signal|, largest first; the uninformative features tie and follow in random order."""
+    """Return feature indices by |signal|, largest first; the uninformative features, which tie, are in random order."""
     ties = rng.permutation(FEATURES)
     return np.lexsort((ties, -np.abs(world.signal)))
 
 
 def degrade(x: Floats, ranking: Ranking, t: float, fill: Floats) -> Floats:
-    """Return a copy of x, (n, 16), with the first t * 16 features of the ranking replaced by their fill, (16,)."""
+    """Copy x, (n, 16), and replace the first t * 16 features of the ranking by their fill values, (16,)."""
     removed = ranking[: round(t * FEATURES)]
     degraded = x.copy()
     degraded[:, removed] = fill[removed]
@@ -149,21 +150,21 @@ def degrade(x: Floats, ranking: Ranking, t: float, fill: Floats) -> Floats:
 
 
 def fit_linear_model(examples: Examples) -> Floats:
-    """Return the least-squares weights for the label, (17,), the constant last; of equally good weights, the smallest.
+    """Return the least-squares weights for the label, (17,), with the constant last.
 
-    Solves the normal equations. A removed feature is constant, so the equations are singular up to rounding (1e-16 of
-    the largest entry). The distractor's variance is about 2,000 times the noise's, so no true eigenvalue is below
-    1e-10.
+    If several weight vectors are equally good, the result is the smallest. The function solves the normal equations. A
+    removed feature is constant, so the equations are singular up to rounding (1e-16 of the largest entry). The variance
+    of the distractor is about 2,000 times that of the noise, so no eigenvalue that is not rounding is below 1e-10.
     """
     x = _add_constant(examples.x)
-    # einsum instead of @: BLAS on busy cores takes ten times as long for thousands of small products
+    # on busy cores, BLAS, which @ calls, takes ten times as long as einsum for thousands of small products
     squares, products = np.einsum("ni,nj->ij", x, x), np.einsum("ni,n->i", x, examples.y)
     weights: Floats = np.linalg.lstsq(squares, products, rcond=1e-10)[0]
     return weights
 
 
 def compute_accuracy(weights: Floats, examples: Examples) -> float:
-    """Return the fraction of examples on the right side of one half."""
+    """Return the fraction of examples that are classified correctly, with a threshold of one half."""
     predicted = np.einsum("ni,i->n", _add_constant(examples.x), weights) > 0.5
     return float(np.mean(predicted == (examples.y > 0.5)))
 

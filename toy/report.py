@@ -1,13 +1,13 @@
-"""The toy's numbers as text, as JSON, and as figure 2 of the paper: accuracies with and without retraining."""
+"""Format the accuracies with and without retraining as text, and as a chart like figure 2 of the paper."""
 
 from roarbench.report.curve_panels import AxisLabel, Chart, PanelCurve
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
-COLUMN = 15  # characters
+COLUMN = 15  # width of a column, in characters
 
 
 def format_text(result: ToyResult) -> str:
-    """Write a table: one row per level, one column per curve, mean accuracy in percent with its standard error."""
+    """Format a table of mean accuracies in percent with their standard errors: a row per level, a column per curve."""
     second = ["retrained" if curve.retrain else "not retrained" for curve in result.curves]
     lines = [
         f"Test accuracy in percent, mean of {result.draws} draws +- its standard error; seed {result.seed}",
@@ -30,7 +30,7 @@ def _format_cell(curve: ToyCurve, k: int) -> str:
 
 
 def make_chart(result: ToyResult) -> Chart:
-    """Make two panels, as in the paper: without retraining, and with; the band is two standard errors each side."""
+    """Make a chart with two panels, as in the paper: without retraining, and with retraining."""
     caption = (
         f"{FEATURES} features, {INFORMATIVE} informative, least squares. Mean of {result.draws} draws, seed "
         f"{result.seed}, {result.train} training and {result.test} test examples each. "
