@@ -1,6 +1,6 @@
-"""Archive rows: results and failures that leaderboards no longer show. Nothing here imports torch.
+"""Archive results and failures of runs, which leaderboards then no longer show. Nothing here imports torch.
 
-A separate table keeps the complete rows, with user, time and reason; the same runs may be done again.
+A separate table keeps the complete rows, with user, time and reason. The archived runs may be done again.
 """
 
 import getpass
@@ -25,17 +25,18 @@ from roarbench.store.software_and_hardware import read_code_version
 from roarbench.text import fit_on_one_line
 
 _KINDS = {"result": results, "failure": failures}
-_VOUCHED = {"imports": imports, "reproductions": reproductions}  # provenance records, archived with their result
+_VOUCHED = {"imports": imports, "reproductions": reproductions}  # provenance records, which are archived with results
 
 
 @dataclass(frozen=True)
 class ArchivedRow:
-    """An archived row."""
+    """Archived result or failure of a run."""
 
     run: Run  # the run that was done or tried
     kind: str  # `result` or `failure`
-    row: dict[str, Any]  # the archived row with its provenance records; bytes as hex digits, times as ISO 8601
-    reason: str  # the owner's reason
+    # columns of the archived row, and its provenance records; bytes are hex digits, times are ISO 8601
+    row: dict[str, Any]
+    reason: str  # reason for archiving, given by the store's owner
     who: str  # user and host
     created: datetime  # time of archiving, UTC
 
@@ -54,7 +55,7 @@ def list_keys_of_estimator(database: Database, estimator: str) -> list[str]:
 
 
 def list_submission_ids(database: Database, prefix: str) -> list[str]:
-    """Return the ids of submissions that begin with this string and have results or failures, without twins."""
+    """Return the ids, without twins, of submissions that begin with this string and have results or failures."""
     estimators = set(_map_keys_to_estimators(database, prefix).values())
     return sorted(
         {_strip_twin(name) for name in estimators if EstimatorId.parse(name).submitted and name.startswith(prefix)}
@@ -62,7 +63,7 @@ def list_submission_ids(database: Database, prefix: str) -> list[str]:
 
 
 def _map_keys_to_estimators(database: Database, prefix: str) -> dict[str, str]:
-    """Return estimators by run key, for results and failures of estimators that may begin with this string."""
+    """Return a dict from run keys to estimators, which has all estimators that begin with this string, and others."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(prefix, autoescape=True))
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
     with database.begin_read() as connection:
@@ -85,7 +86,7 @@ def find_run_keys(database: Database, prefix: str) -> list[str]:
 
 
 def archive_rows(database: Database, keys: Collection[str], reason: str) -> ArchivedCounts:
-    """Archive the results and failures of these runs; CallerError if a process is working on one of them."""
+    """Archive the results and failures of these runs; raise CallerError if a process is working on one of them."""
     shared = {
         "reason": fit_on_one_line(reason, REASON_LENGTH),
         "who": _name_user_and_host(),
@@ -109,7 +110,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
 
 
 def read_archived_rows(database: Database, keys: Collection[str]) -> list[ArchivedRow]:
-    """Return the archived rows of these runs, oldest first; empty in an older store, which lacks the table."""
+    """Return the archived rows of these runs, oldest first; there are none in an older store, which lacks the table."""
     with database.begin_read() as connection:
         if not inspect(connection).has_table(forgotten.name):
             return []

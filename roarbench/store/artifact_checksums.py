@@ -18,7 +18,7 @@ from roarbench.store.workspace import Workspace
 
 
 class Artifact(NamedTuple):
-    """An explained network, ranking or shared scoring network in a store's folder."""
+    """Identity and checksum of an explained network, common network or ranking in a store's folder."""
 
     key: str  # hash of the artifact's record, 32 hex digits
     what: str  # name in messages
@@ -28,7 +28,7 @@ class Artifact(NamedTuple):
 
 
 class RecordedChecksum(NamedTuple):
-    """An input's checksum in a stored result, and its checksum in the folder now."""
+    """Checksum of a run's input in the stored result, and checksum of the same input in the folder now."""
 
     run: str  # key of the result
     what: str  # name of the input in messages
@@ -38,29 +38,30 @@ class RecordedChecksum(NamedTuple):
 
 @dataclass(frozen=True)
 class Checksums:
-    """Inputs of a database's results, compared with one store's folder."""
+    """Checksums of the inputs of a database's results, to compare with the files in one store's folder."""
 
     database: Database
     workspace: Workspace
 
     def record_or_compare(self, artifacts: Collection[Artifact], recorded: Collection[RecordedChecksum] = ()) -> None:
-        """Record the folder's files that have no checksum in the database yet, unless results contradict them.
+        """Record checksums of the folder's files that have none in the database, and compare the others.
 
-        Files that are missing in the folder are reserved for it: no other folder may make them while a command works on
-        the database. The reservation is refused if several machines may share the database and another folder has these
-        files, because this folder is then probably the wrong one.
+        If the folder lacks a file, the file is reserved for the folder: no other folder may make the file while a
+        command works on the database. The reservation is refused if several machines may share the database and another
+        folder has the file, because this folder is then probably the wrong folder.
 
         Raises:
-            StoreError: The folder has other files or lacks recorded ones, another folder is making them, or results
-                record their inputs and none of them matches the folder; nothing is recorded.
+            StoreError: A file has a different checksum than the recorded one; another folder has or is making a missing
+                file; or results record other checksums of an input than the folder's, and no result records the
+                folder's. Nothing is recorded.
         """
         self._record_checksums(artifacts, made_here=False, recorded=recorded)
 
     def record_new_files(self, artifacts: Collection[Artifact]) -> None:
-        """Record files just made in the folder, also in place of lost files on which no result depends.
+        """Record checksums of files just made in the folder, which may replace lost files if no result depends on them.
 
         Raises:
-            StoreError: Results depend on other files, or another folder has other files; nothing is recorded.
+            StoreError: Results depend on different files, or another folder has different files; nothing is recorded.
         """
         self._record_checksums(artifacts, made_here=True)
 
@@ -104,7 +105,7 @@ class Checksums:
         self._raise_wrong_folder(seen if artifact.checksum else f"lacks the {artifact.what} made in {row.place}")
 
     def _check_recorded_inputs(self, connection: Connection, inputs: Collection[RecordedChecksum]) -> None:
-        """Raise StoreError if results record other inputs and no result records those of the folder."""
+        """Raise StoreError if results record other checksums of an input, and none records the folder's checksum."""
         imported = find_stored_keys(connection, imports, {recorded.run for recorded in inputs})
         own = [recorded for recorded in inputs if recorded.run not in imported]
         fitting = {(recorded.what, recorded.here) for recorded in own if recorded.checksum == recorded.here}
@@ -121,7 +122,7 @@ class Checksums:
 
 
 def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:
-    # another folder is making the artifact; its command may not have a lease yet, or may have ended
+    # no checksum: a folder has reserved the artifact; the command there may not have a lease yet, or may have ended
     if not row.checksum:
         return own or not (row.now - row.created < SILENCE or read_leases(connection))
     is_new = made_here and artifact.checksum not in ("", row.checksum)
@@ -129,7 +130,7 @@ def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, 
 
 
 def _has_dependent_result(connection: Connection, row: Any, artifact: Artifact) -> bool:
-    """Return whether a result depends on the earlier file; imported results depend on another store's folder."""
+    """Return whether a result of this store depends on the earlier file; imported results depend on other stores."""
     rankings = artifact.rankings or ("" if artifact.key_in_runs else row.checksum)
     on_rankings = [results.c.rankings == rankings] if rankings else []
     used = and_(

@@ -1,8 +1,8 @@
-"""Access to a results database (SQLite or PostgreSQL): transactions, waiting for a server, and one-line errors.
+"""Access a results database (SQLite or PostgreSQL) in transactions, wait for its server, and make one-line errors.
 
-Write transactions on a store run one at a time (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock), so data that
-such a transaction has read cannot change before it writes. Frequent operations (leases, results, failures) use
-`run_write`, which on PostgreSQL locks only the rows that it uses.
+Transactions of `begin_write` run one at a time (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock), so data that
+such a transaction has read cannot change before the transaction writes. Frequent operations (leases, results, failures)
+use `run_write`, which on PostgreSQL locks only the rows that the operation uses.
 """
 
 import os
@@ -30,7 +30,7 @@ _INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.ins
 PATIENCE = 60  # seconds to wait for another process's transaction; transactions here take milliseconds
 # SQLSTATE prefixes of temporary errors: no connection, shutdown, server full, deadlock
 _AWAY = ("08", "57P0", "53300", "40P01", "40001")
-_ADVICE = {  # part of the database's message -> advice; the first match counts
+_ADVICE = {  # from part of the database's message to advice; the first match counts
     "malformed": "the file is damaged; restore a backup, or recover its rows with `sqlite3 FILE .recover`",
     "is full": "the disk is full; free space and run the same command again (finished runs are kept)",
     "disk I/O error": "the disk is full or damaged; free space and run the same command again (finished runs are kept)",
@@ -48,15 +48,15 @@ _ADVICE = {  # part of the database's message -> advice; the first match counts
 
 
 class Database:
-    """A database at the newest schema.
+    """A results database.
 
-    Methods raise StoreError if the database rejects a statement or stays unreachable. Reading methods also raise it for
-    a damaged row. Writing methods raise RunError if the file is gone.
+    Methods raise StoreError if the database rejects a statement or stays unreachable, and reading methods also raise
+    StoreError for a damaged row. Writing methods raise RunError if the SQLite file is gone.
 
     Attributes:
         where: Name of the database in messages; never contains a password.
         patience: Seconds to wait for an unreachable server.
-        tell: Receives a message when the server becomes unreachable, and when it is back.
+        tell: Receives a message when the server becomes unreachable, and when the server is back.
     """
 
     def __init__(self, engine: Engine, where: str) -> None:
@@ -70,9 +70,9 @@ class Database:
         self._changer = engine.execution_options(manner="changing")
 
     def run_write(self, work: Callable[[Connection], T]) -> T:
-        """Call `work` in a write transaction, which may overlap others except on SQLite.
+        """Call `work` in a write transaction, which may overlap other write transactions on PostgreSQL.
 
-        While the server is unreachable the call is repeated, so `work` must be idempotent.
+        The call is repeated while the server is unreachable, so `work` must be idempotent.
         """
         with self._raise_afterwards_if_file_removed():
             return self._retry_while_unreachable(lambda: self._run_in_transaction(self._changer, work))
@@ -133,7 +133,7 @@ class Database:
 
     @contextmanager
     def use_one_connection(self) -> Iterator[None]:
-        """Use one connection for all queries of this thread in the block; opening one takes longer than a query."""
+        """Use one connection for all queries of this thread in the block, as opening one takes longer than a query."""
         with self._open_transaction(self._reader) as connection:
             self._held.connection = connection
             try:
@@ -157,7 +157,7 @@ class Database:
         self._file = _read_device_and_inode(self.where)
 
     def raise_if_file_removed(self) -> None:
-        """If the opened file is gone, save its content under another name beside it and raise RunError."""
+        """Raise RunError if the opened file is gone, after saving the content beside it under another name."""
         if (
             self._file in (None, _read_device_and_inode(self.where))
             or threading.current_thread() is not threading.main_thread()
@@ -168,7 +168,7 @@ class Database:
             with closing(self._engine.raw_connection()) as source, closing(sqlite3.connect(copy)) as target:
                 cast(sqlite3.Connection, source.driver_connection).backup(target)
             saved = f"its rows were saved in {copy}: move that file back and run the same command again"
-        except (DBAPIError, sqlite3.Error):  # the folder is gone too, or no connection was open
+        except (DBAPIError, sqlite3.Error):  # the folder is gone, too, or no connection was open
             saved = "its rows could not be saved; restore a backup"
         raise RunError(f"results store {self.where} was removed or replaced while this command worked; {saved}")
 
@@ -185,12 +185,12 @@ class Database:
         return self._engine.dialect.name == "sqlite"
 
     def close(self) -> None:
-        """Close all connections; the next transaction opens one."""
+        """Close all connections; the next transaction opens a new connection."""
         self._engine.dispose()
 
 
 def _read_device_and_inode(path: str) -> tuple[int, int]:
-    """Return the identity of a file, which earlier files of its name do not share; zeros if there is no file."""
+    """Return a file's identity, which changes if another file replaces the file; zeros if there is no file."""
     try:
         status = Path(path).stat()
     except OSError:
@@ -210,7 +210,7 @@ def is_temporary_error(error: StoreError) -> bool:
 def select_matching(
     connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
 ) -> Iterator[Any]:
-    """Yield the rows with one of these keys, with few statements."""
+    """Yield the rows whose column has one of these keys, using few statements."""
     for chunk in split_keys(keys):
         yield from connection.execute(statement.where(column.in_(chunk)))
 
@@ -226,9 +226,9 @@ def insert_new(
     rows: Sequence[dict[str, Any]],
     shared: Mapping[str, Any] = MappingProxyType({}),
 ) -> set[str]:
-    """Insert the rows whose keys are new, in order; return these keys.
+    """Insert the rows whose keys are new, in order; return the new keys.
 
-    `shared` has the values of columns that are equal in every row; they may be expressions.
+    `shared` has the values, or SQL expressions, of columns that are equal in every row.
     """
     if not rows:
         return set()
@@ -245,7 +245,7 @@ def delete_rows(connection: Connection, table: Table, keys: Collection[str]) -> 
 
 
 def split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
-    """Divide distinct keys into lists that fit into one statement."""
+    """Divide keys, without duplicates, into lists that each fit into one statement."""
     rest = iter(sorted(set(keys)))
     while chunk := list(islice(rest, _CHUNK)):
         yield chunk
@@ -253,7 +253,7 @@ def split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def convert_database_errors(where: str) -> Iterator[None]:
-    """Convert database errors in the block to a one-line StoreError."""
+    """Convert database errors in the `with` block to a one-line StoreError."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:

@@ -1,7 +1,7 @@
-"""Failures of runs, and of the steps before them (rankings, references).
+"""Record failures of runs, and of the steps before runs (rankings, references).
 
 The reason of a failed step is kept only until the step is queued again. A step that its machine interrupted has not
-failed: it is tried again, and its interruptions are counted until it is done or fails.
+failed: the step is tried again, and its interruptions are counted until the step is done or fails.
 """
 
 import socket
@@ -23,15 +23,16 @@ REASON_LENGTH = 500  # maximum characters of a failure's reason
 
 
 class Failures:
-    """The failures of one database."""
+    """Store of the failures of runs and steps in one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def record_failed_runs(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
-        """Record that runs failed, and delete their leases with `lease`, if given.
+        """Record that runs failed, and delete their leases with the number `lease`, if given.
 
-        The runs are retried only on request. The record of a failure stays when the run succeeds later.
+        The runs are tried again only if a user requests a retry. If a run succeeds later, the record of its failure
+        stays.
 
         Raises:
             LostLease: One of these leases is gone; nothing is written.
@@ -50,7 +51,7 @@ class Failures:
         self._database.run_write(work)
 
     def record_failed_step(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
-        """Record that a step without runs failed, and delete its leases; it is retried only on request."""
+        """Record that a step without runs failed, and delete its leases; only a user's request retries the step."""
 
         def work(connection: Connection) -> None:
             _insert_stopped(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
@@ -59,7 +60,7 @@ class Failures:
         self._database.run_write(work)
 
     def find_stop_reasons(self, keys: Collection[str]) -> dict[str, str]:
-        """Return, by key, why these runs or steps failed, for those that are retried only on request."""
+        """Return a dict from the keys of failed runs and steps, which only a user's request retries, to the reasons."""
 
         def work(connection: Connection) -> dict[str, str]:
             if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
@@ -70,7 +71,7 @@ class Failures:
         return self._database.run_read(work)
 
     def retry(self, keys: Collection[str], data: str) -> set[str]:
-        """Queue failed runs again, and all failed steps on the images with this fingerprint; return the runs' keys."""
+        """Queue these failed runs, and all failed steps on the images with this fingerprint; return the runs' keys."""
 
         def work(connection: Connection) -> set[str]:
             failed = find_stored_keys(connection, stopped, keys)
@@ -83,7 +84,7 @@ class Failures:
         return self._database.run_write(work)
 
     def record_interruption(self, key: str, reason: str) -> int:
-        """Record that a machine interrupted a step; return how often the step was interrupted."""
+        """Record that a machine interrupted a step; return the number of interruptions of the step."""
         row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
 
         def work(connection: Connection) -> int:
@@ -93,7 +94,7 @@ class Failures:
         return self._database.run_write(work)
 
     def read_history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
-        """Return the failures of these keys, oldest first, also of runs that succeeded later."""
+        """Return a dict from keys to failures, oldest first; it includes failures of runs that succeeded later."""
         history: dict[str, list[Failure]] = {}
         with self._database.begin_read() as connection:
             for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
@@ -102,7 +103,7 @@ class Failures:
         return history
 
     def list_data_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Return the data of failed runs, as pairs of fingerprint and images per split, oldest first."""
+        """Return pairs of the fingerprint of failed runs' images and the images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.begin_read() as connection:
             runs = [read_run(row) for row in connection.execute(records)]

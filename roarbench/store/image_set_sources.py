@@ -1,7 +1,7 @@
-"""Sources of images. Nothing here imports torch.
+"""Store where decoded images came from. Nothing here imports torch.
 
-Results identify their images by fingerprint. A record says whether images with a fingerprint came from the data set's
-own source or from a folder.
+Results identify their images by a fingerprint. For each fingerprint, a record says whether the images came from the
+data set's own source or from a folder.
 """
 
 import json
@@ -22,18 +22,18 @@ LOCAL = "local"  # kind of images from a caller's folder
 
 @dataclass(frozen=True)
 class ImageSource(Keyed):
-    """The place that images with a fingerprint came from."""
+    """Source of the images with a fingerprint."""
 
     data: str  # fingerprint of the decoded images and labels
     dataset: str
-    limit: int | None  # images per split of a reduced data set; None for the whole
+    limit: int | None  # images per split of a reduced data set; None for the whole set
     kind: str  # `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`
     folder: str = ""  # path of a local source; only the last part of the path if imported
     files: str = ""  # `hash_record_and_files` of a local source; empty if unknown
 
 
 def read_image_sources(database: Database) -> list[ImageSource]:
-    """Return all image sources of a store, oldest first; empty for an older store, which lacks the table."""
+    """Return all image sources of a store, oldest first; there are none in an older store, which lacks the table."""
     columns = [images.c[field.name] for field in fields(ImageSource)]
     with database.begin_read() as connection:
         if not inspect(connection).has_table(images.name):
@@ -54,7 +54,7 @@ def insert_image_sources(connection: Connection, new: Iterable[ImageSource]) -> 
 
 
 def check_imported_source(source: ImageSource) -> ImageSource:
-    """Check a source from a file; raise ValueError if a value has the wrong type, or its folder is not a plain name."""
+    """Check a source that was read from an export; raise ValueError for wrong types or a folder with a path."""
     check_field_values(source)
     if "/" in source.folder:
         raise ValueError(f"folder is {source.folder}, expected a name without '/'")
@@ -62,7 +62,7 @@ def check_imported_source(source: ImageSource) -> ImageSource:
 
 
 def read_sources_of_decoded_images(folder: Path, dataset: str) -> list[ImageSource]:
-    """Return the sources of a data set's decoded images in a folder, the latest last."""
+    """Return the sources of a data set's decoded images in a folder, oldest first."""
     sources = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
         with suppress(ValueError, LookupError):  # loading the images reports damage
@@ -78,5 +78,5 @@ def _make_image_source(manifest: Mapping[str, Any]) -> ImageSource:
 
 
 def hash_record_and_files(record: Mapping[str, Any], source: Mapping[str, Any]) -> str:
-    """Return a hash of a data set's record and of the names, sizes and times of its files, wherever the folder is."""
+    """Return a hash of a data set's record and its files' names, sizes and times; the folder's path does not matter."""
     return hash_value({"record": record, "files": source["files"]})

@@ -1,12 +1,13 @@
-"""Leases record which process does which step, so that processes of one store never do a step twice.
+"""Record in leases which process does which step, so that processes of one store never do a step twice.
 
-A lease is a row that its owner inserts before a step and that is deleted when the step's result is stored. Another
-process may take over the lease of a dead owner: an owner on this host is alive if the kernel lists its process, an
-owner on another host if it has sent a heartbeat lately. An owner without heartbeats may still be running, so every
-lease has a number, and a result is stored only in a transaction that finds this number.
+A lease is a database row. A process, the lease's owner, inserts the row before it starts a step, and the row is deleted
+when the step's result is stored. Another process may take over the lease of a dead owner. An owner on this host is
+alive if the kernel lists its process; an owner on another host counts as alive if it has sent a heartbeat lately. An
+owner without heartbeats may still be running, so every lease has a number, and a result is stored only in a transaction
+that finds the lease with this number.
 
-Leases are taken row by row in the order of keys, so a second process waits milliseconds for the transaction of the
-first, and two processes never wait for each other.
+A process takes leases row by row in the order of keys. A second process then waits milliseconds for the first process's
+transaction, and two processes never wait for each other.
 """
 
 import os
@@ -31,9 +32,9 @@ PULSE = 30.0  # seconds between heartbeats
 
 @dataclass(frozen=True)
 class Owner:
-    """A process that does steps."""
+    """Process that does steps."""
 
-    id: str  # unique per process, never used again
+    id: str  # unique id of the process, never used again
     host: str  # machine name, with boot and container identifiers
     pid: int  # process id on that host
     start: str  # start of the process in kernel ticks; empty if unknown
@@ -45,9 +46,9 @@ class Owner:
 
 
 class Lease(NamedTuple):
-    """A step in progress."""
+    """Lease of a step in progress."""
 
-    key: str  # key of the run, or of a part of another step
+    key: str  # key of the run, or of a part of a step without runs
     owner: Owner
     since: datetime  # start of the lease, UTC
     what: str = ""  # name of the step; empty for a run
@@ -55,7 +56,7 @@ class Lease(NamedTuple):
 
 
 class LeaseRequest(NamedTuple):
-    """A step that a process wants to do."""
+    """Request for the leases of a step that a process wants to do."""
 
     keys: tuple[str, ...]  # keys that are leased together or not at all
     what: str = ""  # name of the step; empty for a run
@@ -63,18 +64,18 @@ class LeaseRequest(NamedTuple):
 
 
 class LeaseReply(NamedTuple):
-    """The answer to lease requests."""
+    """Answer to lease requests."""
 
-    granted: Mapping[LeaseRequest, int]  # requests that the owner may now do, with the number of each lease
+    granted: Mapping[LeaseRequest, int]  # from each granted request to the number of its leases
     done: set[str]  # keys of runs that have a result
-    stopped: Mapping[str, str]  # reason by key, for steps that failed and wait for `retry`
-    leased: set[str]  # keys leased by a living owner, this one included
+    stopped: Mapping[str, str]  # from the keys of steps that failed and wait for `retry` to the reasons
+    leased: set[str]  # keys that a living owner has leased, perhaps this process
 
 
 def _identify_host() -> str:
-    """Return the host's name, boot and process namespace, because process ids are comparable only within these."""
+    """Return the host's name, boot and process namespace, because process ids can only be compared within these."""
     parts = [socket.gethostname()]
-    with suppress(OSError):  # without Linux `_read_start_time` returns None, and heartbeats alone count
+    with suppress(OSError):  # on systems without /proc, `_read_start_time` returns None, and only heartbeats count
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(str(Path("/proc/self/ns/pid").readlink()))
     return " ".join(parts)
@@ -105,9 +106,10 @@ def _has_process(pid: int) -> bool:
 def is_alive(owner: Owner, last_heartbeat: datetime, now: datetime) -> bool:
     """Return whether the process that holds a lease is still running.
 
-    A process on this host is identified by process id and start time. A process elsewhere is judged by its last
-    heartbeat; both times are of the same clock. The kernel may hide other users' processes (`hidepid`, proc(5)). Then
-    only the existence of the id is known, not the start time, so the heartbeat is used.
+    A process on this host is identified by its id and start time. A process on another host is alive if its most recent
+    heartbeat is recent enough; `last_heartbeat` and `now` are times of the same clock. The kernel may hide other users'
+    processes (`hidepid`, proc(5)). In this case only the existence of the id is known, not the start time, so the
+    heartbeat decides.
     """
     if owner.start and owner.host == _identify_host():
         start = _read_start_time(owner.pid)
@@ -135,7 +137,7 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     now = make_clock_expression(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
-    late = find_stored_keys(connection, results, taken)  # keys that their previous owner has finished meanwhile
+    late = find_stored_keys(connection, results, taken)  # keys whose runs the previous owner has finished meanwhile
     own = taken - late
     granted = {request: number for request, number in numbers.items() if own.issuperset(request.keys)}
     delete_leases(connection, taken - {key for request in granted for key in request.keys}, owner)
@@ -155,13 +157,13 @@ def _take_over_lease(connection: Connection, key: str, number: int, row: dict[st
 
 
 def renew_leases(connection: Connection, owner: Owner) -> dict[str, int]:
-    """Record an owner's heartbeat; return the numbers of its leases by key."""
+    """Record an owner's heartbeat; return a dict from the keys of the owner's leases to their numbers."""
     statement = update(leases).where(leases.c.owner == owner.id).values(beat=make_clock_expression(connection))
     return {row.key: row.number for row in connection.execute(statement.returning(leases.c.key, leases.c.number))}
 
 
 def delete_leases(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
-    """Delete the leases on these keys: those of one owner, or of all owners."""
+    """Delete the leases on these keys that one owner holds, or that any owner holds if `owner` is None."""
     for chunk in split_keys(keys):
         conditions = [leases.c.owner == owner.id] if owner else []
         connection.execute(delete(leases).where(leases.c.key.in_(chunk), *conditions))
@@ -173,7 +175,7 @@ def release_lease(connection: Connection, key: str, number: int) -> bool:
 
 
 def read_leases(connection: Connection) -> list[Lease]:
-    """Return the leases of living owners, oldest first; empty in an older store, which lacks the table."""
+    """Return the leases of living owners, oldest first; there are none in an older store, which lacks the table."""
     if not inspect(connection).has_table(leases.name):
         return []
     statement = select(leases, *_make_clock_columns(connection)).order_by(leases.c.since, leases.c.key)
@@ -183,14 +185,14 @@ def read_leases(connection: Connection) -> list[Lease]:
 
 
 def read_boot_id(owner: Owner) -> str:
-    """Return an identifier of the machine's boot, which is the same in all containers."""
+    """Return the id of the boot of the owner's machine, which is the same in all containers of the machine."""
     return owner.host.split()[1] if " " in owner.host else owner.host
 
 
 def _find_living_owners(rows: Iterable[Any]) -> set[str]:
-    """Return the ids of the lease owners that are still running, each checked once.
+    """Return the ids of the lease owners that are still running.
 
-    Time during which the database was unreachable does not count towards an owner's timeout.
+    The timeout of an owner does not include time before the database started, when it could not record heartbeats.
     """
     owners = {row.owner: row for row in rows}
     return {owner for owner, row in owners.items() if is_alive(_read_owner(row), max(row.beat, row.up), row.now)}
@@ -201,15 +203,15 @@ def _read_owner(row: Any) -> Owner:
 
 
 def _make_clock_columns(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """Return two columns: the current time, and the time at which the database started."""
-    up: ColumnElement[Any] = leases.c.beat  # an SQLite file is never down
+    """Return two columns: the current time, and the time at which the database server started."""
+    up: ColumnElement[Any] = leases.c.beat  # SQLite has no server that can be down
     if connection.dialect.name == "postgresql":
         up = func.timezone("utc", func.pg_postmaster_start_time())
     return make_clock_expression(connection).label("now"), type_coerce(up, UtcDateTime).label("up")
 
 
 def make_clock_expression(connection: Connection) -> ColumnElement[Any]:
-    """Return the current time of the database's clock, because the hosts' clocks may differ."""
+    """Return an SQL expression for the time on the database's clock, because the clocks of hosts may differ."""
     if connection.dialect.name == "postgresql":
         return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)
     return type_coerce(func.strftime("%Y-%m-%d %H:%M:%f000", "now"), UtcDateTime)

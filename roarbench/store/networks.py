@@ -1,7 +1,7 @@
-"""Networks on disk: explained networks with their predictions, networks that score many runs, unfinished trainings.
+"""Store explained networks with their predictions, networks that score many runs, and unfinished training runs.
 
 A folder with weights is written under a temporary name and renamed when it is complete, so a folder that exists has
-complete weights. Predictions are added to it later, one file per split.
+complete weights. Predictions are added to the folder later, in one file per split.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class Predictions(NamedTuple):
 
 
 class StoredNetwork:
-    """The folder of a network, which need not exist yet; it can be deleted and made again.
+    """Folder of a network; the folder need not exist yet, and users may delete the folder to train the network again.
 
     Methods raise StoreError if files are damaged or the folder is read-only.
 
@@ -55,7 +55,7 @@ class StoredNetwork:
         self._root, self._key = root, key
 
     def lock(self) -> AbstractContextManager[None]:
-        """Lock the network, so that no two processes on any machines train it."""
+        """Lock the network, so that no two processes train it, even on different machines."""
         return lock_file(self._root / f".{self._key}.lock", self._root, self.folder)
 
     def has_weights(self) -> bool:
@@ -93,7 +93,7 @@ class StoredNetwork:
         return str(self._read_manifest().get("weights", ""))
 
     def _read_manifest(self) -> dict[str, Any]:
-        """Return the manifest of the weights; empty if they are missing."""
+        """Return the manifest of the weights; empty if the weights are missing."""
         with self._convert_read_errors():
             return dict(json.loads((self.folder / "manifest.json").read_text())) if self.has_weights() else {}
 
@@ -107,7 +107,7 @@ class StoredNetwork:
 
 
 class StoredReference(StoredNetwork):
-    """An explained network, with its predictions on untouched images."""
+    """Folder of an explained network, with the network's predictions on untouched images."""
 
     what = "reference"
 
@@ -116,12 +116,12 @@ class StoredReference(StoredNetwork):
         self._reference = reference
 
     def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
-        """Save the weights, the training time in seconds, and a normalisation other than the data set's."""
+        """Save the weights, the training time in seconds, and the normalisation if it is not the data set's."""
         about = {"reference": make_json_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
     def read_normalisation(self) -> Normalisation | None:
-        """Return the normalisation of the images; None for that of the data set, or if the network is missing."""
+        """Return the normalisation of the images; None if the data set's applies, or if the network is missing."""
         noted = self._read_manifest().get("norm")
         return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
 
@@ -156,11 +156,11 @@ def compute_weights_checksum(weights: Mapping[str, torch.Tensor]) -> str:
 
 
 class CheckpointFile:
-    """The checkpoint file of one training; two processes with the same run do not disturb each other.
+    """Checkpoint file of one training run; two processes that do the same run do not disturb each other.
 
     Args:
-        path: Path of the file; its folder is created with it.
-        rankings: Checksum of the rankings that the training uses; a training with other rankings is not resumed.
+        path: Path of the file; `save` creates its folder.
+        rankings: Checksum of the rankings that the training run uses; a run with other rankings is not resumed.
 
     Attributes:
         note: Message about a damaged checkpoint that `load` removed; empty if there was none.
@@ -171,9 +171,9 @@ class CheckpointFile:
         self.note = ""
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last saved state, on the CPU; None if there is none, or it belongs to other rankings.
+        """Return the most recently saved state, on the CPU; None if no state is saved, or if it is for other rankings.
 
-        A damaged file is removed, so that the training starts from the beginning.
+        A damaged file is removed, so that the training run starts from the beginning.
         """
         try:
             content = self._path.read_bytes()
@@ -193,7 +193,7 @@ class CheckpointFile:
         return state if state.pop("rankings", "") == self._rankings else None
 
     def save(self, state: dict[str, Any]) -> None:
-        """Save a state atomically: if the process is killed, the previous state remains."""
+        """Save a state atomically, so that the previous state remains if the process is killed."""
         buffer = io.BytesIO()  # given a file, torch reports a full disk by a different exception
         torch.save({**state, "rankings": self._rankings}, buffer)
         with convert_write_errors(self._path):
@@ -203,14 +203,14 @@ class CheckpointFile:
                 write_atomically(self._path, lambda temporary: temporary.write_bytes(buffer.getbuffer()), own)
 
     def remove(self) -> None:
-        """Remove the checkpoint of a finished training, and files that killed processes left."""
+        """Remove the checkpoint of a finished training run, and files that killed processes left behind."""
         self._path.unlink(missing_ok=True)
         for partial in self._path.parent.glob(f"{self._path.stem}.*partial"):
             partial.unlink(missing_ok=True)
 
 
 def _parse_checkpoint(content: bytes) -> dict[str, Any]:
-    """Read a checkpoint; raise an exception of any type if it is damaged, even in a single bit."""
+    """Read a checkpoint; raise an exception, of any type, if it is damaged, even in a single bit."""
     with ZipFile(io.BytesIO(content)) as parts:  # torch.load does not verify the zip checksums of tensors
         if broken := parts.testzip():
             raise ValueError(f"{broken} is damaged")

@@ -1,12 +1,12 @@
-"""A folder of published results: one export per suite and version, an index, and their checks.
+"""Check and read a folder of published results, with exports of each suite and version and an index.
 
-    index.json                        every file with its hash, its number of rows and where it came from
+    index.json                        every file with its hash, its number of rows, and the owner and machine
     SUITE/VERSION/NAME.parquet        a file of `roarbench export` that has only rows of this suite and version
     SUITE/VERSION/suite.toml          the suite's file, if the package has a newer version (`roarbench.plan.suites`)
 
-A suite from a user's file has a hash as version; its exports contain the suite.
+A suite from a user's file has a hash as version, and its exports contain the suite.
 
-No row is used before the whole folder has been checked: names and sizes first, then hashes, then every row.
+No row is used before the whole folder has been checked, first names and sizes, then hashes, then every row.
 """
 
 import json
@@ -32,12 +32,12 @@ INDEX = "index.json"
 _FORMAT = 1
 _PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4}|[0-9a-f]{8})/[a-z0-9-]{1,60}\.parquet")
 _BESIDE = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml")
-_INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # upper limits
+_INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # maximum bytes of the index, and of each other file
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file in a folder of results."""
+    """File in a folder of published results."""
 
     path: str  # `SUITE/VERSION/NAME.parquet`
     sha256: str  # hash of the file
@@ -46,18 +46,20 @@ class PublishedFile:
 
     @property
     def versioned_suite(self) -> str:
-        """Return the suite and version of its rows, `NAME@VERSION`."""
+        """Return the suite and version of the file's rows, `NAME@VERSION`."""
         return "@".join(self.path.split("/")[:2])
 
 
 def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dict[PublishedFile, list[RunResult]]:
-    """Check a folder with an `index.json`, and return its results by file; raise StoreError if a check fails.
+    """Check a folder with an `index.json`, and return a dict from its files to their results.
 
-    No row of the folder `earlier_folder` may be missing or differ.
+    Raises:
+        StoreError: A check failed, or a row of `earlier_folder` is missing or different.
     """
     results_by_file = {file: _read_checked_file(folder, file) for file in read_index(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
-    data: dict[str, str] = {}  # fingerprint of the images, by suite: a board compares rows image by image
+    # from suites to fingerprints of their images; a board compares rows image by image, so there is one per suite
+    data: dict[str, str] = {}
     for file, result in ((file, result) for file, results in results_by_file.items() for result in results):
         run = result.run
         other, first = seen.setdefault(run.key, (file, result))
@@ -93,7 +95,12 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
 
 
 def read_index_json(path: Path, folder_description: str) -> Any:
-    """Read an index; StoreError if the folder has none, ValueError if it is a link, too large, or not JSON."""
+    """Read an index.
+
+    Raises:
+        StoreError: The folder has no index.
+        ValueError: The index is a link, too large, or not JSON.
+    """
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
         raise StoreError(f"{seen}; name {folder_description}")
@@ -150,7 +157,7 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
 
 
 def find_published_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
-    """Return the suite `NAME` or `NAME@VERSION` of exported files: one of the package, or a user's in these files."""
+    """Return the suite `NAME` or `NAME@VERSION`, from the package or, if it is a user's suite, from exported files."""
     try:
         return find_suite(name)
     except UnknownName:
@@ -196,7 +203,7 @@ def _refuse_lost_or_changed_rows(now: dict[str, RunResult], before: dict[Publish
 
 
 def list_checked_result_files(source: str) -> list[Path]:
-    """Return the files of a source of results: an exported file, or a folder of them, which is checked."""
+    """Return the exported files of a source, which is one file or a folder of published results; check a folder."""
     path = Path(source)
     if path.is_dir():
         return [path / file.path for file in read_checked_folder(path)]

@@ -1,7 +1,7 @@
-"""Files of rankings: their identity, the provenance of their maps, parts, bit-planes and manifest.
+"""Read and write files of rankings: bit-planes, parts and manifests, with the rankings' identity and provenance.
 
-A file of bit-planes has one row per image, with the image's planes one after the other in a column of type fixed-size
-binary. The whole file is one batch, so a reader gets one array; `pyarrow` and Hugging Face `datasets` can read it.
+A file of bit-planes has one row per image: a column of type fixed-size binary holds the image's planes one after the
+other. The whole file is one batch, so a reader gets one array. `pyarrow` and Hugging Face `datasets` can read the file.
 """
 
 import json
@@ -34,20 +34,20 @@ _AT_ONCE = 512  # images per comparison
 
 @dataclass(frozen=True)
 class RankingSpec(Keyed):
-    """Identity of rankings: everything that determines them.
+    """Identity of rankings, with everything that determines the rankings.
 
-    A field added after a release has a default, and is left out of folder names and files while it has that default.
+    A field added after a release has a default value. Folder names and files do not contain a field with this value.
     """
 
     data: str  # fingerprint of the decoded data set
     reference: str  # fingerprint of the explained network; empty for controls
     estimator: str  # fingerprint of the estimator and its parameters
-    name: str
+    name: str  # id of the estimator
     unit: Unit
-    levels: tuple[float, ...]  # readable levels
+    levels: tuple[float, ...]  # levels at which removal masks can be read from the bit-planes
     shape: tuple[int, int, int]  # channels, height and width of an image
     splits: tuple[Split, ...] = tuple(Split)  # splits whose images are ranked
-    # requested settings for maps; the manifest has the actual settings under `made`, by file
+    # requested settings for maps; the manifest records the actual settings of each file under `made`
     maps: MapNumerics = MapNumerics.FLOAT32
 
     @property
@@ -68,7 +68,7 @@ def make_spec_record(spec: RankingSpec) -> dict[str, Any]:
 
 
 def make_file_metadata(spec: RankingSpec, split: Split) -> dict[str, Any]:
-    """Return the metadata of an Arrow file, which suffice to read it without this package."""
+    """Return the metadata of an Arrow file, which suffice to read the file without this package."""
     layout = spec.layout
     codes = {"boundaries": list(layout.bin_boundaries), "codes": list(layout.boundary_codes)}
     return make_spec_record(spec) | codes | {"split": split.value}
@@ -77,10 +77,10 @@ def make_file_metadata(spec: RankingSpec, split: Split) -> dict[str, Any]:
 def make_ranking_spec(
     suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, network_number: int = 0
 ) -> RankingSpec:
-    """Return the identity under which an estimator's rankings are stored; suites with the same identity share them.
+    """Return the identity under which an estimator's rankings are stored; two suites with equal identities share them.
 
-    The suite need not contain the estimator. `data` is the fingerprint of the images, `shape` their channels, height
-    and width, and `network_number` that of the explained network.
+    The suite need not contain the estimator. `data` is the fingerprint of the images, `shape` consists of their
+    channels, height and width, and `network_number` is the number of the explained network.
     """
     return RankingSpec(
         data=data,
@@ -107,20 +107,20 @@ class ExplainedBatches(NamedTuple):
 
 
 class MapProvenance(NamedTuple):
-    """The computation of the maps behind stored bit-planes: its time, network and batches."""
+    """Provenance of the maps behind stored bit-planes: computing time, network and batches."""
 
-    seconds: float  # processor time of the maps; wall time on a GPU
+    seconds: float  # processor seconds that computed the maps; wall seconds on a GPU
     weights: str = ""  # checksum of the explained network's weights; empty for controls
     batches: Sequence[ExplainedBatches] = ()  # batches of all images in order; empty if not recorded
-    # number of noisy copies per image with the image's own predicted class; empty for maps without noisy copies, or if
-    # not recorded
+    # for each image, the number of noisy copies with the same predicted class as the image; empty if maps have no noisy
+    # copies, or if the numbers are not recorded
     stable_copies: Sequence[int] = ()
-    # share of features that have the map's most frequent value, per image; empty if not recorded
+    # for each image, the share of features that have the map's most frequent value; empty if not recorded
     ties: Sequence[float] = ()
 
 
 def merge_batch_records(batches: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
-    """Merge neighbouring ranges of images that were explained with the same settings."""
+    """Merge records of neighbouring batches whose images were explained with the same settings."""
     return [
         ExplainedBatches(sum(batch.images for batch in alike), *settings)
         for settings, alike in groupby(batches, lambda batch: batch[1:])
@@ -137,12 +137,12 @@ def drop_first_images(count: int, batches: Iterable[ExplainedBatches]) -> Iterat
 
 
 def is_covered(done: Iterable[range], start: int, stop: int) -> bool:
-    """Return whether one of the ranges contains `start` … `stop - 1`."""
+    """Return whether one of the ranges contains all numbers from `start` to `stop - 1`."""
     return any(part.start <= start and stop <= part.stop for part in done)
 
 
 class RankedRange(NamedTuple):
-    """Bit-planes of the images `start` … `stop - 1`."""
+    """File with the bit-planes of images `start` to `stop - 1`."""
 
     start: int
     stop: int
@@ -150,7 +150,7 @@ class RankedRange(NamedTuple):
 
 
 def list_parts(folder: Path, split: Split) -> list[RankedRange]:
-    """List the parts of a split by first image; of parts with the same first image, the longest comes first."""
+    """List the parts of a split, sorted by first image; among parts with the same first image, the longest is first."""
     ranges = []
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
@@ -159,9 +159,9 @@ def list_parts(folder: Path, split: Split) -> list[RankedRange]:
 
 
 def choose_covering_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
-    """Choose parts that cover the images 0 … count - 1, in order, each with the number of its first image to use.
+    """Choose parts that cover images 0 to `count - 1`, in order; each comes with the number of its first image to use.
 
-    Parts may overlap if commands divided the images differently; an image's planes do not depend on the division.
+    Parts overlap if commands divided the images differently. The planes of an image do not depend on the division.
     """
     chain, done = [], 0
     for part in list_parts(folder, split):
@@ -174,7 +174,7 @@ def choose_covering_parts(folder: Path, split: Split, count: int) -> list[tuple[
 
 
 def refuse_mixed_devices(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse maps from different kinds of devices, whose rounding no single machine could reproduce."""
+    """Refuse maps from different kinds of devices, because no single machine could reproduce their rounding."""
     kinds = {ExplainedBatches(*batches).device for about in part_metadata for batches in about.get("made", [])} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
@@ -185,7 +185,7 @@ def refuse_mixed_devices(parts_folder: Path, part_metadata: Iterable[Mapping[str
 
 
 def find_common_weights_checksum(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> str:
-    """Return the checksum of the explained network of all parts; empty if a part does not record it."""
+    """Return the checksum of the weights that all parts record; empty if a part has none; refuse different weights."""
     checksums = {about.get("weights", "") for about in part_metadata}
     if len(checksums - {""}) > 1:
         seen = f"{parts_folder} was made from {len(checksums - {''})} different references"
@@ -194,7 +194,7 @@ def find_common_weights_checksum(parts_folder: Path, part_metadata: Iterable[Map
 
 
 def advise_to_delete(path: Path) -> str:
-    """Return advice on a damaged or unexpected folder or file."""
+    """Return the advice to delete a damaged or unexpected folder or file."""
     return f"delete {path} and run again"
 
 
@@ -206,7 +206,7 @@ class PlanesFile(NamedTuple):
 
 
 def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]) -> None:
-    """Write bit-planes, uint8 (n, planes, width), with their description, JSON values, as metadata."""
+    """Write bit-planes, uint8 (n, planes, width), to a file with the JSON values `about` as metadata."""
     import pyarrow as pa
 
     count, *row = planes.shape
@@ -221,7 +221,7 @@ def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]
 
 def read_planes(path: Path) -> PlanesFile:
     """Memory-map the bit-planes of a file; raise StoreError if the file is missing or damaged."""
-    import pyarrow as pa  # importing pyarrow takes .2 s, and a table needs no ranking
+    import pyarrow as pa  # the import takes 0.2 s, and commands that only show tables read no ranking
 
     try:
         with pa.memory_map(str(path)) as source:
@@ -235,17 +235,17 @@ def read_planes(path: Path) -> PlanesFile:
 
 
 def compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denominator: str) -> float | None:
-    """Return the sum of one number over a manifest's files divided by that of another; None if not recorded."""
+    """Return the sum of a numerator over a manifest's files, divided by that of a denominator; None if not recorded."""
     if not files or not all(numerator in file for file in files.values()):
         return None
     return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))
 
 
 def extract_rankings_checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the hash of the contents of a manifest's rankings, or of the earlier rankings that they duplicate.
+    """Return the checksum of a manifest's rankings, or that of earlier rankings that they duplicate.
 
-    Under `same_as` a manifest records the checksum of earlier rankings with other splits or levels that remove the same
-    features. Results with either rankings then depend on the same checksum.
+    A checksum is the hash of the files' contents. Under `same_as`, a manifest records the checksum of earlier rankings
+    that have other splits or levels but remove the same features, so results with either rankings have one checksum.
     """
     return manifest.get("same_as") or hash_value({name: file["sha256"] for name, file in manifest["files"].items()})
 
@@ -276,7 +276,7 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
 
 
 def find_rankings_with_other_levels(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
-    """Yield the finished rankings beside a folder that differ from `spec` only in splits and levels."""
+    """Yield the identities of finished rankings beside a folder that differ from `spec` only in splits and levels."""
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
         # a damaged folder is not a duplicate
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
@@ -294,7 +294,7 @@ def are_same_rankings(
     other_planes: Mapping[Split, NDArray[np.uint8]],
     other_layout: Layout,
 ) -> bool:
-    """Return whether two rankings of the same images remove the same features at the levels that both have."""
+    """Return whether two sets of rankings of the same images remove the same features at all levels that both have."""
     levels = {*layout.levels} & {*other_layout.levels}
     for split in planes.keys() & other_planes.keys():
         own, their = planes[split], other_planes[split]

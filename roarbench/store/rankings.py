@@ -1,10 +1,10 @@
-"""Rankings on disk: the bit-planes of all images of a data set, one folder for each estimator.
+"""Store rankings on disk, as the bit-planes of all images of a data set, in one folder for each estimator.
 
     <root>/<data>/<reference or none>/<name>-<unit>-<spec>/
         train.arrow, test.arrow    one row per image: the column `planes`, its bit-planes one after the other;
                                    only test.arrow if no network is trained on degraded images
-        manifest.json              description and checksums of the files; written last, so a folder with it is done
-        parts/                     files of ranges of images, while workers rank them
+        manifest.json              description and checksums of the files; written last, so its folder is finished
+        parts/                     files of ranges of images, until all images are ranked
 
 The Arrow files are memory-mapped, so workers on one machine share one copy in memory.
 """
@@ -66,28 +66,28 @@ from roarbench.store.ranking_files import (
 
 @dataclass(frozen=True)
 class Rankings:
-    """Finished rankings, opened."""
+    """Finished rankings of an estimator, with open files."""
 
     folder: Path
     layout: Layout
-    splits: Mapping[Split, NDArray[np.uint8]]  # bit-planes by split, uint8 (n, planes, width), read-only
-    files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings by file, from the manifest
-    seconds: float  # processor time of the maps, all workers together
+    splits: Mapping[Split, NDArray[np.uint8]]  # bit-planes of each split, uint8 (n, planes, width), read-only
+    files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings of each file, from the manifest
+    seconds: float  # processor seconds that computed the maps, summed over all workers
     weights: str  # checksum of the explained network's weights; empty for controls, or if not recorded
-    checksum: str  # hash of the files' contents from the manifest, or a duplicate's hash (`extract_rankings_checksum`)
-    # share of all noisy copies with the image's own predicted class, in [0, 1]; None for maps without noisy copies, or
-    # if not recorded
+    checksum: str  # checksum from the manifest (`extract_rankings_checksum`)
+    # share of all noisy copies with the same predicted class as their image, in [0, 1]; None if maps have no noisy
+    # copies, or if the share is not recorded
     prediction_stability: float | None = None
 
 
 @dataclass(frozen=True)
 class RankingsStore:
-    """All rankings under one folder; the object holds only the path, so sending it to a worker is cheap."""
+    """Store of all rankings under one folder; this record only holds the path, so it is cheap to send to a worker."""
 
-    root: Path  # the folder is created by the first write
+    root: Path  # folder of all rankings; the first write creates the folder
 
     def get_folder(self, spec: RankingSpec) -> Path:
-        """Return the folder of these rankings, finished or not."""
+        """Return the folder of these rankings, whether they are finished or not."""
         name = f"{spec.name}-{spec.unit}-{hash_value(make_spec_record(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
@@ -97,11 +97,11 @@ class RankingsStore:
         return [path.parent for path in manifests if load_rankings_checksum(path) == rankings_checksum]
 
     def read_prediction_stability(self) -> dict[str, float]:
-        """Return `Rankings.prediction_stability` by checksum, for finished rankings that record it."""
+        """Return a dict from the checksums of finished rankings that record `prediction_stability` to its values."""
         return self._read_shares("kept", "copies")
 
     def read_tied_shares(self) -> dict[str, float]:
-        """Return the mean share of tied features per map by checksum, for finished rankings that record it."""
+        """Return a dict from checksums of finished rankings to the mean share of tied features per map, if recorded."""
         return self._read_shares("ties", "images")
 
     def _read_shares(self, numerator: str, denominator: str) -> dict[str, float]:
@@ -118,7 +118,7 @@ class RankingsStore:
     def lock_batches(self, data: str, group: str, split: Split, first_images: Iterable[int]) -> Iterator[None]:
         """Lock batches of images for one group of estimators against other processes.
 
-        `first_images` has the first image of each batch, sorted, so that no two processes wait for each other.
+        `first_images` has the number of each batch's first image, sorted, so that no two processes wait for each other.
         """
         folder = self.root / data[:12] / "locks"
         with ExitStack() as locks:
@@ -131,16 +131,16 @@ class RankingsStore:
         return (self.get_folder(spec) / MANIFEST).exists()
 
     def has_ranked_range(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether the images `start` … `stop - 1` are ranked, in any division into parts; lists folders."""
+        """Return whether images `start` to `stop - 1` are ranked, in any division into parts; this lists folders."""
         refresh_folder_listings(*self._list_folders_down_to_parts(spec))
         return self.has_finished(spec) or is_covered(self.list_ranked_ranges(spec, split), start, stop)
 
     def has_part_or_all(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether these rankings are finished or have exactly this part; does not list folders."""
+        """Return whether these rankings are finished or have exactly this part; this does not list folders."""
         return self._make_part_path(spec, split, start, stop).exists() or self.has_finished(spec)
 
     def list_ranked_ranges(self, spec: RankingSpec, split: Split) -> list[range]:
-        """Return the ranges of images with parts, ascending and merged."""
+        """Return the ranges of images that have parts, in ascending order; adjacent ranges are merged."""
         done: list[range] = []
         for part in list_parts(self.get_folder(spec) / "parts", split):
             if done and part.start <= done[-1].stop:
@@ -158,7 +158,7 @@ class RankingsStore:
         planes: NDArray[np.uint8],
         provenance: MapProvenance,
     ) -> None:
-        """Store, or replace, the bit-planes of the images `start` … `stop - 1`, uint8 (stop - start, planes, width)."""
+        """Store, or replace, the bit-planes of images `start` to `stop - 1`, uint8 (stop - start, planes, width)."""
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
@@ -173,16 +173,16 @@ class RankingsStore:
             write_atomically(path, lambda temporary: write_planes(temporary, planes, about), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
-        """Refuse to add to parts from another kind of device; checks one part, whereas `seal` checks all parts."""
+        """Raise StoreError if a part was made on another kind of device; only one is read, while `seal` reads all."""
         parts = self.get_folder(spec) / "parts"
         descriptions = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
         refuse_mixed_devices(parts, [*descriptions, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
-        """Join the parts into finished files with these numbers of images; do nothing if they are finished.
+        """Join the parts into finished files; do nothing if the rankings are finished. `counts` are numbers of images.
 
-        Joining needs three times the disk space of the parts. If the process is killed, the parts remain, and sealing
-        again writes the same bytes.
+        Joining needs three times the disk space of the parts. If the process is killed, the parts remain, and a second
+        call writes the same bytes.
 
         Raises:
             StoreError: Images are missing, a part is damaged, parts are from different explained networks or kinds of
@@ -226,12 +226,12 @@ class RankingsStore:
         return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability)
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
-        """Return the checksums of all finished rankings of this estimator, with any splits and levels."""
+        """Return the checksums of all finished rankings that differ from `spec` at most in splits and levels."""
         specs = (spec, *find_rankings_with_other_levels(self.get_folder(spec), spec))
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
     def verify_files(self, spec: RankingSpec, whole: bool = True) -> None:
-        """Raise StoreError if files of rankings differ from the sealed files; `whole` as in `refuse_altered_file`."""
+        """Raise StoreError if files differ from the manifest; `refuse_altered_file` explains `whole`."""
         rankings = self.open(spec)
         for split, file in rankings.files.items():
             path, description = rankings.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
@@ -241,7 +241,7 @@ class RankingsStore:
         """Return the checksum of other finished rankings that remove the same features; empty if there are none."""
         planes = {split: read_planes(self.get_folder(spec) / f"{split}.arrow").planes for split in spec.splits}
         for sibling in find_rankings_with_other_levels(self.get_folder(spec), spec):
-            with suppress(StoreError):  # a damaged duplicate does not concern these rankings
+            with suppress(StoreError):  # damage of other rankings does not concern these rankings
                 other = self.open(sibling)
                 if other.weights == weights and are_same_rankings(planes, spec.layout, other.splits, other.layout):
                     return other.checksum

@@ -1,4 +1,4 @@
-"""The results store: one row per run, written once in one transaction and never changed.
+"""Store the results of runs in one row per run, which is written in one transaction and never changed.
 
 A row has the raw outcome, one bit per test image, so that every table and every statistical test can be computed from
 the store.
@@ -36,15 +36,15 @@ from roarbench.store.submissions_and_annotations import insert_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 
-_VOUCHED = (imports, reproductions)  # provenance records of a row
+_VOUCHED = (imports, reproductions)  # tables of provenance records
 OUTAGE = 900.0  # seconds to wait for an unreachable server
 
 
 class ResultsStore:
-    """The rows of one database, see `open`. Every method raises StoreError if the database rejects a statement.
+    """Store of results in one database. Every method raises StoreError if the database rejects a statement.
 
     Attributes:
-        database: The database, for data other than results: submissions, imports, reproductions, scores, notes.
+        database: The database, which also has submissions, imports, reproductions, scores and annotations.
     """
 
     def __init__(self, database: Database) -> None:
@@ -52,7 +52,7 @@ class ResultsStore:
 
     @classmethod
     def open(cls, url: str, read_only: bool = False) -> Self:
-        """Open a store, see `schema.open_database`."""
+        """Open the store at a database URL, as `schema.open_database` does."""
         return cls(open_database(url, read_only))
 
     @property
@@ -61,7 +61,7 @@ class ResultsStore:
         return Failures(self.database)
 
     def close(self) -> None:
-        """Close all connections; the next query opens one."""
+        """Close all connections; the next query opens a new connection."""
         self.database.close()
 
     def refuse_sqlite_in_use_elsewhere(self) -> None:
@@ -75,12 +75,12 @@ class ResultsStore:
                     raise StoreError(f"{seen}; for several machines use --db postgresql://HOST/NAME")
 
     def enable_waiting_for_server(self, report: Callable[[str], object]) -> None:
-        """Wait from now on for an unreachable server, and describe it through `report`."""
+        """Wait from now on if the server is unreachable, and pass messages about that to `report`."""
         self.database.patience, self.database.tell = OUTAGE, report
 
     @contextmanager
     def try_without_waiting(self) -> Iterator[None]:
-        """Run the block without waiting for an unreachable server, as the process ends; database errors are ignored."""
+        """Run the block, as the process ends, without waiting for an unreachable server; ignore database errors."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
             with suppress(StoreError):
@@ -101,7 +101,7 @@ class ResultsStore:
     def add_results(
         self, new: Iterable[RunResult], lease: int | None = None, annotations: Mapping[str, Any] = MappingProxyType({})
     ) -> set[str]:
-        """Store results in one transaction and delete their leases with `lease`; return the keys that are new.
+        """Store results in one transaction, and delete their leases with the number `lease`; return the new keys.
 
         A run that is already stored keeps its row. The transaction also stores `annotations`.
 
@@ -115,7 +115,7 @@ class ResultsStore:
             lost = [key for key in sorted(rows) if lease is not None and not release_lease(connection, key, lease)]
             if lost:
                 if find_stored_keys(connection, results, rows) == rows.keys():
-                    # the results are stored, perhaps by an earlier attempt of this call whose reply was lost
+                    # an earlier attempt of this call, whose reply was lost, may have stored the results
                     return set()
                 raise LostLease(f"another process took over the lease on {lost[0]}")
             fresh = insert_new(connection, results, ordered)
@@ -139,17 +139,17 @@ class ResultsStore:
     def read_results(
         self, keys: Collection[str], parsed_runs: Mapping[str, Run] = MappingProxyType({})
     ) -> dict[str, RunResult]:
-        """Return the results of these keys; runs in `parsed_runs` are not parsed again."""
+        """Return a dict from these keys to results; runs in `parsed_runs` are not parsed again."""
         with self.database.begin_read() as connection:
             rows = select_matching(connection, select(results), results.c.key, keys)
             return {row.key: read_result(row, parsed_runs) for row in rows}
 
     def read_seeds_by_data_version(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
-        """Return the versions of results on a data set and network, oldest first, with their seeds.
+        """Return a dict from versions of the data and weights of results to the seeds of these results, oldest first.
 
-        A version consists of the fingerprint of the images, the images per split of a reduced data set, and the given
-        weights of the explained network; the last two may be empty. If networks are scored with each other's maps, the
-        number of the explained network takes the place of the seed.
+        A version consists of the fingerprint of the images, the images per split of a reduced data set (or None), and
+        the given weights of the explained network (or an empty string). If networks are scored with each other's maps,
+        the number of the explained network replaces the seed. `dataset` and `model` select the results.
         """
         columns_read = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
         columns = select(*columns_read).order_by(results.c.created, results.c.key)
@@ -158,7 +158,7 @@ class ResultsStore:
             rows = connection.execute(wanted).all()
         seeds: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
-            # skips parsing: most records have neither field
+            # most records have neither field and need no parsing
             record = json.loads(text) if '"limit":' in text or '"given":' in text else {}
             number = find_explained_and_scored_network(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             seeds.setdefault((data, record.get("limit"), record.get("given", "")), set()).add(number)
@@ -172,13 +172,13 @@ class ResultsStore:
         )
 
     def read_change_stamp_of_network(self, dataset: str, model: str) -> str:
-        """Return a stamp that changes with every result on a data set and network, and with their provenance."""
+        """Return a string that changes with every new result on a data set and network, and with provenance records."""
         columns = select(func.count(), func.max(results.c.created))
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         return self._read_stamp([wanted, *map(_select_count_and_newest, _VOUCHED)])
 
     def read_change_stamp(self) -> str:
-        """Return a stamp that changes with every result, failure and change of provenance."""
+        """Return a string that changes with every new result, failure and provenance record."""
         return self._read_stamp([_select_count_and_newest(table) for table in (results, failures, *_VOUCHED)])
 
     def _read_stamp(self, statements: Iterable[Select[int, Any]]) -> str:
@@ -191,7 +191,7 @@ class ResultsStore:
         return self.database.run_write(lambda connection: claim_leases(connection, requests, owner, limit))
 
     def renew_leases(self, owner: Owner) -> dict[str, int]:
-        """Record an owner's heartbeat for all its leases; return their numbers by key."""
+        """Record an owner's heartbeat for all its leases; return a dict from their keys to their numbers."""
         return self.database.run_write(lambda connection: renew_leases(connection, owner))
 
     def release_leases(self, keys: Collection[str], owner: Owner) -> None:
@@ -208,5 +208,5 @@ class ResultsStore:
 
 
 def _select_count_and_newest(table: Table) -> Select[int, Any]:
-    """Select the number of rows of a table and the time of its last row; rows never change."""
+    """Select the number of rows of a table and the time of its newest row, which suffice, as rows never change."""
     return select(func.count(), func.max(table.c.created)).select_from(table)

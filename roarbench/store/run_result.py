@@ -1,4 +1,4 @@
-"""Results and failures, as records and as rows of the store; correctness is stored as one bit per test image."""
+"""Define results and failures of runs, and convert them to and from rows; correctness has one bit per test image."""
 
 import hashlib
 import json
@@ -19,22 +19,22 @@ from roarbench.store.software_and_hardware import Provenance
 
 @dataclass(frozen=True)
 class RunResult:
-    """The outcome of one run."""
+    """Result of one run."""
 
     run: Run
-    correct: int  # correctly classified test images
-    total: int  # test images
+    correct: int  # number of correctly classified test images
+    total: int  # number of test images
     # One bit per test image, 1 if correct; the first image is the highest bit of the first byte (`pack_correctness`)
     bits: bytes
     seconds: float  # wall time of training and scoring
     provenance: Provenance  # code, libraries and machine
-    # Softmax probability of the network's prediction for the clean image, one little-endian float32 per test image, for
-    # runs without retraining. `pack_probabilities` packs the values.
+    # Softmax probability of the class that the network predicts for the untouched image, one little-endian float32 per
+    # test image, as `pack_probabilities` packs the values; only runs with `ScoredNetwork.NONE` have them.
     probability: bytes | None = None
-    rankings: str = ""  # checksum of the removed rankings; empty without rankings
-    smoothness: float | None = None  # smoothness of the removal masks, see `smoothness`; None without rankings
-    # Checksum of the explained network's weights, if ranking or score depends on them; empty otherwise, and in rows
-    # from before weights were recorded.
+    rankings: str = ""  # checksum of the rankings by which features were removed; empty without removal
+    smoothness: float | None = None  # smoothness of the removal masks (`compute_smoothness`); None without removal
+    # Checksum of the explained network's weights, if the ranking or the score depends on them; empty otherwise, and in
+    # rows from before weights were recorded.
     weights: str = ""
     # mean training loss of the last epoch, in nats; None without training, or if not recorded
     loss: float | None = None
@@ -53,12 +53,12 @@ class RunResult:
 
     @property
     def correctness(self) -> NDArray[np.bool_]:
-        """Return the correctness on each test image, bool (total,)."""
+        """Return whether each test image was classified correctly, bool (total,)."""
         return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).view(np.bool_)
 
     @property
     def probabilities(self) -> NDArray[np.float32] | None:
-        """Return the softmax probability of the class predicted at t = 0, float32 (total,); None if retrained."""
+        """Return the softmax probability of the class predicted at t = 0, float32 (total,); None if not stored."""
         return None if self.probability is None else np.frombuffer(self.probability, "<f4").astype(np.float32)
 
 
@@ -93,7 +93,7 @@ def read_run(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) ->
 
 
 def read_result(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
-    """Return the result of a row of `results`, see `read_run`; raise ValueError if it is damaged."""
+    """Return the result in a row of `results`, with its run as by `read_run`; raise ValueError for a damaged row."""
     provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed_runs)
     try:
         return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})

@@ -1,7 +1,7 @@
-"""The tables of the results store, and functions that open a database and upgrade it to the newest schema.
+"""Define the tables of the results store, open its database, and upgrade the database to the newest schema.
 
-Scores are only added. Results and failures are only added, too, until their owner archives them, which moves them to
-the table `forgotten`. Leases are inserted and deleted while runs are in progress.
+Rows of scores, results and failures are never changed or deleted, except that the store's owner may archive results and
+failures, which moves their rows to the table `forgotten`. Leases are inserted and deleted while runs are in progress.
 
 A change of an existing table increases `HEAD`, and `_upgrade_schema` makes the change in older stores.
 """
@@ -44,8 +44,8 @@ from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 from roarbench.errors import EmptyStore, Hint, StoreError
 from roarbench.store.database import PATIENCE, Database, convert_database_errors
 
-HEAD = "0010"  # the newest schema; four digits, so text order is time order
-READABLE = "0003"  # oldest schema that a read-only store may have; later tables may be missing
+HEAD = "0010"  # version of the newest schema; versions have four digits, so alphabetical order is order in time
+READABLE = "0003"  # oldest schema that a read-only store may have; such a store may lack tables
 metadata = MetaData()
 _MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
 _BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
@@ -59,17 +59,17 @@ WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT k
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A time in UTC; SQLite stores no time zone, so no database stores one."""
+    """Time in UTC, stored without a time zone, because SQLite cannot store time zones."""
 
     impl = DateTime
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: object) -> datetime | None:
-        """Convert a time with a time zone to UTC without one."""
+        """Convert a time with a time zone to UTC, and drop the time zone."""
         return value and value.astimezone(UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: object) -> datetime | None:
-        """Add the time zone to a stored time."""
+        """Add the time zone UTC to a stored time."""
         return value and value.replace(tzinfo=UTC)
 
 
@@ -119,17 +119,17 @@ leases = Table(  # missing from stores older than 0008
     metadata,
     Column("key", String(32), primary_key=True),
     Column("owner", Text, nullable=False),
-    # number of this lease: an owner that lost the lease may hold a later one
+    # number of this lease; an owner that lost a lease on a key may hold a later lease on the same key
     Column("number", BigInteger, nullable=False),
     Column("host", Text, nullable=False),
     Column("pid", Integer, nullable=False),
-    Column("start", Text, nullable=False),  # distinguishes a process from a later one with the same id
+    Column("start", Text, nullable=False),  # start time, which distinguishes a process from later ones with its id
     Column("what", Text, nullable=False),  # name of the step; empty for a run
     Column("data", Text, nullable=False),  # fingerprint of the step's images
     *_make_required_columns(UtcDateTime, "since", "beat"),
     Index("ix_leases_owner", "owner"),
 )
-tries = Table(  # interrupted jobs, until they are done or failed; missing from stores older than 0008
+tries = Table(  # interruptions of jobs that are neither done nor failed; missing from stores older than 0008
     "tries",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -241,7 +241,7 @@ reproductions = Table(  # rows that this store's owner recomputed
 
 
 def open_database(url: str, read_only: bool) -> Database:
-    """Open a database by URL; for writing, create it or upgrade it to the newest schema.
+    """Open the database with this URL; unless `read_only`, create the database or upgrade it to the newest schema.
 
     Raises:
         StoreError: The database is missing, unreadable, read-only, damaged, newer than this version, or not a store.
@@ -297,7 +297,7 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
 
 
 def _check_sqlite_file(path: Path, read_only: bool) -> None:
-    """Refuse a missing file if read-only, otherwise create it; refuse a file that is not an SQLite database."""
+    """Refuse a missing file if `read_only`, otherwise create it; refuse a file that is not an SQLite database."""
     if blocked := next((parent for parent in path.parents if parent.is_file()), None):
         expected = "--store names a folder, --db sqlite:///FILE a database"
         raise StoreError(f"results store {path}: {blocked} is a file; {expected}")
@@ -318,11 +318,11 @@ def _check_sqlite_file(path: Path, read_only: bool) -> None:
 def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
     mode = "mode=ro" if read_only else "mode=rw"
     if read_only and not (os.access(path.parent, os.W_OK, effective_ids=True) or Path(f"{path}-wal").exists()):
-        mode += "&immutable=1"  # no process writes, and SQLite cannot create its auxiliary files in this folder
+        mode += "&immutable=1"  # no process writes the file, and SQLite cannot create auxiliary files in its folder
     uri = f"{path.absolute().as_uri()}?{mode}"
     # isolation_level=None: `_begin_transaction` starts transactions, not sqlite3
     connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous=FULL")  # a finished transaction is on the disk
+    connection.execute("PRAGMA synchronous=FULL")  # finished transactions are on the disk
     connection.execute("PRAGMA foreign_keys=ON")
     return connection
 
@@ -371,7 +371,7 @@ def _read_version(connection: Connection, where: str) -> str:
 
 def _upgrade_schema(connection: Connection, version: str) -> None:
     if "" < version < "0008":
-        # leases of older versions, all stale: no process works during an upgrade
+        # the table has leases of older versions, which are all stale, because no process works during an upgrade
         connection.exec_driver_sql("DROP TABLE claims")
     metadata.create_all(connection)
     if version < "0008":
@@ -381,7 +381,7 @@ def _upgrade_schema(connection: Connection, version: str) -> None:
 
 
 def _use_wal(engine: Engine, where: str) -> None:
-    """Allow reads during a write transaction; the file keeps this setting."""
+    """Set the file to write-ahead logging, for good, which allows reads during a write transaction."""
     deadline = time.monotonic() + PATIENCE
     with convert_database_errors(where):
         connection = engine.raw_connection()

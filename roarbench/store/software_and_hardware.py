@@ -1,4 +1,4 @@
-"""Provenance of a result: code, libraries and machine. Nothing here imports torch."""
+"""Read the provenance of a result, which consists of code, libraries and machine. Nothing here imports torch."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "
 
 @dataclass(frozen=True)
 class Provenance:
-    """Code, libraries and machine of a result."""
+    """Code, libraries and machine that computed a result."""
 
     code_version: str  # version of roarbench, with the commit if it runs from a checkout
     versions: dict[str, str]  # versions of Python and of installed libraries that can change a result
@@ -25,9 +25,10 @@ class Provenance:
 
     @property
     def known_values(self) -> dict[str, str]:
-        """Return the known versions and hardware by name, without characters that markup may interpret.
+        """Return a dict from names to known versions and hardware, without characters that markup may interpret.
 
-        The device is left out for rows without a precision, because their versions always recorded `cpu`.
+        The device is left out for results without a precision, because the versions of roarbench that stored such
+        results always recorded `cpu`.
         """
         values: dict[str, str | int] = {**self.versions, **self.hardware}
         if "precision" not in values:
@@ -36,7 +37,7 @@ class Provenance:
 
     @property
     def rounding_settings(self) -> dict[str, str]:
-        """Return the known settings that change a result only by rounding, under their usual names."""
+        """Return known settings that only change the rounding of a result; keys are their usual names."""
         known = self.known_values
         return {word: known[name] for name, word in _WORDS.items() if name in known}
 
@@ -47,7 +48,7 @@ _WORDS = {"device": "device", "precision": "precision", "cpu": "processor", "cud
 def read_provenance(
     device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
 ) -> Provenance:
-    """Return this process's provenance; `device` is `cpu` or a GPU's name, `libraries` has further versions."""
+    """Return this process's provenance; `device` is `cpu` or a GPU's name, `libraries` has versions to add."""
     versions = {"python": platform.python_version()}
     versions |= {name: version for name in LIBRARIES if (version := read_package_version(name))}
     hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _name_processor(), "cores": count_cores()}
@@ -57,7 +58,7 @@ def read_provenance(
 
 @cache
 def read_code_version() -> str:
-    """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` with changed code."""
+    """Return the version of roarbench: `0.1.0`, or in a checkout with changed code `0.1.0 1a2b3c4+dirty`."""
     commit = _read_commit(Path(__file__).parents[1])
     return f"{read_package_version('roarbench') or '0'} {commit}".rstrip()
 
@@ -72,7 +73,7 @@ def read_package_version(name: str) -> str:
 
 
 def _read_commit(package: Path) -> str:
-    """Return the short hash of a package's commit, with `+dirty` after changes in it; empty outside of a checkout."""
+    """Return the short hash of a package's commit, with `+dirty` for changed code; empty outside of a checkout."""
     try:
         # a virtual environment may lie in another project's checkout
         _run_git(package, "ls-files", "--error-unmatch", "__init__.py")

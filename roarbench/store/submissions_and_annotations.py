@@ -1,7 +1,8 @@
-"""Submissions, the origin of rows, and annotations that are exported with rows. Nothing here imports torch.
+"""Store submissions and annotations, and find the origin of results. Nothing here imports torch.
 
-A submission's annotation has the findings of `validate`; that of rankings has the share of noisy copies for which the
-network keeps its prediction. Annotations that rankings were imported are stored here, too, but not exported.
+Annotations are exported with results. A submission's annotation has the findings of `validate`. An annotation of
+rankings has the share of noisy copies for which the network keeps its prediction. A third kind of annotation says that
+rankings were imported, and is not exported.
 """
 
 import json
@@ -25,15 +26,15 @@ from roarbench.submissions.file import Submission, ValidationFinding, parse_subm
 
 
 class Origin(StrEnum):
-    """The way in which a row was computed."""
+    """Origin of a result."""
 
-    VERIFIED = "verified"  # computed by this store's owner, submissions in the sandbox
-    TRUSTED = "trusted"  # submission that ran without the sandbox
-    SELF_REPORTED = "self-reported"  # the row or its rankings were imported, and this store has not reproduced the row
+    VERIFIED = "verified"  # this store's owner computed the result, and submissions ran in the sandbox
+    TRUSTED = "trusted"  # the result depends on a submission that ran without the sandbox
+    SELF_REPORTED = "self-reported"  # the result or its rankings were imported, and this store has not reproduced it
 
 
 class ReproductionOutcome(StrEnum):
-    """Outcome of a repeated run compared with its row."""
+    """Outcome of comparing a repeated run with its stored result."""
 
     EQUAL = "equal"
     WITHIN = "within the interval"
@@ -41,7 +42,7 @@ class ReproductionOutcome(StrEnum):
 
 
 def store_submission(database: Database, submission: Submission) -> None:
-    """Store a submission's file; raise StoreError if another file has its id."""
+    """Store a submission's file; raise StoreError if a different file has the same id."""
     with database.begin_write() as connection:
         insert_submission(connection, submission)
 
@@ -58,7 +59,7 @@ def insert_submission(connection: Connection, submission: Submission) -> None:
 
 
 def read_submissions_by_id(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
-    """Return submissions by id: all, or those with one of these ids."""
+    """Return a dict from the ids of stored submissions to the submissions: of all, or of those in `ids`."""
     wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
     with database.begin_read() as connection:
         if ids is None:
@@ -69,7 +70,7 @@ def read_submissions_by_id(database: Database, ids: Collection[str] | None = Non
 
 
 def read_submissions_of_estimators(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
-    """Return the submissions among these estimators by estimator id, with parameters and twins."""
+    """Return a dict from estimator ids to submissions, with parameters, for the submissions among these estimators."""
     ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.parse(name)).submitted}
     file_ids = {estimator_id.file_id for estimator_id in ids.values()}
     submissions = read_submissions_by_id(database, file_ids) if ids else {}
@@ -81,10 +82,10 @@ def read_submissions_of_estimators(database: Database, estimators: Iterable[str]
 
 
 def find_added_estimators(database: Database, dataset: str, model: str) -> list[str]:
-    """Return the estimators that a store adds to suites on a data set and network, such as submissions.
+    """Return the ids of estimators, such as submissions, that a store adds to suites on a data set and network.
 
-    Estimators with failed runs are included, estimators that only newer versions have are not. A submission that ran
-    without the sandbox has its own id, with `~trusted`.
+    Estimators that only have failed runs are included; estimators that only newer versions of roarbench have are not. A
+    submission that ran without the sandbox has a different id, with `~trusted`.
     """
     done = select(results.c.estimator).where(results.c.dataset == dataset, results.c.model == model).distinct()
     failed = select(failures.c.record).distinct()
@@ -106,7 +107,7 @@ def _is_added_estimator(name: str) -> bool:
 
 
 def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
-    """Return the origin of each stored row; of several reproductions, the last one counts."""
+    """Return a dict from keys of stored results to origins; the most recent reproduction of a result counts."""
     columns = select(results.c.key, results.c.estimator, results.c.rankings)
     with database.begin_read() as connection:
         stored = list(select_matching(connection, columns, results.c.key, keys))
@@ -114,7 +115,7 @@ def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]
 
 
 def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
-    """Return the origin of each of these rows, given as estimators and ranking checksums by key."""
+    """Return a dict from keys of results to origins; `rows` maps the keys to estimators and ranking checksums."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     shipped = read_annotations(database, AnnotationKind.IMPORTED, {rankings for _, rankings in rows.values()})
     imported = find_imported_rows(database, rows) | {key for key, (_, rankings) in rows.items() if rankings in shipped}
@@ -126,19 +127,19 @@ def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> di
 
 
 def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
-    """Return the rows that another store computed, without those trained here on imported rankings."""
+    """Return the keys of results that another store computed; results from imported rankings are not among them."""
     with database.begin_read() as connection:
         return find_stored_keys(connection, imports, keys)
 
 
-UNVERIFIED = {  # why a row of this origin is not verified
+UNVERIFIED = {  # from origins to the reasons why results of this origin are not verified
     Origin.TRUSTED: "run without the sandbox, so not verified",
     Origin.SELF_REPORTED: "self-reported: imported, and not reproduced here",
 }
 
 
 def explain_unverified_estimators(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
-    """Explain, for each estimator with an unverified row, why it is unverified."""
+    """Return a dict from estimators with an unverified result to the reason why it is unverified."""
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
     origins = _find_origins(database, rows)
     return {rows[key][0]: UNVERIFIED[origin] for key, origin in origins.items() if origin in UNVERIFIED}
@@ -151,7 +152,7 @@ def _choose_origin(name: str, imported: bool) -> Origin:
 
 
 def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str, int]]:
-    """Return the reproductions of a row as time, verdict and number of correct predictions, oldest first."""
+    """Return time, verdict and number of correct predictions of each reproduction of a result, oldest first."""
     columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
     wanted = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
     with database.begin_read() as connection:
@@ -159,23 +160,23 @@ def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str
 
 
 def store_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
-    """Store the outcome of a reproduction of a row."""
+    """Store the outcome of reproducing a result."""
     row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
     with database.begin_write() as connection:
         connection.execute(insert(reproductions), row)
 
 
 class AnnotationKind(StrEnum):
-    """The kind of an annotation, whose subject is a submission's id, a checksum of rankings or the key of a run."""
+    """Kind of an annotation; the kind determines the subject of the annotation."""
 
-    VALIDATE = "validate"
-    STABILITY = "kept"
-    IMPORTED = "imported"
-    MASKS = "masks"  # the first two bytes of each test image's mask hash, base 64
+    VALIDATE = "validate"  # subject: submission id; value: findings of `validate`
+    STABILITY = "kept"  # subject: checksum of rankings; value: share of noisy copies with an unchanged prediction
+    IMPORTED = "imported"  # subject: checksum of imported rankings; value: True
+    MASKS = "masks"  # subject: key of a run; value: first two bytes of each test image's mask hash, in base 64
 
 
 def store_validation_findings(database: Database, submission_id: str, findings: Collection[ValidationFinding]) -> None:
-    """Store the findings of `validate` on a submission; earlier findings are replaced."""
+    """Store the findings of `validate` on a submission, and delete earlier findings."""
     key = f"{AnnotationKind.VALIDATE} {submission_id}"
     with database.begin_write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
@@ -183,12 +184,12 @@ def store_validation_findings(database: Database, submission_id: str, findings: 
 
 
 def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
-    """Store annotations by kind and subject within a transaction; existing ones stay unchanged."""
+    """Store annotations within a transaction; keys consist of kind and subject, and existing ones stay unchanged."""
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return the annotations of these subjects; empty in an older store, which lacks the table."""
+    """Return a dict from subjects to annotations of this kind; it is empty in an older store, which lacks the table."""
     keys = {f"{kind} {subject}": subject for subject in subjects}
     with database.begin_read() as connection:
         if not keys or not inspect(connection).has_table(remarks.name):
@@ -197,7 +198,7 @@ def read_annotations(database: Database, kind: AnnotationKind, subjects: Collect
 
 
 def describe_validation_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
-    """Describe the findings of `validate` for each submission, or twin of one, among these estimators."""
+    """Return a dict from estimators that are submissions, or twins of submissions, to the findings of `validate`."""
     entries = {
         name: parts.id_without_marks_and_twins for name in estimators if (parts := EstimatorId.parse(name)).submitted
     }
@@ -207,7 +208,7 @@ def describe_validation_findings(database: Database, estimators: Collection[str]
 
 
 def export_annotations(database: Database, exported: Collection[RunResult], stability: Mapping[str, float]) -> bytes:
-    """Return the annotations that these rows need as JSON; `stability` has shares by rankings checksum."""
+    """Return the annotations of these results as JSON; `stability` maps ranking checksums to prediction stability."""
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.parse(result.run.cell.estimator) for result in exported}
     subjects = {

@@ -1,7 +1,8 @@
 """Export results to a Parquet file with a checksum for every row, and import such a file.
 
-A few kilobytes of Parquet can unpack to any size. So a file is refused if its footer announces more than an export can
-contain. It is then read a few rows at a time, and repeated values are measured before they are unpacked.
+A few kilobytes of Parquet can unpack to any size. Therefore, a file is refused if its footer announces more data than
+an export can contain. An accepted file is read a few rows at a time, and the size of repeated values is measured before
+they are unpacked.
 """
 
 import hashlib
@@ -63,7 +64,7 @@ COLUMNS = pa.schema(
         *(pa.field(name, pa.string()) for name in ("rankings", "weights", "code_version", "versions", "hardware")),
         pa.field("created", pa.string()),  # ISO 8601, UTC
         pa.field("source", pa.binary()),  # source of a submission; null for other rows
-        pa.field("sha256", pa.string()),  # hash of the row's other values
+        pa.field("sha256", pa.string()),  # hash of all other values of the row
     ],
     metadata={"roarbench_format": FORMAT},
 )
@@ -82,7 +83,7 @@ _TOGETHER = 500  # rows per statement
 
 
 class ExportedFile:
-    """A file written by `export_results`.
+    """File that `export_results` has written.
 
     Attributes:
         metadata: The file's format, and its notes on images, submissions, rankings and suites.
@@ -96,7 +97,7 @@ class ExportedFile:
         with _convert_read_errors(path):
             size = path.stat().st_size
             self._most = max(_TIMES * size, _SMALL)
-            # notes are not packed: none is longer than the file, and those on the masks of 50,000 images are 80 MB
+            # notes are not packed, so no note is longer than the file; the notes on masks of 50,000 images have 80 MB
             self._file = pq.ParquetFile(path, thrift_string_size_limit=min(max(size, 1), 2**31 - 1))
             schema = self._file.schema_arrow
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
@@ -123,7 +124,11 @@ class ExportedFile:
             raise StoreError(f"{seen}; export the results again")
 
     def read_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows by column name; raise StoreError if the file is damaged or unpacks to more than an export."""
+        """Yield each row as a dict from column names to values.
+
+        Raises:
+            StoreError: The file is damaged, or has more data than an export can contain.
+        """
         unpacked = 0
         with _convert_read_errors(self._path):
             packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_SIZED)
@@ -134,7 +139,7 @@ class ExportedFile:
                 yield from batch.to_pylist()
 
     def _measure_unpacked_size(self, name: str, column: pa.DictionaryArray) -> int:
-        """Return the unpacked size of a column in bytes; each source of a submission counts once."""
+        """Return the unpacked size of a column in bytes; the source of each submission counts only once."""
         used = pc.value_counts(column.indices.drop_null())
         lengths = pc.binary_length(column.dictionary.take(used.field("values")))
         if (longest := pc.max(lengths).as_py() or 0) > _VALUE:
@@ -168,7 +173,7 @@ def export_results(
     stability_by_rankings: Mapping[str, float] = MappingProxyType({}),
     keys: Collection[str] | None = None,
 ) -> int:
-    """Write the results of a store, all or those with these keys, to a new file; return the number of rows."""
+    """Write all results of a store, or the results with these keys, to a new file; return the number of rows."""
     sources = {name: entry.source for name, entry in read_submissions_by_id(store.database).items()}
     with store.database.begin_read() as connection:
         rows = connection.execute(select(schema.results).order_by("key"))
@@ -178,7 +183,7 @@ def export_results(
         _ANNOTATIONS: export_annotations(store.database, stored, stability_by_rankings),
     }
     data, pairs = {row.run.data for row in stored}, {(row.run.cell.dataset, row.run.cell.model) for row in stored}
-    # a data set's own images need no record; paths stay on this machine
+    # images from a data set's own source need no record; the path of a folder is not exported
     image_sources = [one for one in read_image_sources(store.database) if one.data in data and one.kind == LOCAL]
     plain = [make_json_record(replace(source, folder=Path(source.folder).name, files="")) for source in image_sources]
     about |= {_NOTES: encode_canonically(plain).encode()}
@@ -191,7 +196,7 @@ def export_results(
 
 
 def _write_table(table: pa.Table, about: Mapping[bytes, bytes], path: Path) -> None:
-    # Arrow's copy of the schema would repeat the notes
+    # with `store_schema`, the file would contain the notes twice
     with pq.ParquetWriter(path, table.schema, store_schema=False) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata(about)
@@ -211,7 +216,7 @@ def _compute_row_checksum(values: dict[str, Any]) -> str:
 
 
 class Conflict(NamedTuple):
-    """A run of which the store and a file have different results."""
+    """Different results of one run, in the store and in an imported file."""
 
     stored: RunResult
     imported: RunResult
@@ -235,7 +240,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
 
     Raises:
         StoreError: The file cannot be read or has another format, a row does not match its checksums or is in the file
-            twice, or rows on the same images have different numbers of test images. Nothing is added then.
+            twice, or rows on the same images have different numbers of test images; nothing is added.
     """
     origin = {"file": compute_sha256(path)}
     file = ExportedFile(path)
@@ -243,7 +248,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     submissions: dict[bytes, Submission] = {}
     totals, fresh, known = set[tuple[str, int]](), set[str](), dict[str, RunResult]()
     rows = _refuse_duplicate_runs(_read_checked_rows(file, path, submissions), path)
-    with store.database.begin_write() as connection:  # an error in the file undoes all of it
+    with store.database.begin_write() as connection:  # after an error in the file, no row of the file is stored
         while part := {result.run.key: result for result in islice(rows, _TOGETHER)}:
             new = insert_new(connection, schema.results, [make_result_row(result) for result in part.values()])
             insert_new(connection, schema.imports, [{"key": key, **origin} for key in sorted(new)])
@@ -264,7 +269,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
 
 
 def check_exports(paths: Iterable[Path]) -> None:
-    """Read whole files without a store; raise StoreError as `read_exported_results` does."""
+    """Read and check whole files without a store; raise StoreError as `read_exported_results` does."""
     for path in paths:
         for _ in read_exported_results(path):
             pass
@@ -291,14 +296,15 @@ def read_exported_results(path: Path) -> Iterator[RunResult]:
 
 
 def read_suites_of_file(path: Path) -> list[SuiteSpec]:
-    """Return the suites from users' files whose rows are in an exported file; raise StoreError if it cannot be read."""
+    """Return the users' suites in an exported file; raise StoreError if the file cannot be read."""
     return _read_metadata(ExportedFile(path).metadata, path)[1]
 
 
 def _refuse_different_image_counts(totals: set[tuple[str, int]], stored: set[tuple[str, int]], path: Path) -> None:
-    """Refuse rows on the same images with different numbers of images: leaderboards compare image by image.
+    """Refuse rows on the same images with different numbers of images, because leaderboards compare image by image.
 
-    `totals` and `stored` have the fingerprint and number of images of each row of the file and of the store.
+    Each row of the file has a pair in `totals`, and each row of the store has a pair in `stored`: the fingerprint of
+    the images and their number.
     """
     for data, total in sorted(totals):
         if other_totals := [other for same, other in stored | totals if same == data and other != total]:
@@ -307,7 +313,7 @@ def _refuse_different_image_counts(totals: set[tuple[str, int]], stored: set[tup
 
 
 def _read_checked_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
-    """Yield the results of a file; add their submissions to `submissions`, by source."""
+    """Yield the results of a file; add their submissions to `submissions`, a dict from sources to submissions."""
     for number, row in enumerate(file.read_rows()):
         try:
             yield _read_checked_row(row, submissions)
@@ -316,7 +322,7 @@ def _read_checked_rows(file: ExportedFile, path: Path, submissions: dict[bytes, 
 
 
 def _make_import_error(where: str, error: Exception) -> StoreError:
-    """Return an error about a part of a file; errors of Python get an introduction."""
+    """Return an error about a part of a file; a text introduces exceptions that roarbench did not raise itself."""
     seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
     return StoreError(f"{where}: {fit_on_one_line(seen, 300)}, so nothing was added; export the results again")
 
@@ -338,7 +344,7 @@ def _read_metadata(
 
 @lru_cache(256)
 def _parse_provenance(code_version: str, versions: str, hardware: str) -> Provenance:
-    """Return the provenance of a row, which many rows share; raise an error if it does not have the right types."""
+    """Return the provenance of a row, cached because many rows share one; raise an error for wrong types."""
     provenance = Provenance(code_version, json.loads(versions), json.loads(hardware))
     check_field_values(provenance)
     return provenance

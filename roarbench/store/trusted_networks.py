@@ -1,4 +1,4 @@
-"""The network files of users' suites that may be executed on this machine.
+"""Record which network files of users' suites may be executed on this machine.
 
 Nothing here imports torch.
 """
@@ -18,16 +18,16 @@ _SHOWN = 160  # characters shown of a file's beginning
 
 
 def record_trusted_network(suite: SuiteSpec) -> None:
-    """Record, for this user alone, that a suite's network files are trusted, if the record can be written."""
+    """Record that this user, and no other, trusts a suite's network files, if the record can be written."""
     for source in _list_network_sources(suite):
         with suppress(StoreError):
             _save_source(_find_trusted_networks_folder(), source)
 
 
 def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path) -> None:
-    """Refuse to execute a network's file that this user does not trust; save a copy in the store's folder to read.
+    """Refuse to execute a network's file that this user does not trust; save a copy to read in the store's folder.
 
-    `trusted_digest` is the SHA-256 of a file that the user trusts; it may be empty.
+    `trusted_digest` is the SHA-256 of a file that the user trusts, or empty.
     """
     for source in _list_network_sources(suite):
         digest = sha256(source.encode()).hexdigest()

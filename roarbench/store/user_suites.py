@@ -1,4 +1,4 @@
-"""Suites from users' files, stored with their results; the record carries a network's source to other stores.
+"""Store suites from users' files; the record of a suite also brings its network's source to other stores.
 
 Nothing here imports torch.
 """
@@ -20,7 +20,7 @@ from roarbench.store.schema import suites
 
 
 def store_suite(database: Database, suite: SuiteSpec) -> None:
-    """Store a suite from a file with the location of its data; an earlier copy is replaced."""
+    """Store a suite from a user's file, with the folder of its data; replace an earlier copy."""
     with database.begin_write() as connection:
         connection.execute(delete(suites).where(suites.c.id == suite.name_in_commands))
         insert_suites(connection, [suite])
@@ -40,7 +40,7 @@ def insert_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
 
 
 def read_suites(database: Database) -> list[SuiteSpec]:
-    """Return the stored suites from files, oldest first, without those that this version cannot read."""
+    """Return the stored suites from users' files, oldest first; skip suites that this version cannot read."""
     stored_suites = []
     with database.begin_read() as connection:
         if not inspect(connection).has_table(suites.name):
@@ -61,5 +61,5 @@ def _set_dataset_folder(suite: SuiteSpec, folder: str) -> SuiteSpec:
 
 
 def list_all_suites(database: Database) -> list[SuiteSpec]:
-    """Return all versions of the named suites, then the stored suites from files."""
+    """Return all versions of the named suites, then the stored suites from users' files."""
     return [*VERSIONS.values(), *read_suites(database)]

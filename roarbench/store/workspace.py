@@ -1,4 +1,4 @@
-"""The folder structure of a store."""
+"""Define the folder structure of a store."""
 
 import hashlib
 import secrets
@@ -10,16 +10,16 @@ from roarbench.errors import StoreError
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import convert_write_errors, lock_file, write_atomically
 
-DEFAULT_FILE = "results.sqlite"  # file in the store's folder, unless another database is named
+DEFAULT_FILE = "results.sqlite"  # default database, a file in the store's folder
 
 
 def make_default_url(store: Path) -> str:
-    """Return the URL of the default database of a store's folder, as SQLAlchemy writes it, which is not imported."""
+    """Return the URL of a store's default database, as SQLAlchemy would write it; SQLAlchemy is not imported."""
     return f"sqlite:///{quote(str(store / DEFAULT_FILE), safe=' +/')}"
 
 
 class _Folder:
-    """The folder of a workspace with this name."""
+    """Descriptor that returns the path of a workspace's folder with this name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -30,20 +30,20 @@ class _Folder:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folders of one store; all but the results can be deleted and made again."""
+    """Folders of one store; commands make deleted folders again, but they cannot restore a deleted results database."""
 
     root: Path
     data = _Folder("data")  # decoded images
     references = _Folder("references")  # weights and predictions of the explained networks
     networks = _Folder("networks")  # scoring networks that many runs share
     rankings = _Folder("rankings")  # rankings as bit-planes
-    checkpoints = _Folder("checkpoints")  # unfinished or interrupted trainings
+    checkpoints = _Folder("checkpoints")  # checkpoints of unfinished training runs
     logs = _Folder("logs")  # logs of the workers
-    submissions = _Folder("submissions")  # Python files by submission id
+    submissions = _Folder("submissions")  # Python files, named by submission id
 
     @property
     def identity(self) -> str:
-        """Return an identifier that distinguishes folders with the same path, 32 hex digits; a copy keeps it."""
+        """Return an id that distinguishes folders with the same path, 32 hex digits; a folder's copy keeps the id."""
         path = self.root / ".identity"
         if not path.exists():
             with lock_file(self.root / ".identity.lock", self.root), convert_write_errors(path):
@@ -52,7 +52,7 @@ class Workspace:
         return path.read_text()
 
     def save_submission(self, submission_id: str, source: bytes) -> None:
-        """Store a submission's file for all workers; raise StoreError if another file has its id."""
+        """Store a submission's file for all workers; raise StoreError if a different file has the same id."""
         path = self.submissions / f"{submission_id}.py"
         if path.exists():
             if self.read_submission(submission_id) != source:
@@ -65,7 +65,7 @@ class Workspace:
             write_atomically(path, lambda target: target.write_bytes(source), temporary)
 
     def read_submission(self, submission_id: str) -> bytes:
-        """Return the file of a submission by id, after a check of its hash; parameters and twins are ignored."""
+        """Return a submission's file after checking its hash; parameters and twins in the id are ignored."""
         estimator_id = EstimatorId.parse(submission_id)
         path = self.submissions / f"{estimator_id.file_id}.py"
         try:

@@ -17,7 +17,7 @@ from roarbench.text import write_csv
 _OF_RUN = ("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data")
 _OF_OUTCOME = ("correct", "total", "seconds", "rankings", "smoothness", "weights", "loss", "created", "code_version")
 _NAMES = (*_OF_RUN, "estimator_fingerprint", "reference", *_OF_OUTCOME, "versions", "hardware")
-_ROWS_AT_ONCE = 1_000  # rows in memory
+_ROWS_AT_ONCE = 1_000  # maximum rows in memory
 
 
 def write_results_csv(store: ResultsStore, path: Path) -> int:
@@ -41,7 +41,7 @@ def _list_csv_records(store: ResultsStore) -> Iterator[dict[str, Any]]:
 
 def _make_csv_record(row: Any, origin: Origin) -> dict[str, Any]:
     run = read_run(row)
-    values: dict[str, Any] = dict(zip(_NAMES, row, strict=False))  # row has more columns than names: the record is last
+    values: dict[str, Any] = dict(zip(_NAMES, row, strict=False))  # `row` has one column more than `_NAMES`: `record`
     values |= {name: encode_canonically(values[name]) for name in ("versions", "hardware")}
     values |= {"limit": run.limit, "given": run.given, "maps": run.maps.value, "created": row.created.isoformat()}
     return values | {"accuracy": row.correct / row.total, "origin": origin.value}
