@@ -45,7 +45,7 @@ def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_fil
 
 
 def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
-    """Yield the checksums of rankings and weights that results record, each with that of the file in the folder."""
+    """Yield the checksums of rankings and weights in results, each with the checksum of the file in the folder."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
         run, own = result.run, work.find_explained_network(result.run)

@@ -78,7 +78,7 @@ def tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: Ranki
 
 
 def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
-    """Load the common network that scores a run; without rankings, which untouched images lack, it is not tuned."""
+    """Load the common network that scores a run: the network tuned on `rankings`, or the untuned network for None."""
     return _load_stored_network(work, hash_tuned_network(run.network, rankings.checksum) if rankings else run.network)
 
 

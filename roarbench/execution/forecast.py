@@ -113,7 +113,7 @@ def find_existing_shared_inputs(
 
 @dataclass(frozen=True)
 class Plan:
-    """The missing work of a suite, with its cost."""
+    """Missing work of a suite, with the cost of the work."""
 
     title: str
     runs: int
@@ -185,13 +185,13 @@ class Plan:
         }
 
     def format_text(self) -> str:
-        """Format the report for a terminal, with a line for each part."""
+        """Format the report for a terminal, with a line for each kind of work."""
         if self.done == self.runs:
             return f"{self.title}: all {self.runs:,} runs are done"
         return "\n".join(self._format_report_lines())
 
     def format_brief(self) -> str:
-        """Return three lines: trainings, duration and disk."""
+        """Return three lines, with the runs to do, the duration, and the training runs, disk and memory."""
         work, disk = self.work, format_bytes(self.work.count_disk_bytes(self.workers))
         trainings = format_count(work.trainings - work.references, "training")
         lines = (

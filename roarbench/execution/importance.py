@@ -104,7 +104,7 @@ def make_maps_for_networks(
 
 
 def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
-    """Return a function that draws tie orders, int32 (k, d), for d features and k images; each is drawn only once.
+    """Return a function that draws tie orders, int32 (k, d), of d features for k images, but draws each only once.
 
     The function takes d and the positions of the images in `ids`, int64 (k,).
     """
@@ -256,7 +256,7 @@ def _join_maps_of_batches(
 def _load_network_to_explain(
     explained: ReferenceModel, variant: str, numerics: MapNumerics, checksum: str
 ) -> nn.Module:
-    """Load the network that a group of estimators explains to the device; each process loads it once per checksum.
+    """Load, to the device, the network that a group of estimators explains; a process loads it once per checksum.
 
     Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019). If `numerics`
     requires it, the network is split after its first convolution (docs/decisions/0032).
@@ -276,7 +276,7 @@ def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
 
 
 def load_explained_variant(explained: ReferenceModel, variant: str) -> nn.Module:
-    """Return this variant of an explained network, in eval mode: `untrained`, `shuffled`, or otherwise the trained."""
+    """Return a variant of an explained network, in eval mode: `untrained`, `shuffled`, or else the trained network."""
     if variant == "untrained":
         return explained.build_untrained()
     return _shuffle_weights(explained) if variant == "shuffled" else explained.load_trained()

@@ -48,7 +48,7 @@ class JobContext:
         return StoredNetwork(self.workspace.networks, key)
 
     def get_checkpoint(self, key: str, rankings_checksum: str = "") -> CheckpointFile:
-        """Return the checkpoint of a training run, by the key of the run or network, with these rankings."""
+        """Return the checkpoint of the training run for this run or network key, with these rankings."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings_checksum)
 
     def build_network(self, seed: int) -> nn.Module:

@@ -56,7 +56,7 @@ class Step(NamedTuple):
 
     @property
     def first_run(self) -> Run | None:
-        """Return the step's first run; None if it has none."""
+        """Return the step's first run; None if the step has no runs."""
         return self.runs[0] if self.runs else None
 
     @property

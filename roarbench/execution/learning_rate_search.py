@@ -1,4 +1,4 @@
-"""Search for a peak learning rate by three short trainings."""
+"""Search for a peak learning rate by three short training runs."""
 
 import re
 from collections.abc import Callable

@@ -70,7 +70,7 @@ class ScoredRuns(NamedTuple):
     """Results of the runs of one job."""
 
     results: Sequence[RunResult]
-    note: str = ""  # message about the job; empty without one
+    note: str = ""  # message about the job; empty if there is none
     # hashes of the masks of runs that score a reference under its own maps (`AnnotationKind.MASKS`); stored with the
     # results. The default is never changed; a read-only view could not be sent between processes
     annotations: Mapping[str, str] = {}
@@ -168,7 +168,7 @@ def _make_result(
 def _train_or_load_scored_network(
     work: JobContext, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
 ) -> tuple[nn.Module, Normalisation, float | None]:
-    """Return the scored network, the normalisation of its inputs, and the training loss, None without training."""
+    """Return the scored network, the normalisation of its inputs, and the training loss (None if it is not trained)."""
     if run.cell.retrain is ScoredNetwork.NONE:
         scored = work.find_scored_network(run)
         return *_load_explained_network_for_scoring(scored, scored.store.read_checksum()), None
@@ -226,7 +226,7 @@ def _make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spl
 
 
 def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, masks: NDArray[np.uint8] | None) -> Inputs:
-    """Return the test inputs of a run; `masks` are those of `extract_packed_test_masks`, used for a matched twin."""
+    """Return the test inputs of a run; `masks` come from `extract_packed_test_masks` and serve matched twins only."""
     if masks is not None and _find_twin_kind(run) == MATCHED_IMAGE:
         return remove_features(images, Split.TEST, masks, run.cell)
     return _make_run_inputs(images, run, rankings, Split.TEST)
@@ -250,7 +250,7 @@ def _find_twin_kind(run: Run) -> str:
 
 
 def extract_packed_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
-    """Return the packed masks of the test images, uint8 (n, width); None without rankings."""
+    """Return the packed masks of the test images, uint8 (n, width); return None if `rankings` is None."""
     if rankings is None:
         return None
     masks = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, run.cell.order, rankings.layout)

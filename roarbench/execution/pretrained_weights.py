@@ -34,7 +34,7 @@ _URL = "https://download.pytorch.org/models/"
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 _WRITE = "save weights with torch.save(model.state_dict(), FILE)"
 _NORMALISED = ("mean", "std", "range")
-# names of training counters: batch norm's, which old files lack, and that of averaged weights
+# names of training counters, one of batch norm, which old files lack, and one of averaged weights
 _COUNTERS = ("num_batches_tracked", "n_averaged")
 _KINDS = [type(np.dtype(kind)) for kind in "?bhilqBHILQefd"]
 _REBUILDS: list[Any] = [np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]]
@@ -44,7 +44,7 @@ _HARMLESS += [(one, f"numpy.{core}.multiarray.{one.__name__}") for one in _REBUI
 
 
 def load_given_weights(weights: str, model: nn.Module, channels: int, network: str) -> Normalisation | None:
-    """Load given weights into a model, in place; return the normalisation that they need, or None for the suite's own.
+    """Load given weights into a model, in place; return their normalisation, or None if the suite's own applies.
 
     `weights` is a file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. `network` is the model's
     name, for messages.
@@ -188,7 +188,7 @@ def read_weights(path: Path) -> WeightFile:
 
 
 def is_weight_tensor(name: str) -> bool:
-    """Return whether the name of a tensor in a state dict is that of a weight, not of a training counter."""
+    """Return whether a tensor of a state dict has the name of a weight, not of a training counter."""
     return not name.endswith(_COUNTERS)
 
 

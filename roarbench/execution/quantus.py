@@ -1,4 +1,4 @@
-"""Score a suite's maps with Quantus' faithfulness metrics, stored in a separate table. Needs the extra `quantus`."""
+"""Score a suite's maps with Quantus' metrics, and store the scores in a separate table (extra `quantus`)."""
 
 import time
 import warnings

@@ -272,7 +272,7 @@ def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:
 
 @contextmanager
 def _set_compilation_mode(mode: str) -> Iterator[None]:
-    """Set the mode of torch's compiler for trainings of this process; an empty mode turns compilation off."""
+    """Set the mode of torch's compiler for training runs of this process; an empty mode turns compilation off."""
     before = os.environ.pop(COMPILING, None)
     try:
         os.environ |= {COMPILING: mode} if mode else {}

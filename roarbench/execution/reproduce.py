@@ -85,7 +85,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class RerunRequest:
-    """A stored run to repeat."""
+    """Request to repeat a stored run."""
 
     key: str  # key of the run, or its beginning
     data: Path | None = None  # folder of the images

@@ -138,7 +138,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
 
 
 def _is_needed_for_roar(run: Run) -> bool:
-    """Return whether ROAR's table needs a run, which has a cell of ROAR or trains on untouched images."""
+    """Return whether ROAR's table needs a run; it needs ROAR's cells and the retrained networks at t = 0."""
     return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
@@ -188,7 +188,7 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
 
 
 def collect_stored_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
-    """Load a suite's results from the store; `data` is the fingerprint of the images, `limit` their number."""
+    """Load a suite's results on images with the fingerprint `data`; `limit` is the number of images per split."""
     return collect_results(suite, store, limit, data, read_image_sources(store.database))
 
 

@@ -82,7 +82,7 @@ class Heartbeat:
 
 
 class FinishedStep(NamedTuple):
-    """Event: a step ended."""
+    """Event that a step has ended."""
 
     step: Step
     failure: str  # reason of the failure; empty if the step succeeded
@@ -222,7 +222,7 @@ class _Runner:
         self._store.release_leases(step.keys, self._owner)
 
     def _leave_interrupted_step_to_others(self, step: Step) -> bool:
-        """Leave a step that was interrupted here to other processes for a while, if any is working on these images."""
+        """Leave a step that was interrupted here to other processes for a while, if one is working on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
         foreign_leases = (lease for lease in self._store.list_leases() if lease.owner.id != self._owner.id)

@@ -1,4 +1,4 @@
-"""Names of fill values: those of users, those of records, and fills that are too slow for some protocols."""
+"""Convert the names of fills between users and records, and refuse fills that are too slow for a protocol."""
 
 from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, ScoredNetwork
 from roarbench.errors import CallerError, UnknownName

@@ -35,7 +35,7 @@ class Protocol:
     question: str  # the question about an estimator, one sentence
     method: str  # the procedure, a sentence without full stop
     dot: str  # meaning of a dot on the web page, in sentences; `*` encloses stressed words
-    gain: str = "gain over Random"  # name of the gain in a sentence; empty without a gain
+    gain: str = "gain over Random"  # name of the gain in a sentence; empty if the protocol has no gain
     meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # meaning of the gain, in sentences
     zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; any other gain is a reason to doubt a table
     limits: str  # known failures of the protocol

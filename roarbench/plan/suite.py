@@ -229,7 +229,7 @@ class SuiteSpec:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Return a dict from ids of controls and requested estimators that do not apply to the reasons."""
+        """Return a dict whose keys are controls and requested estimators that do not apply, and values the reasons."""
         controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
         return controls | (dict(self.own.left_out) if self.own else {})
 

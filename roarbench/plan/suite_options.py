@@ -83,7 +83,7 @@ def add_submissions_and_estimators(
 
 
 def _adds_estimator(name: str) -> bool:
-    """Return whether this name in `--estimators` adds an estimator; names of submissions do not, their files do."""
+    """Return whether this name in `--estimators` adds an estimator; only `--submission` adds submissions."""
     estimator_id = EstimatorId.parse(name)
     row = ESTIMATORS.get(estimator_id.name.strip())
     return not estimator_id.submitted and row is not None and ("(" in name or row.addable)

@@ -77,7 +77,7 @@ def find_suite(name: str) -> SuiteSpec:
 
 
 def copy_suite_file_text(name: str) -> str:
-    """Return the text of a named suite's file as a start for a user's suite: with a new name, without a version."""
+    """Return the text of a named suite's file, with a new name and without a version, for a user to change."""
     suite = find_suite(name)
     newest = SUITES[suite.name].version == suite.version
     beside = f"{suite.name}/{suite.version}/suite.toml"  # suite file beside its published rows
@@ -87,7 +87,7 @@ def copy_suite_file_text(name: str) -> str:
 
 
 def make_suite_option(suite: SuiteSpec) -> str:
-    """Return the value of `--suite` that selects exactly this version; it is the name if the version is the newest."""
+    """Return the value of `--suite` that selects exactly this version, or only the name for the newest version."""
     newest = SUITES.get(suite.name)
     return suite.versioned if newest and newest.version != suite.version else suite.name_in_commands
 

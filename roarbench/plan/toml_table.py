@@ -11,7 +11,7 @@ from typing import Any
 
 from roarbench.errors import CallerError, Hint, UnknownName
 
-_SIMILAR = 0.75  # least similarity, 0 to 1, of a misspelt key; that of `recipe` and `reference_recipe` is 0.55
+_SIMILAR = 0.75  # minimum similarity, in [0, 1], of a misspelt key; `recipe` and `reference_recipe` have 0.55
 
 
 def format_toml(value: object) -> str:

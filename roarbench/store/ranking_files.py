@@ -235,14 +235,14 @@ def read_planes(path: Path) -> PlanesFile:
 
 
 def compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denominator: str) -> float | None:
-    """Return the sum of a numerator over a manifest's files, divided by that of a denominator; None if not recorded."""
+    """Return one number's sum over a manifest's files, divided by another number's sum; None if not recorded."""
     if not files or not all(numerator in file for file in files.values()):
         return None
     return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))
 
 
 def extract_rankings_checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the checksum of a manifest's rankings, or that of earlier rankings that they duplicate.
+    """Return the checksum of a manifest's rankings, or the checksum of earlier rankings that they duplicate.
 
     A checksum is the hash of the files' contents. Under `same_as`, a manifest records the checksum of earlier rankings
     that have other splits or levels but remove the same features, so results with either rankings have one checksum.

@@ -36,7 +36,7 @@ class RunResult:
     # Checksum of the explained network's weights, if the ranking or the score depends on them; empty otherwise, and in
     # rows from before weights were recorded.
     weights: str = ""
-    # mean training loss of the last epoch, in nats; None without training, or if not recorded
+    # mean training loss of the final epoch, in nats; None if no network was trained, or if not recorded
     loss: float | None = None
     created: datetime = field(default_factory=lambda: datetime.now(UTC))  # end of the run, UTC
 

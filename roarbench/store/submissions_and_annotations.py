@@ -59,7 +59,7 @@ def insert_submission(connection: Connection, submission: Submission) -> None:
 
 
 def read_submissions_by_id(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
-    """Return a dict from the ids of stored submissions to the submissions: of all, or of those in `ids`."""
+    """Return a dict from ids to stored submissions; `ids` selects submissions, and None selects all."""
     wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
     with database.begin_read() as connection:
         if ids is None:

@@ -1,4 +1,4 @@
-"""List the faults of a submission and those of the harness in two enumerations. Nothing here imports torch."""
+"""List the faults of a submission, and the faults of the harness. Nothing here imports torch."""
 
 from enum import StrEnum
 from typing import NamedTuple

@@ -65,7 +65,7 @@ def read_class_parameters(tree: ast.Module, text: str) -> dict[str, ClassParamet
 
 
 def replace_defaults(text: str, attributes: Mapping[str, ClassParameter], values: Mapping[str, Value]) -> bytes:
-    """Return the source with these values in place of the defaults of the parameters."""
+    """Return the source with `values` instead of the parameters' defaults."""
     data = text.encode()
     for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
         attribute = attributes[name]
