@@ -1,6 +1,6 @@
-"""The leaderboard: pages that show the results store. It runs no experiments and never imports torch."""
+"""The leaderboard: pages that show the results store. The leaderboard runs no experiments and never imports torch."""
 
 import os
 
-# NumPy's BLAS threads would wait for each other longer than drawing takes; NumPy reads this at import
+# with several threads, NumPy's BLAS takes longer than drawing; NumPy reads this variable when it is imported
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

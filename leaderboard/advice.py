@@ -1,4 +1,4 @@
-"""Advice on choosing an estimator: the Pareto front of own-network gain against passes, and ties with it."""
+"""Advice on choosing an estimator: the Pareto front of own-network gain against passes, and rows close to the front."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from roarbench.stats.bootstrap_intervals import Estimate
 
 
 class AdvisedRow(NamedTuple):
-    """A row that explains its network, with its cost and gain."""
+    """An estimator's row whose verdict is that it explains its network, with its cost and gain."""
 
     row: NamedRow
     gain: Estimate
@@ -17,17 +17,17 @@ class AdvisedRow(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """The Pareto front, cheapest first, and the other rows whose interval overlaps that of the front's last row."""
+    """The Pareto front, cheapest row first, and all other rows whose interval overlaps that of the front's last row."""
 
     slug: str
     title: str
-    incomplete_levels_text: str  # levels of ROAR in words if some of the suite's are left out
+    incomplete_levels_text: str  # levels of ROAR in words if some of the suite's levels are left out; else empty
     front: list[AdvisedRow]
     near: list[AdvisedRow]
 
 
 def recommend_rows(board: PairedBoard) -> Advice | None:
-    """Return the rows to choose between; None if no row with a known cost explains its network."""
+    """Return the rows among which to choose; None if no row with a known cost explains its network."""
     roar, own = (question.answers for question in board.questions[:2])
     there = [(row, own[row.id].gain) for row in board.rows if row.passes and row.id in own]
     there = [(row, gain) for row, gain in there if own[row.id].colour_class == BEATS and gain.value is not None]

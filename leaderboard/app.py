@@ -27,7 +27,7 @@ def show_page() -> None:
     shown, query = ShownStore(*json.loads(os.environ[SELECTION_VARIABLE])), st.query_params.to_dict()
     page = None if query else read_cached_page(shown)
     if page is None:
-        from leaderboard.render import render_live_page  # a cached page needs none of its imports
+        from leaderboard.render import render_live_page  # imported here, because a cached page does not need it
 
         page = render_live_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")

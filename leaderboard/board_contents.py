@@ -1,4 +1,4 @@
-"""Contents of a board as frozen records, built in `build_board_contents` and laid out by templates."""
+"""Contents of a board as frozen records, which `build_board_contents` builds and templates lay out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _BESIDE_ZERO = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.
 
 
 def choose_colour_class(test: OwnNetworkTest | None) -> str:
-    """Return a row's colour class under own-network gain; a gain of 0 by construction gets the colour of controls."""
+    """Return a row's colour class under own-network gain; rows with a gain of 0 by construction look like controls."""
     return _BESIDE_ZERO[test.verdict] if test else UNJUDGED
 
 
@@ -40,29 +40,31 @@ def choose_colour_class(test: OwnNetworkTest | None) -> str:
 class BoardRow:
     """A row of a board."""
 
-    id: str  # id for the command line; `name` and `detail` are the printed name and the parameters that matter
+    id: str  # id for the command line; `name` is the printed name, and `detail` has the parameters that differ
     name: str
     detail: str
     about: str
     control: bool  # the row uses at most the network's predicted class
     place: RankInterval | None
-    # the shown number: gain in points, or accuracy in percent for boards without gains
+    # number that the row shows: gain in points, or accuracy in percent on boards without gains
     value: Estimate
-    # comparison with every control; None for a control, and without verdicts
+    # comparison with every control; None for a control, and on boards without verdicts
     beating: ControlComparison | None
-    better_than: tuple[str, ...]  # `CONTROLS`, with or without `UNTRAINED`, of `report.table`; empty for a control
+    # `CONTROLS` of `report.table`, possibly with `UNTRAINED`; empty for a control and if there is no such verdict
+    better_than: tuple[str, ...]
     roar: RankInterval | None  # rank under ROAR; None if unknown
     # ids of rows whose order with this row is significant and opposite here and under ROAR
     reversed_by: tuple[str, ...]
-    doubts: tuple[Doubt, ...]  # why the row has no rank, then reasons to doubt it, in a fixed order of kinds
+    # reason why the row has no rank, followed by reasons to doubt the row, in a fixed order of kinds
+    doubts: tuple[Doubt, ...]
     seconds: float | None  # CPU seconds for the maps of 1,000 images; None if unknown
-    network: OwnNetworkTest | None = None  # only for own-network gain
-    added: bool = False  # the suite does not name the row, and its rank does not change other ranks
-    started: bool = True  # the row has a result under the protocol
+    network: OwnNetworkTest | None = None  # test of the own-network gain; None on other boards
+    added: bool = False  # whether the row was added to the suite; the rank of such a row does not change other ranks
+    started: bool = True  # whether the row has a result under the protocol
 
     @property
     def colour_class(self) -> str:
-        """Return the row's colour class; `BEATS` means that the row beats every control or explains its network."""
+        """Return the row's colour class; `BEATS` means that the row beats every control, or explains its network."""
         if self.network:
             return choose_colour_class(self.network)
         if self.control:
@@ -83,7 +85,7 @@ class BoardRow:
 
 
 class Axis(NamedTuple):
-    """A common scale: its ends, labelled values, and whether it is logarithmic."""
+    """A scale that all rows of a board share: its ends, labelled values, and whether it is logarithmic."""
 
     low: float
     high: float
@@ -91,13 +93,13 @@ class Axis(NamedTuple):
     log: bool = False
 
     def to_percent(self, value: float) -> float:
-        """Return the position of a value, in percent of the width, within [0, 100]."""
+        """Return the position of a value on the scale, in percent of its width, clipped to [0, 100]."""
         low, high, here = (log10(x) if self.log else x for x in (self.low, self.high, value))
         return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
 
 
 def make_linear_axis(values: list[float]) -> Axis:
-    """Return a scale for these values and 0, with about six round ticks."""
+    """Return a scale that contains these values and 0, with about six round ticks."""
     low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
     span = (high - low) or 1.0
     power = 10.0 ** floor(log10(span / 6))
@@ -107,7 +109,7 @@ def make_linear_axis(values: list[float]) -> Axis:
 
 
 def make_cost_axis(seconds: list[float]) -> Axis | None:
-    """Return a logarithmic scale for these numbers, with powers of ten; None without numbers."""
+    """Return a logarithmic scale for these numbers, with ticks at powers of ten; None if there are no numbers."""
     if not seconds:
         return None
     low, high = floor(log10(min(seconds))), ceil(log10(max(seconds)))
@@ -117,37 +119,38 @@ def make_cost_axis(seconds: list[float]) -> Axis | None:
 
 @dataclass(frozen=True)
 class BoardContents:
-    """A board as shown: one protocol and unit of a suite, over some levels."""
+    """A board as a page shows it: one protocol and one unit of a suite, over some levels."""
 
     slug: str
     title: str
     protocol: Protocol
     levels: tuple[float, ...]
-    incomplete_levels_text: str  # levels in words if some of the suite's are left out, such as `at 90 %`; else empty
-    headline: str  # estimators that beat every control, in one or two sentences; empty without such verdicts
+    # levels in words, such as `at 90 %`, if some of the suite's levels are left out; else empty
+    incomplete_levels_text: str
+    headline: str  # one or two sentences on estimators that beat every control; empty if verdicts are missing
     facts: tuple[str, ...]  # data, estimators, networks and date
     measured: str  # label of the shown numbers, such as `matched gain, points`
     caption: str  # meaning of the numbers, scope of the intervals, and exceptions
-    rows: tuple[BoardRow, ...]  # by value, best first; rows without a value last
-    best: BoardRow | None  # control with the largest gain; None without controls, or if all gains are 0
+    rows: tuple[BoardRow, ...]  # rows by value, the best first and rows without a value last
+    best: BoardRow | None  # control with the largest gain; None without such a control, and under own-network gain
     axis: Axis
     costs: Axis | None  # scale of seconds per 1,000 maps; None if no cost is known
-    roar_from: str  # title of the suite whose ROAR ranks are shown; empty without ROAR ranks
-    gained: bool  # rows have gains and ranks; boards of mask-only networks have accuracies
+    roar_from: str  # title of the suite whose ROAR ranks the board shows; empty if it shows none
+    gained: bool  # whether rows have gains and ranks; rows of mask-only networks have accuracies instead
 
     @property
     def tab_label(self) -> str:
-        """Return the board's short name: its protocol, and its levels if some are left out."""
+        """Return the board's short name: its protocol, and its levels if some of the suite's levels are left out."""
         return f"{self.protocol.tab} {self.incomplete_levels_text}".rstrip()
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
-        """Return the colour classes with their texts under this protocol."""
+        """Return each colour class that occurs on the board, with its description under this protocol."""
         words = NETWORK_KINDS if self.protocol.compares_networks else KINDS
         there = {row.colour_class for row in self.rows}
         return [(kind, meaning) for kind, meaning in words.items() if kind in there]
 
     @property
     def rows_by_id(self) -> Mapping[str, BoardRow]:
-        """Return the rows by id."""
+        """Return a dict from each row's id to the row."""
         return {row.id: row for row in self.rows}

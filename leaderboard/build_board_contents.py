@@ -1,4 +1,4 @@
-"""Build board records from the draws of a suite."""
+"""Build the contents of a board from the bootstrap draws of a suite."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -21,7 +21,14 @@ from roarbench.text import capitalize, format_count
 def make_board_contents(
     draws: SuiteDraws, table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
 ) -> BoardContents:
-    """Build a board of a suite, with ROAR's ranks and the seconds per 1,000 maps by estimator, if given."""
+    """Build a board of a suite.
+
+    Args:
+        draws: The suite's bootstrap draws.
+        table: The table that the board shows.
+        roar: A ROAR table whose ranks the board shows, too; None for no ROAR ranks.
+        seconds: A dict from each estimator to its CPU seconds per 1,000 maps.
+    """
     board, protocol, results = table.board, table.board.protocol, draws.suite_results
     here, there = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     scores = draws.draw_gains(protocol, table.unit).scores
@@ -69,7 +76,7 @@ def make_board_contents(
         + (("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
         incomplete_levels_text=table.incomplete_levels_text,
         measured=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
-        # without signs, because rows have doubts in words
+        # the notes leave out signs such as †, because the rows state their doubts in words
         caption=f"{table.caption}. {write_all_notes(table, signs=False)}",
         rows=rows,
         best=controls[0] if controls and table.has_gains_and_ranks and not protocol.compares_networks else None,
@@ -113,13 +120,13 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
 
 
 def describe_estimator(suite_results: SuiteResults, name: str) -> str:
-    """Describe an estimator in a sentence; a submission in its author's words."""
+    """Describe an estimator in a sentence; for a submission, the sentence is its author's."""
     submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
     return capitalize(shorten_line(submission.description if submission and not row.twin else row.about))
 
 
 def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
-    """Yield why a row has no rank: other provenance, missing levels, or networks at chance."""
+    """Yield the reason why a row has no rank: inconsistent results, missing results, or networks at chance."""
     if row.place or not table.has_gains_and_ranks:
         return
     lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
@@ -129,7 +136,7 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
 
 
 def _find_labels_of_shared_doubts(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
-    """Return labels of doubts about the origin that all rows share, which the board's facts state."""
+    """Return the labels of doubts about the origin that all rows share; the board's facts state these doubts."""
     started = [doubts[row.estimator] for row in table.rows if row.estimator in table.estimators_with_results]
     changed = bool(started) and all(CHANGED_CODE in (doubt.short for doubt in found) for found in started)
     return {label for label, on in ((RUN_ELSEWHERE, table.self_reported), (CHANGED_CODE, changed)) if on}

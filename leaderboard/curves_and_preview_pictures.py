@@ -1,4 +1,4 @@
-"""Figures beside the tables: the curves of an estimator and of a board, and a board's preview picture."""
+"""Draw the curves of an estimator, the curves of a board, and a board's preview picture."""
 
 import io
 import warnings
@@ -13,8 +13,8 @@ from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.text import format_interval, format_signed
 
-_SIZE, _ROWS = (1200, 630), 7  # pixels of an Open Graph picture; maximum rows
-_PANELS = (3000, 6000)  # maximum pixels of the picture of curves
+_SIZE, _ROWS = (1200, 630), 7  # size of an Open Graph picture in pixels; maximum number of rows on it
+_PANELS = (3000, 6000)  # maximum size of the picture of curves in pixels
 _INK, _DIM, _GREY = "#16191d", "#565f6b", "#8b939d"
 _COLOURS = {BEATS: "#009e73", BELOW: "#b84900"}
 _LEFT, _RIGHT, _TOP, _STEP = 420, 1140, 300, 44  # positions in pixels
@@ -22,13 +22,13 @@ _LACKING = str.maketrans("×≈−–’", "x~--'")  # replacements for characte
 
 
 class EstimatorCurves(NamedTuple):
-    """The curves of one protocol, controls first and the estimator last: an estimate per level from 0."""
+    """The curves of the controls and, last, of an estimator under one protocol; a curve has an estimate per level."""
 
-    title: str  # the content, and the level if there is one
+    title: str  # name of the vertical axis, and the level if only one was measured
     curves: list[list[tuple[float, Estimate]]]
     axis: Axis
     signed: bool
-    words: str  # description for readers who cannot see the figure
+    words: str  # description of the figure for readers who cannot see it
 
 
 def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves | None:
@@ -62,20 +62,20 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
 
 def draw_curve_panels(table: SuiteTable) -> bytes:
     """Draw the curves of all rows as WebP, one panel per base estimator, like figure 4 of the ROAR paper."""
-    from roarbench.report import curve_panels, suite_charts  # matplotlib would delay the start of the app
+    from roarbench.report import curve_panels, suite_charts  # imported here, because matplotlib delays the app's start
 
     file = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a box stands for what the font lacks
+        warnings.filterwarnings("ignore", "Glyph")  # the font draws a box in place of a character that it lacks
         curve_panels.make_figure(suite_charts.make_chart(table)).savefig(file, format="png", dpi=100)
     picture, encoded = Image.open(file).convert("RGB"), io.BytesIO()
-    picture.thumbnail(_PANELS)  # a submission's name may be long
+    picture.thumbnail(_PANELS)  # the long name of a submission may make the figure larger
     picture.save(encoded, "WEBP", quality=60)
     return encoded.getvalue()
 
 
 def draw_preview_card(board: BoardContents, heading: str) -> bytes:
-    """Draw the preview picture of a board as PNG: its headline, and its first rows as dots."""
+    """Draw the preview picture of a board as PNG: the heading, and the first rows as dots with intervals."""
     picture = Image.new("RGB", _SIZE, "white")
     draw = ImageDraw.Draw(picture)
 

@@ -1,4 +1,4 @@
-"""A cache of the app's first page, shown at once while the store is read again."""
+"""Cache the app's first page, so that the app shows it at once while the store is read again."""
 
 import json
 import time
@@ -15,17 +15,19 @@ from roarbench.identity import hash_value
 from roarbench.store.software_and_hardware import read_code_version
 
 SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
-# set after this process has built the first board of every suite; set after a visitor's first page
+# `boards_ready` is set when this process has built the first board of every suite, and `first_page_shown` when it has
+# shown a page to a visitor
 boards_ready, first_page_shown = Event(), Event()
-SETTLED = 2.0  # seconds, the coarsest times of a file system (FAT)
+SETTLED = 2.0  # seconds; file times of the file system FAT have steps of two seconds, the coarsest of all
 _SQLITE = "sqlite:///"
-Selection = tuple[str, str]  # images and reference of the boards, arguments of `analysis.load_results.matches_query`
+# data set and explained network whose boards are shown, as for `analysis.load_results.matches_query`; empty for all
+Selection = tuple[str, str]
 ALL: Selection = ("", "")
-_written: dict[Path, tuple[str, str, "Page"]] = {}  # last arguments of `cache_page` by file
+_written: dict[Path, tuple[str, str, "Page"]] = {}  # from a cache file to the stamp, state and page last written to it
 
 
 class ShownStore(NamedTuple):
-    """The results that an app shows: their URL, store folder and selection."""
+    """The results that an app shows: URL of the database, folder of the store, and selection."""
 
     url: str
     folder: str
@@ -34,7 +36,7 @@ class ShownStore(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page: title, HTML, and files to download."""
+    """A page: its title, its HTML, and files to download."""
 
     title: str
     html: str
@@ -42,7 +44,7 @@ class Page(NamedTuple):
 
 
 def make_shown_store(url: str, store: Path, data: str = "", reference: str = "") -> ShownStore:
-    """Make the record of what an app shows, with absolute paths."""
+    """Make the record of the results that an app shows, with absolute paths."""
     head, mark, path = url.partition(_SQLITE)
     anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
     data = str(Path(data).resolve()) if data and Path(data).is_dir() else data
@@ -50,10 +52,10 @@ def make_shown_store(url: str, store: Path, data: str = "", reference: str = "")
 
 
 def read_cached_page(shown: ShownStore) -> Page | None:
-    """Return the cached page; None if the store or the code has changed.
+    """Return the cached page; None if there is none, if the store or the code has changed, or if `boards_ready` is set.
 
-    If the database's files are those that the page was made from, the database is not opened, and SQLAlchemy and NumPy
-    are not imported.
+    If the database's files have not changed since the page was made, the database is not opened, and SQLAlchemy and
+    NumPy are not imported.
 
     Raises:
         StoreError: The store cannot be opened.
@@ -76,7 +78,10 @@ def read_cached_page(shown: ShownStore) -> Page | None:
 
 
 def cache_page(shown: ShownStore, sqlite_stamp: str, state: str, page: Page) -> None:
-    """Cache a page, if the user's cache can be written and the code has a version; `sqlite_stamp` precedes `state`."""
+    """Cache a page, unless the user's cache cannot be written or the code has uncommitted changes.
+
+    `sqlite_stamp` must have been read before `state`.
+    """
     code, path = read_code_version(), find_cache_file(shown)
     if code.endswith("+dirty"):
         return
@@ -90,15 +95,15 @@ def cache_page(shown: ShownStore, sqlite_stamp: str, state: str, page: Page) -> 
 
 
 def find_cache_file(shown: ShownStore) -> Path:
-    """Return the cache file, among the user's own files, as the store may be another user's."""
+    """Return the path of the cache file, in the user's own cache, because the store may belong to another user."""
     return user_cache_path("roarbench") / "board" / f"{hash_value(list(shown))}.json"
 
 
 def read_sqlite_stamp(url: str) -> str:
-    """Return the size and time of an SQLite database's files, which every later write changes.
+    """Return the inode, size and time of an SQLite database's files as text, which every later write changes.
 
-    Empty for another database, and for `SETTLED` seconds after a write: a second write at the same moment would leave
-    both values as they are.
+    The text is empty for another kind of database, and for `SETTLED` seconds after a write, because a second write in
+    this time could leave size and time unchanged.
     """
     head, mark, location = url.partition(_SQLITE)
     if head or not mark:
@@ -111,7 +116,7 @@ def read_sqlite_stamp(url: str) -> str:
     files = [file]
     with suppress(OSError):
         log = Path(f"{path}-wal").stat()
-        files += [log] if log.st_size else []  # a reader makes an empty log
+        files += [log] if log.st_size else []  # an empty log does not count, because a reader may create it
     if time.time() - max(status.st_mtime for status in files) < SETTLED:
         return ""
     return " ".join(f"{status.st_ino} {status.st_size} {status.st_mtime_ns}" for status in files)

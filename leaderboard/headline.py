@@ -1,4 +1,4 @@
-"""The headline of a board, based on adjusted verdicts."""
+"""Write the headline of a board from its verdicts, whose p values are adjusted for testing all rows."""
 
 from collections.abc import Collection, Sequence
 
@@ -12,13 +12,14 @@ BLURRED = "random-blurred"
 
 
 def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str:
-    """Describe how many estimators beat every control, and whether ROAR's best are among them.
+    """Describe how many estimators beat every control, and whether ROAR's best estimators are among them.
 
-    Empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the suite.
+    The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
+    suite.
 
     Args:
-        rows: Of a board; added rows are judged but not counted.
-        one_network: Whether all rows explain one network.
+        rows: Rows of a board. Rows that were added to the suite are not counted; a sentence names those that win.
+        one_network: Whether all rows explain the same single network.
     """
     own = [row for row in rows if not row.added]
     estimators = [row for row in own if not row.control]
@@ -36,7 +37,7 @@ def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str
     one = f"the one control, which {never or 'does not use the network'}"
     of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
     joined = [row for row in rows if row.added and row.beating]
-    # without winners among the suite's rows, the sentence about added rows comes first
+    # if only added rows win, the sentence about the added rows comes first
     if not winners and (first := _describe_added_rows_that_beat(joined, of)):
         return f"{first} {count} {'them all' if controls > 1 else 'it'}."
     return " ".join(
@@ -54,16 +55,16 @@ def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str
 def write_combined_headline(
     network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), incomplete_levels_text: str = ""
 ) -> str:
-    """Count estimators that explain their network and that beat Random under ROAR; state whether blurred noise does.
+    """Count the estimators that explain their network, and those that beat Random under ROAR.
 
-    Empty if a row lacks its verdict.
+    If `random-blurred` beats Random under ROAR, the sentence says so. The result is empty if a row lacks its verdict.
 
     Args:
         network: The rows under own-network gain.
         roar: The rows under ROAR, possibly fewer.
-        added: The rows that were added to the suite, which are not counted.
-        incomplete_levels_text: The levels if ROAR has only some of the suite's, such as `at 90 %`. Rows that lack one
-            of them are not counted.
+        added: Ids of the rows that were added to the suite, which are not counted.
+        incomplete_levels_text: The levels in words, such as `at 90 %`, if ROAR has results at only some of the suite's
+            levels. Rows without a result at one of these levels are not counted.
     """
     explained = write_own_network_headline(network, added)
     retrained = [
@@ -81,9 +82,9 @@ def write_combined_headline(
 
 
 def write_own_network_headline(rows: Sequence[Row], added: Collection[str] = ()) -> str:
-    """Describe how many estimators explain their network, without a full stop; empty if a verdict is missing.
+    """Describe how many estimators explain their network, without a full stop.
 
-    Rows that were `added` to the suite are not counted.
+    Rows that were `added` to the suite are not counted. The result is empty if a verdict is missing.
     """
     judged, joined = _select_estimators(rows, added), any(row.estimator in added for row in rows)
     if not judged or not all(row.network for row in judged):
@@ -116,7 +117,7 @@ def _describe_number_of_winners(winners: int, estimators: int, joined: bool) -> 
 
 
 def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> str:
-    """Describe which added rows beat these controls; empty if none does."""
+    """Describe which added rows beat these controls; the result is empty if no added row does."""
     winners = [row for row in rows if row.colour_class == BEATS]
     if not winners:
         return ""
@@ -135,7 +136,10 @@ def _join_names(rows: Sequence[BoardRow]) -> str:
 
 
 def _describe_roar_best(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
-    """State that no row with ROAR's best rank beats every control; empty if one does, or if no rank is best."""
+    """State that no row with ROAR's best rank beats every control.
+
+    The result is empty if such a row beats every control, if no row does, or if all rows have the same rank.
+    """
     placed = [row for row in estimators if row.roar and row.roar.low is not None]
     best = min((row.roar.low for row in placed if row.roar and row.roar.low), default=0)
     first = [row for row in placed if row.roar and row.roar.low == best]

@@ -1,4 +1,4 @@
-"""Addresses of pages, and links and files on the static site or in the app."""
+"""Addresses of pages; links and files of the static site and the app."""
 
 import base64
 from collections.abc import Sequence
@@ -11,31 +11,32 @@ from leaderboard.views import SuiteView, Views
 
 
 class PageNotFound(LookupError):
-    """Raised for an address without results in the store; the message is a sentence for the reader."""
+    """Raised for an address for which the store has no results; the message is a sentence for the reader."""
 
 
 class Address(NamedTuple):
-    """The address of a page: a key of `render.PAGES`, a suite's slug, and choices by name; defaults are left out."""
+    """The address of a page: a key of `render.PAGES`, a suite's slug, and choices as pairs of name and value."""
 
     page: str
     suite: str = ""
     choices: tuple[tuple[str, str], ...] = ()
 
     def get_choice(self, name: str) -> str:
-        """Return the choice with this name; empty if there is none."""
+        """Return the value of the choice with this name; an empty string if there is no such choice."""
         return dict(self.choices).get(name, "")
 
 
 def make_address(page: str = "board", suite: str = "", **choices: str) -> Address:
-    """Make an address without empty choices."""
+    """Make an address; empty choices, which stand for defaults, are left out."""
     return Address(page, suite, tuple(sorted((name, value) for name, value in choices.items() if value)))
 
 
 class Site:
-    """The pages of some suites: their links, and `files` by name that they show or offer.
+    """The links between the pages of some suites, and the `files` that the pages show or offer, by name.
 
-    An exported site links its `known` pages as files, the first one as its index. In a running program (`live`: any
-    level, any pair) links are queries, pictures are inlined, and other files have buttons.
+    On an exported site, links lead to the files of the `known` pages; the first page is the index. In the running app
+    (`live`), links are queries, which may choose any level and any pair of rows; pictures are inlined, and other files
+    have buttons for the download.
     """
 
     def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:
@@ -45,11 +46,11 @@ class Site:
 
     @property
     def first_address(self) -> Address:
-        """Return the address of the first page; without suites, that of a board."""
+        """Return the address of the first page; if there are no suites, the address of a board."""
         return self.known[0] if self.views and self.known else make_address()
 
     def get_link(self, address: Address) -> str:
-        """Return the link to a page; empty if there is none."""
+        """Return the link to a page; an empty string if the static site has no such page."""
         if not self.live:
             return self._names.get(address, "")
         return "?" + urlencode(
@@ -57,11 +58,11 @@ class Site:
         )
 
     def get_page_link(self, page: str, suite: str = "", **choices: str) -> str:
-        """Return the link to a page by its parts."""
+        """Return the link to the page with this name, suite and choices."""
         return self.get_link(make_address(page, suite, **choices))
 
     def add_file(self, name: str, content: bytes) -> str:
-        """Add a file that a page shows or offers; return its address, empty if a button replaces it."""
+        """Add a file that a page shows or offers; return its address, or an empty string if the app adds a button."""
         kind = guess_type(name)[0] or ""
         if self.live and kind.startswith("image/"):
             return make_data_uri(kind, content)
@@ -69,7 +70,7 @@ class Site:
         return "" if self.live else name
 
     def find_view(self, address: Address) -> SuiteView:
-        """Return the suite of an address, by default the first one; PageNotFound if there is none."""
+        """Return the suite of an address, by default the first suite; raise PageNotFound if there is no such suite."""
         name = address.suite or next(iter(self.views), "")
         if name not in self.views:
             raise PageNotFound(f"There is no suite {name!r} here." if name else "No results yet.")
@@ -82,7 +83,7 @@ def make_data_uri(kind: str, content: bytes) -> str:
 
 
 def make_file_name(address: Address) -> str:
-    """Return a safe file name, distinct for each address."""
+    """Return a safe name for the file of a page, which differs between addresses."""
     plain = "-".join(filter(None, [address.page, address.suite, *(value for _, value in address.choices)]))
     harmless = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in plain)[:60]
     mark = "" if harmless == plain else f"-{sha256(repr(address).encode()).hexdigest()[:8]}"

@@ -1,6 +1,7 @@
-"""Pictures of about 24 test images, their maps and masked versions, from stored rankings and correctness.
+"""Make pictures of about 24 test images, of their maps, and of the images after removal.
 
-They are made from the images and rankings of a store; a store without these has finished pictures in a file.
+The pictures are made from the images and rankings of a store. A store without images or rankings may have a file with
+finished pictures instead.
 """
 
 import io
@@ -38,43 +39,42 @@ from roarbench.store.workspace import Workspace
 
 Bytes = NDArray[np.uint8]
 Masks = NDArray[np.bool_]
-MaskSource = Literal["own", "other", "matched"]  # the image's map, that of another image, or the latter's matched mask
-Kind = MaskSource | Literal["map", "sibling"]  # line of a sheet; `sibling` has the masks of another network's map
-# black over red and yellow to white: four anchors whose brightness rises, for printing in grey
+# source of a removal mask: the image's own map, another image's map, or the matched mask of another image's map
+MaskSource = Literal["own", "other", "matched"]
+Kind = MaskSource | Literal["map", "sibling"]  # line of a sheet; `sibling` shows the masks of another network's map
+# colours of heat maps, from black over red and yellow to white; their brightness rises, so maps can be printed in grey
 _ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Test images, and sheets of small pictures of them: a column per image, a line per kind."""
+    """Sheets of small pictures of some test images; a sheet has a column per image and a line per kind of picture."""
 
-    # numbers of the test images that `rule` has chosen; `level` is the removal fraction
-    numbers: Sequence[int]
-    rule: str
-    level: float
-    # lines of a row's sheet: `map`, `own`, and the protocol's other masks
-    kinds: Sequence[Kind]
+    numbers: Sequence[int]  # numbers of the test images
+    rule: str  # rule by which these images were chosen, in words
+    level: float  # removal fraction of the masks
+    kinds: Sequence[Kind]  # lines of an estimator's sheet: `map`, `own`, and the protocol's other masks
     side: int  # pixels per side of a picture
-    rows: Sequence[str]  # estimators with a sheet
-    damaged: tuple[str, ...]  # estimators with unreadable rankings
-    seconds: Mapping[str, float]  # CPU seconds for the maps of 1,000 images, by estimator
-    # returns a row's sheet as WebP, cached; the empty name returns the images themselves
+    rows: Sequence[str]  # estimators that have a sheet
+    damaged: tuple[str, ...]  # estimators whose rankings cannot be read
+    seconds: Mapping[str, float]  # from an estimator to its CPU seconds for the maps of 1,000 images
+    # function from an estimator to its sheet as WebP, cached; for the empty name, the sheet shows the images themselves
     sheet: Callable[[str], bytes]
 
 
 def read_pictures(results: SuiteResults, folder: Path) -> Pictures | None:
-    """Read a suite's pictures from stored images and rankings, or else from its file; None without both."""
+    """Make a suite's pictures from stored images and rankings, or else read its file of pictures; None without both."""
     path = find_pictures_file(results, folder)
     return _make_pictures_from_store(results, folder) or (_read_pictures_file(path) if path.exists() else None)
 
 
 def find_pictures_file(results: SuiteResults, folder: Path) -> Path:
-    """Return the picture file of a suite in a store without images."""
+    """Return the path of a suite's file of pictures, which a store without images may have."""
     return folder / "pictures" / f"{make_slug(results)}-{results.data[:12]}.zip"
 
 
 def save_pictures(pictures: Pictures, path: Path) -> None:
-    """Save pictures into a file for a store without images and rankings."""
+    """Save pictures to a file, which a store without images and rankings can use."""
     about = {name: getattr(pictures, name) for name in ("numbers", "rule", "level", "kinds", "side", "rows", "seconds")}
     path.parent.mkdir(parents=True, exist_ok=True)
     with ZipFile(path, "w") as file:
@@ -110,7 +110,7 @@ def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures |
 
 
 class PicturedImages(NamedTuple):
-    """The test images to show, with the protocol whose masks are shown on them and the rule that chose them."""
+    """The test images that pictures show, the protocol of the masks, and the rule by which the images were chosen."""
 
     images: ImageData
     protocol: Protocol
@@ -120,9 +120,9 @@ class PicturedImages(NamedTuple):
 
 
 def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: int = IMAGES) -> PicturedImages | None:
-    """Choose at most this many test images to show; None without images in the store, and for tables."""
+    """Choose at most `count` test images; None for tables, without stored images, or for a fill other than `mean`."""
     images, protocol = _open_images(results, workspace), find_pictured_protocol(results)
-    # tables have no pictures, and the masked images here use the mean
+    # a table has no pictures, and this module fills removed features only with the mean
     if images is None or images.record.tabular or results.suite.find_fill(protocol) != "mean":
         return None
     unit = results.list_units(protocol)[0]
@@ -133,7 +133,7 @@ def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: i
 def make_pictures(
     results: SuiteResults, chosen: PicturedImages, ranked: Mapping[str, Rankings], siblings: Mapping[str, Rankings]
 ) -> Pictures:
-    """Make the pictures of rows from their rankings for the first explained network, and for the second one."""
+    """Make the pictures of rows from their rankings for the first explained network and, `siblings`, for the second."""
     images, protocol, unit, numbers, rule = chosen
     levels = results.list_kept_levels(protocol, unit)
     kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.paired else ())]
@@ -141,7 +141,7 @@ def make_pictures(
     level = levels[len(levels) // 2]
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
-    @cache  # open pages are rendered repeatedly
+    @cache  # the app renders an open page repeatedly
     def sheet(name: str) -> bytes:
         rgb = makes.convert_to_channels_last_rgb
         lines = makes.draw_row(ranked[name], kinds, siblings.get(name)) if name else [rgb(makes.pixels)]
@@ -155,9 +155,10 @@ def make_pictures(
 
 
 class PictureMaker:
-    """Make pictures of test images under a protocol, with features removed at one level.
+    """A maker of pictures of test images under a protocol, with features removed at one level.
 
-    `numbers` are the images, int64 (n,); `seed` is that of the network that determines other images.
+    `numbers` are the numbers of the test images, int64 (n,). `seed` is the seed of the network that determines which
+    other image is paired with each image.
     """
 
     def __init__(
@@ -169,14 +170,14 @@ class PictureMaker:
         self.others = pair_images(len(images.test.labels), TEST_IDS, seed)[numbers]
 
     def draw_row(self, rankings: Rankings, kinds: Iterable[Kind], sibling: Rankings | None = None) -> list[Bytes]:
-        """Return the pictures of a row, uint8 (n, h, w, 3) for each kind, from its rankings and another network's."""
+        """Return a row's pictures, uint8 (n, h, w, 3) for each kind; `sibling` has its rankings for another network."""
         return [self._draw_line(kind, rankings, sibling) for kind in kinds]
 
     def _draw_line(self, kind: Kind, rankings: Rankings, sibling: Rankings | None) -> Bytes:
         if kind == "map":
             return self._draw_heat_maps(rankings)
         if kind == "sibling":
-            assert sibling is not None, "the kind is listed only if every row has such rankings"
+            assert sibling is not None, "`kinds` contains `sibling` only if every row has rankings for a second network"
             return self._draw_remaining_features(sibling, "own")
         return self._draw_remaining_features(rankings, kind)
 
@@ -197,7 +198,7 @@ class PictureMaker:
         return make_other_image_masks(own, codes, strata, self.protocol.order, ties)
 
     def _draw_heat_maps(self, rankings: Rankings) -> Bytes:
-        """Return heat maps, uint8 (n, h, w, 3): colours show the fraction of levels at which each pixel is removed."""
+        """Return heat maps, uint8 (n, h, w, 3); the colour shows the fraction of levels at which a pixel is removed."""
         planes, layout = rankings.splits[Split.TEST][self.numbers], rankings.layout
         gone = [_expand_to_image(_find_removed_features(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)
@@ -207,7 +208,7 @@ class PictureMaker:
 
     @staticmethod
     def convert_to_channels_last_rgb(pixels: Bytes) -> Bytes:
-        """Return images in colour, uint8 (n, h, w, 3)."""
+        """Convert pixels, (n, 1 or 3, h, w), to colour images, uint8 (n, h, w, 3)."""
         colour = np.moveaxis(pixels, 1, -1)
         return np.broadcast_to(colour, (*colour.shape[:3], 3))
 
@@ -218,7 +219,7 @@ def _find_removed_features(planes: Bytes, t: float, order: Order, layout: Layout
 
 
 def _expand_to_image(removed: Masks, layout: Layout) -> Masks:
-    """Expand removed features, bool (n, d), to values of the images, bool (n, c or 1, h, w)."""
+    """Reshape a removal mask of features, bool (n, d), to the images' shape, bool (n, c or 1, h, w)."""
     return removed.reshape(len(removed), *layout.unit.grid(layout.shape))
 
 
@@ -232,7 +233,7 @@ def _open_images(results: SuiteResults, workspace: Workspace) -> ImageData | Non
 def _open_rankings(
     results: SuiteResults, chosen: PicturedImages, workspace: Workspace, number: int = 0
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
-    """Return the rows' rankings for an explained network, and the rows with damaged rankings."""
+    """Return a dict from rows to their rankings for an explained network, and the rows whose rankings are damaged."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.estimators_with_rank:
         spec = make_ranking_spec(

@@ -1,4 +1,4 @@
-"""Render pages from one set of templates for the app and the static site, which needs no scripts."""
+"""Render pages for the app and the static site from one set of templates; the pages work without scripts."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -30,7 +30,8 @@ from roarbench.text import (
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
 PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
-    # by name in addresses, in the order of the navigation: label, and function that makes the template's fields
+    # from a page's name in addresses to its label in the navigation and the function that makes the template's fields,
+    # in the order of the navigation
     "suites": ("Overview", verdicts_by_suite.build_context),
     "board": ("Board", board.build_context),
     "claims": ("Claims", trust.build_claims_context),
@@ -44,7 +45,7 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
 
 
 def render_page(site: Site, address: Address) -> Page:
-    """Render a page; PageNotFound if the store has no results for it."""
+    """Render a page; raise PageNotFound if the store has no results for the page."""
     if address.page not in PAGES:
         raise PageNotFound(f"There is no page {shorten_line(address.page, 40)!r} here.")
     there = {address.page for address in site.known}
@@ -57,8 +58,8 @@ def render_page(site: Site, address: Address) -> Page:
 
 
 def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
-    """Return the app's page of a query, or an explanation if the store lacks its results; cache the first page."""
-    files = read_sqlite_stamp(shown.url)  # before the store is read: later writes change it
+    """Return the app's page for a query, or a page that explains which results are missing; cache the first page."""
+    files = read_sqlite_stamp(shown.url)  # the stamp is read before the store, so that it differs after a later write
     try:
         live = find_live_store(shown)
         views = live.read_views(first_page_only=not query)
@@ -77,13 +78,13 @@ def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
 
 
 def cache_first_page(shown: ShownStore) -> None:
-    """Compute the app's first page, so that its next start shows it at once."""
+    """Render and cache the app's first page, so that the app shows it at once after the next start."""
     find_live_store(shown).read_views()
     render_live_page(shown, {})
 
 
 def render_message(text: str, site: Site) -> Page:
-    """Render a page that explains what is missing, with advice."""
+    """Render a page with a message, such as an explanation of missing results."""
     nav = [("board", "Board", site.get_page_link("board"))]
     return _render_template("message", site, text=shorten_line(text), nav=nav)
 
@@ -103,7 +104,10 @@ def _render_template(page: str, site: Site, **fields: Any) -> Page:
 
 
 def list_addresses(views: Views) -> list[Address]:
-    """Return the addresses of all pages, first the overview if several suites have both questions, else a board."""
+    """Return the addresses of all pages.
+
+    The overview comes first if several suites lead with both ROAR and own-network gain; otherwise a board comes first.
+    """
     suites = views.values()
     shown = [(view, protocol) for view in suites for protocol in view.protocols]
     single = [
@@ -130,7 +134,7 @@ def list_addresses(views: Views) -> list[Address]:
 
 
 def export_site(views: Views, folder: Path) -> int:
-    """Write all pages, or without suites one that says so; other files in the folder stay.
+    """Write all pages, or a page that says that there are no results; other files in the folder stay.
 
     Returns:
         The number of pages.
@@ -156,19 +160,19 @@ def export_site(views: Views, folder: Path) -> int:
 
 
 def _find_nav_href(page: str, site: Site, at: Address) -> str:
-    """Return the link to a page, for the current suite if the page depends on one."""
+    """Return the link to the page with this name; if the page belongs to a suite, to that of the current suite."""
     addresses = [address for address in site.known if address.page == page]
     return site.get_link(next((address for address in addresses if address == Address(page, at.suite)), addresses[0]))
 
 
 @cache
 def load_templates() -> Environment:
-    """Return the templates, which escape their values and fail if one is missing."""
+    """Load the templates, which escape all values and raise an error if a value is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {
-        "capitalize": capitalize,  # Jinja's own makes the other letters small
+        "capitalize": capitalize,  # Jinja's own filter changes the other letters to lower case
         "plain": shorten_line,
         "human": lambda name: find_display_name(name).full_name,
         "interval": format_interval,

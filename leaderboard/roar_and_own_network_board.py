@@ -1,4 +1,4 @@
-"""The first board of a suite with ROAR and own-network gain; every row has both verdicts."""
+"""The first board of a suite that leads with ROAR and own-network gain; each row has a verdict for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import capitalize
 
-RANDOM_KINDS = {  # classes of rows under ROAR, compared only with Random
+RANDOM_KINDS = {  # descriptions of the colour classes under ROAR, where rows are compared only with Random
     BEATS: "better than Random",
     OPEN: "no significant difference",
     BELOW: "worse than Random",
@@ -48,38 +48,39 @@ class Answer(NamedTuple):
     gain: Estimate
     colour_class: str
     verdict_text: str
-    by_construction: bool = False  # the gain is exactly 0
+    by_construction: bool = False  # whether the gain is exactly 0, because the maps are the same for every network
 
 
 @dataclass(frozen=True)
 class Question:
-    """A column of the board: answers by estimator, without rows that were not run."""
+    """A column of the board: the answers for all rows that were run, by estimator."""
 
     protocol: Protocol
     gain: str  # name of the gain in a sentence
     asks: str
     kinds: Mapping[str, str]  # descriptions of the colour classes
     answers: Mapping[str, Answer]
-    incomplete_levels_text: str  # levels if some of the suite's are left out, such as `at 90 %`; else empty
+    # levels in words, such as `at 90 %`, if some of the suite's levels are left out; else empty
+    incomplete_levels_text: str
 
     @property
     def gain_with_levels(self) -> str:
-        """Return the name of the gain in a sentence, with levels if some are left out."""
+        """Return the name of the gain in a sentence, with the levels if some of the suite's levels are left out."""
         return f"{self.gain} {self.incomplete_levels_text}".rstrip()
 
     @property
     def title(self) -> str:
-        """Return the heading of the column, with levels if some are left out."""
+        """Return the heading of the column: the name of the gain, with a capital letter."""
         return capitalize(self.gain_with_levels)
 
     @cached_property
     def axis(self) -> Axis:
-        """Return a scale for all gains with their intervals."""
+        """Return a scale that contains all gains and their intervals."""
         return make_linear_axis([end for answer in self.answers.values() for end in answer.gain if end is not None])
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
-        """Return the colours with their meanings."""
+        """Return each colour class that occurs in the column, with its description."""
         there = {answer.colour_class for answer in self.answers.values()}
         return [(kind, words) for kind, words in self.kinds.items() if kind in there]
 
@@ -97,7 +98,7 @@ class NamedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedBoard:
-    """The board as shown; rows by own-network gain, then controls."""
+    """The board as a page shows it, with a column per question."""
 
     slug: str
     title: str
@@ -109,12 +110,12 @@ class PairedBoard:
 
     @property
     def answered_questions(self) -> list[Question]:
-        """Return the questions with answers, which have columns."""
+        """Return the questions with answers; only these have columns."""
         return [question for question in self.questions if question.answers]
 
 
 def make_paired_board(both: CombinedTable, matched_board: BoardContents | None = None) -> PairedBoard:
-    """Build the board of ROAR and own-network gain; `matched_board` is the suite's board of matched gain, if any."""
+    """Build the board of ROAR and own-network gain; `matched_board`, if given, adds a column of matched gain."""
     results = both.roar.suite_results
     questions = _make_questions(both) + ([_make_matched_gain_question(matched_board)] if matched_board else [])
     listed = dict.fromkeys([*both.names, *(matched_board.rows_by_id if matched_board else ())])
@@ -128,7 +129,7 @@ def make_paired_board(both: CombinedTable, matched_board: BoardContents | None =
             both.own.rows, both.roar.rows, results.suite.added, both.roar.incomplete_levels_text
         ),
         facts=list_facts(both.own, names, gains, both.roar.board.images),
-        caption=both.all_notes[2:],  # the first two notes define the gains, as the page does
+        caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
         rows=tuple(_make_named_row(results, name, features) for name in names),
     )
@@ -185,7 +186,7 @@ def _make_matched_gain_question(board: BoardContents) -> Question:
 
 
 def _make_roar_answer(row: Row) -> Answer:
-    """Return a row's ROAR gain and verdict; controls keep their colour, and Random has no verdict."""
+    """Return a row's ROAR gain and verdict; controls have their own colour, and Random has no verdict."""
     beside, control = row.vs_random, find_estimator_or_placeholder(row.estimator).control
     kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
     gain = row.gain if beside else Estimate(row.gain.value)

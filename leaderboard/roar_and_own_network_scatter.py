@@ -1,4 +1,4 @@
-"""The scatter plot of ROAR gain against own-network gain, for every row with both."""
+"""The scatter plot of ROAR gain against own-network gain, with a dot for every row that has both gains."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _STEPS = [0.0, *(sign * _LINE * n + 7 for n in range(1, 999) for sign in (1, -1)
 
 
 class Dot(NamedTuple):
-    """A point of the plot: a row with both gains, and the place of its label in the plot's units."""
+    """A dot of the plot: a row with its two gains, and the position of its label in the plot's units."""
 
     name: str
     control: bool
@@ -26,14 +26,14 @@ class Dot(NamedTuple):
 
 
 class Scatter(NamedTuple):
-    """The scatter plot: the label of the horizontal axis, rows, both scales, and a description."""
+    """The scatter plot: the label of the horizontal axis, the dots, both scales, and a description in words."""
 
     x_label: str
     dots: list[Dot]
     roar: Axis
     own: Axis
     words: str
-    missing: str  # number of rows without one of the answers; empty if all have both
+    missing: str  # sentence on the number of rows that lack one of the gains; empty if all rows have both
 
     def to_x(self, value: float) -> float:
         """Return the horizontal position of a ROAR gain."""
@@ -73,7 +73,7 @@ def _make_axis(gains: Iterable[Estimate]) -> Axis:
 
 
 def _place_labels(plot: Scatter) -> list[Dot]:
-    """Place each label beside its point, shifted up or down if another label is in the way."""
+    """Place each label beside its dot, shifted up or down if another label is in the way."""
     dots = list[Dot]()
     for dot in sorted(plot.dots, key=lambda dot: -(dot.own.value or 0.0)):
         x, y = plot.to_x(dot.roar.value or 0.0), plot.to_y(dot.own.value or 0.0) - 6

@@ -1,4 +1,4 @@
-"""`roarbench leaderboard`: the app, or static pages."""
+"""Run the command `roarbench leaderboard`: serve the app, or export static pages."""
 
 import json
 import os
@@ -21,12 +21,17 @@ from leaderboard.first_page_cache import (
 from roarbench.errors import CallerError
 from roarbench.store.software_and_hardware import read_code_version
 
-_PATIENCE = 10.0  # seconds
-_FOLDER = Path(__file__).parent  # working folder of Streamlit, which reads .streamlit/ there
+_PATIENCE = 10.0  # seconds to wait for a first visitor before pages are computed in advance
+_FOLDER = Path(__file__).parent  # working folder for Streamlit, which reads its settings from .streamlit/ there
 
 
 def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
-    """Run the app on 127.0.0.1 until it is stopped; errors are those of `export_site`, and CallerError for the port."""
+    """Run the app on 127.0.0.1 until the user stops it.
+
+    Raises:
+        CallerError: A package is missing, the port cannot be used, or there are no such results.
+        StoreError: The store cannot be opened.
+    """
     _require_package("streamlit")
     _check_port(port)
     shown = make_shown_store(url, store, *selection)
@@ -38,10 +43,10 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
 
 
 def start_streamlit(shown: ShownStore, port: int) -> None:
-    """Run the app in this process and compute pages in advance in a thread; StoreError if the store does not open."""
+    """Run the app in this process, and compute pages in advance in a thread; raise StoreError for a bad store."""
     cached = find_cache_file(shown).exists()
     if cached:
-        Thread(target=read_code_version, daemon=True).start()  # asks git, while Streamlit is imported
+        Thread(target=read_code_version, daemon=True).start()  # git runs while Streamlit is imported
     else:
         _check_store_opens(shown)
     from streamlit.web import cli
@@ -56,13 +61,13 @@ def start_streamlit(shown: ShownStore, port: int) -> None:
 
 
 def _check_store_opens(shown: ShownStore) -> None:
-    from roarbench.store.results import ResultsStore  # a cached page needs no database
+    from roarbench.store.results import ResultsStore  # imported here, because a cached page needs no database
 
     ResultsStore.open(shown.url, read_only=True).close()
 
 
 def _compute_pages_in_advance(shown: ShownStore, cached: bool) -> None:
-    """Compute pages in advance, without delaying a first visitor who can see a cached page."""
+    """Compute pages in advance; if a page is cached, wait first, so as not to delay the first visitor."""
     if cached:
         first_page_shown.wait(_PATIENCE)
     from leaderboard.views import find_live_store
@@ -71,7 +76,7 @@ def _compute_pages_in_advance(shown: ShownStore, cached: bool) -> None:
 
 
 def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:
-    """Write the static pages; return their number.
+    """Write the static pages, and return the number of pages.
 
     Raises:
         CallerError: A package is missing, the folder cannot be written, or there are no such results.
@@ -102,7 +107,7 @@ def _require_package(package: str) -> None:
 
 def _check_port(port: int) -> None:
     with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the server: a port in TIME_WAIT is free
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free, as for the server
         try:
             trial.bind(("127.0.0.1", port))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A suite's report in one file for a paper's supplement: boards, curves, doubts, methods, provenance, BibTeX."""
+"""Write a suite's report for a paper's supplement to one file: boards, curves, doubts, methods, provenance, BibTeX."""
 
 import shutil
 import subprocess
@@ -18,11 +18,11 @@ from roarbench.store.software_and_hardware import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _PRINT = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
-_SECONDS = 120  # maximum seconds for a browser to print
+_SECONDS = 120  # maximum seconds that a browser may take to print
 
 
 def render_report(view: SuiteView) -> str:
-    """Return a self-contained page: the boards of the headline protocol and of ROAR, with details."""
+    """Render a page without other files: the boards of the headline protocol and of ROAR, with details."""
     rows = [row for board in view.headline_boards for row in board.rows]
     profiles = [collect_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (load_templates().get_template("report.html")).render(
@@ -42,7 +42,7 @@ def render_report(view: SuiteView) -> str:
 
 
 def write_report(view: SuiteView, path: Path) -> None:
-    """Write a report as HTML or PDF, by the file's ending.
+    """Write a report as HTML or PDF, according to the file's ending.
 
     Raises:
         CallerError: The file exists or has another ending, or no browser that prints PDF is installed.

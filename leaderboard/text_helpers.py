@@ -1,4 +1,4 @@
-"""Texts of the pages, and plain text from external sources."""
+"""Format texts of the pages: dates, addresses, and texts from users."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -9,7 +9,7 @@ from roarbench.text import fit_on_one_line
 
 
 def _read_repository_url() -> str:
-    """Return the public address of the source, from the installed package; empty without one."""
+    """Return the public address of the source code from the package's metadata; an empty string if there is none."""
     with suppress(PackageNotFoundError):
         for url in metadata("roarbench").get_all("Project-URL") or []:
             name, _, address = url.partition(", ")
@@ -22,7 +22,7 @@ REPOSITORY = _read_repository_url()
 
 
 def shorten_line(text: str, longest: int = 300) -> str:
-    """Return external text as one printable line, cut if too long."""
+    """Format any text as one printable line, and cut it if it is longer than `longest`."""
     return fit_on_one_line(text, longest)
 
 
@@ -32,10 +32,10 @@ def format_day(moment: datetime) -> str:
 
 
 def make_slug(suite_results: SuiteResults) -> str:
-    """Return the name of a suite and version in addresses and file names.
+    """Return the name of a suite and its version for addresses and file names.
 
-    For example `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` for other images or explained networks than
-    the suite's own.
+    Examples are `quick-v1`, `quick-v1-small-40` for a reduced data set, and `quick-v1-data-1a2b3c4d` for images or
+    explained networks that are not the suite's own.
     """
     small = f"-small-{suite_results.limit}" if suite_results.limit else ""
     options = "".join(f"-{word.strip('-')}" for word in suite_results.options)

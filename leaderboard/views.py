@@ -1,4 +1,4 @@
-"""The suites of a store, in the form that pages need; each part is computed once, and again after new results."""
+"""The suites of a store in the form that pages need; each board is computed once, and again after new results."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
@@ -41,16 +41,17 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.user_suites import read_suites
 
 Made = TypeVar("Made")
-Views = Mapping[str, "SuiteView"]  # by slug, in page order
+Views = Mapping[str, "SuiteView"]  # from a suite's slug to the suite, in the order of the pages
 _PAUSE = 10.0  # seconds between checks for new results
-_BREATH = 0.05  # seconds of pause between computations in advance, for visitors' requests
+_BREATH = 0.05  # seconds of pause between computations in advance, in which visitors' requests are served
 
 
 @dataclass(frozen=True, eq=False)
 class SuiteView:
-    """A suite of a store; each part is computed at first use.
+    """A suite of a store; its boards, tables and pictures are computed at first use.
 
-    `beside` returns all suites of the store, this one included. Pages about the state of runs need the store.
+    `beside` returns all suites of the store, including this suite. `store` is needed only by pages about the state of
+    runs.
     """
 
     results: SuiteResults
@@ -67,7 +68,7 @@ class SuiteView:
 
     @property
     def title(self) -> str:
-        """Return suite and version, with deviations that a reader must see."""
+        """Return the suite's name and version, with options that change its results."""
         return self.results.title
 
     @property
@@ -77,24 +78,24 @@ class SuiteView:
 
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
-        """Return the protocols of the suite's boards, without those that were not run: the headline's, ROAR, others."""
+        """Return the protocols of the suite's boards: the headline protocol, then ROAR and others that were started."""
         started = sorted(self.results.list_started_protocols(), key=lambda protocol: protocol != ROAR)
         return tuple(dict.fromkeys((self.headline_protocol, *started)))
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
-        """Return the ranked estimators that the boards of the first unit have, in the suite's order."""
+        """Return the ranked estimators on the boards of the first unit, in the suite's order."""
         results = self.results
         boards = ((protocol, results.list_units(protocol)[0]) for protocol in self.protocols)
         there = {name for board in boards for name in results.list_planned_rows_and_kept_levels(*board)[0]}
         return tuple(name for name in results.suite.estimators_with_rank if name in there)
 
     def get_tab_label(self, protocol: Protocol) -> str:
-        """Return the short name of a protocol's board over all levels that it compares."""
+        """Return the short name of a protocol's board over all levels that the board compares."""
         return f"{protocol.tab} {self.describe_incomplete_levels(protocol)}".rstrip()
 
     def describe_incomplete_levels(self, protocol: Protocol) -> str:
-        """Return the levels of a protocol's board in words if some of the suite's are left out; else empty."""
+        """Return the levels of a protocol's board in words, or an empty string if the board has all the suite's."""
         results = self.results
         units = results.list_units(protocol)[:1]
         return "".join(
@@ -104,7 +105,7 @@ class SuiteView:
 
     @cached_property
     def suite_draws(self) -> SuiteDraws:
-        """Return the draws behind all pages."""
+        """Return the bootstrap draws from which all pages are computed."""
         return SuiteDraws(self.results, self.results.list_units(self.headline_protocol)[0], Bootstrap())
 
     @property
@@ -136,8 +137,8 @@ class SuiteView:
         return self.get_or_compute("paired", lambda: make_paired_board(both, matched_board))
 
     def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
-        """Return a board of the suite; by default its first unit and all levels."""
-        roar = self.roar_table  # outside the lock, because other suites may have to compute their tables
+        """Return a protocol's board; the defaults are the first unit and all levels."""
+        roar = self.roar_table  # computed outside the lock, because another suite may have to compute this table
 
         def make() -> BoardContents:
             seconds = self.pictures.seconds if self.pictures else {}
@@ -146,7 +147,7 @@ class SuiteView:
         return self.get_or_compute(("board", protocol, unit or self.results.list_units(protocol)[0], levels), make)
 
     def table(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> SuiteTable:
-        """Return the table behind a board, as `roarbench table` shows it."""
+        """Return the table from which a board is made, as `roarbench table` shows it."""
         unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
@@ -158,12 +159,12 @@ class SuiteView:
 
     @property
     def tables(self) -> list[SuiteTable]:
-        """Return the table of every board over all levels, the headline protocol's first."""
+        """Return the table of every board over all levels; the tables of the headline protocol come first."""
         return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.list_units(protocol)]
 
     @property
     def boards_of_first_unit(self) -> list[BoardContents]:
-        """Return the board of every protocol over its first unit and all levels, the headline protocol's first."""
+        """Return the board of every protocol over its first unit and all levels; the first board comes first."""
         return [self.get_board(protocol) for protocol in self.protocols]
 
     @property
@@ -184,7 +185,7 @@ class SuiteView:
 
     @property
     def roar_table(self) -> SuiteTable | None:
-        """Return a ROAR table with ranks: the suite's own, or that of another suite on the same images and network."""
+        """Return a ROAR table with ranks, of this or another suite on the same images and network; None without one."""
         tables = (
             view.table(ROAR) for view in (self, *self.suites_on_same_images_and_network) if ROAR in view.protocols
         )
@@ -197,12 +198,12 @@ class SuiteView:
 
     @property
     def run_states(self) -> dict[Point, tuple[str, str]]:
-        """Return the current state of the suite's runs, with reasons of failures."""
-        assert self.store, "only pages have a store"
+        """Return a dict from each planned run to its current state and the reason if it failed."""
+        assert self.store, "views of pages have a store"
         return find_run_states(self.results, self.store)
 
     def get_or_compute(self, name: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the part with this name, computed once even if several visitors ask at the same time."""
+        """Return the object with this name; `make` is called only once, even if several visitors need the object."""
         with self._lock:
             if name not in self._made:
                 self._made[name] = make()
@@ -211,23 +212,25 @@ class SuiteView:
 
 
 class LiveStore:
-    """The current suites of a store that have results.
+    """The suites of a store that have results, read again after new results.
 
-    `state` is the store's stamp when all of it was last read; empty while suites are left to read.
+    `state` is the stamp that the store had when all its suites were last read; `state` is empty while suites are still
+    to be read.
     """
 
     def __init__(self, store: ResultsStore, folder: Path, selection: Selection = ALL) -> None:
         self.state = ""
         self._store, self._folder, self._selection = store, folder, selection
         self._lock = RLock()
-        self._read: dict[SuiteSpec, tuple[str, list[SuiteView]]] = {}  # views by suite, with the stamp of the results
+        # from a suite to the stamp of its results when they were read, and its views
+        self._read: dict[SuiteSpec, tuple[str, list[SuiteView]]] = {}
         self._views: Views = {}
 
     def read_views(self, first_page_only: bool = False) -> Views:
-        """Return the suites by slug, in page order, those with rows first.
+        """Return the suites by slug, in the order of the pages; suites with rows come first.
 
-        A suite without new results keeps its object and computed parts. With `first_page_only`, suites that
-        the first page does not need are left for later, because a visitor waits.
+        A suite without new results keeps its object with its boards and tables. With `first_page_only`, only the suites
+        that the first page needs are read, because a visitor waits.
 
         Raises:
             StoreError: The database cannot be read.
@@ -244,9 +247,9 @@ class LiveStore:
             return self._views
 
     def _select_suites_of_first_page(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
-        """Return the first suite, those read before, and those that its page needs.
+        """Return the suite of the first page, the suites that were read before, and the suites that this page needs.
 
-        A suite without ROAR shows the ranks of suites on its data set and network.
+        If the first suite has no ROAR, its page shows the ROAR ranks of suites on the same data set and network.
         """
         near = "", ""
         best = {suite: min(_rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in order}
@@ -266,14 +269,14 @@ class LiveStore:
         return stamp, [SuiteView(results, self._folder, lambda: self._views, self._store) for results in read]
 
     def compute_pages_in_advance(self) -> None:
-        """Compute pages in advance, forever: the first boards, then those of every suite after a visit or a pause."""
+        """Compute boards in an endless loop: first those of the first page and, after a visit or pause, all others."""
         while True:
             with suppress(StoreError):  # visitors see the error on their page
                 for view in self.read_views(first_page_only=True).values():
                     view.paired_board or view.board  # noqa: B018
                     first_page_shown.wait(_PAUSE)
                 for suite in list_possible_suites(self._store):
-                    # one suite per lock, so a visitor waits for one suite at most
+                    # the lock is released after each suite, so that a visitor waits for one suite at most
                     with self._lock, self._store.database.use_one_connection():
                         self._read[suite] = self._read_if_changed(suite)
                     sleep(_BREATH)
@@ -287,7 +290,7 @@ class LiveStore:
 
 
 def sort_for_display(views: Iterable[SuiteView]) -> list[SuiteView]:
-    """Return suites on images before those on tables, those with both questions first, then by size of the images."""
+    """Sort suites for a page: images before tables, then suites that lead with both questions, then by image size."""
     records = {view: view.results.suite.dataset_record for view in views}
     return sorted(
         records,
@@ -296,7 +299,10 @@ def sort_for_display(views: Iterable[SuiteView]) -> list[SuiteView]:
 
 
 def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
-    """Return the suites that a store may have in `make_sort_key`'s order of ties: newest version first, users' last."""
+    """Return the suites of which a store may have results; newest versions come first, and users' suites last.
+
+    Suites with equal `make_sort_key` keep this order.
+    """
     listed, there = list(SUITES), store.list_datasets_and_networks()
     order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
     built_in = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
@@ -305,12 +311,12 @@ def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
 
 
 def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
-    """Return the sort key of suites: those with rows first, then by headline protocol."""
+    """Return the key by which suites are sorted: suites with rows come first, then the headline protocol decides."""
     return not results.has_rows, _rank_by_headline(results.suite, results.headline_protocol)
 
 
 def _rank_by_headline(suite: SuiteSpec, protocol: Protocol) -> int:
-    """Rank a suite by its headline protocol: ROAR with own-network gain, matched gain, others."""
+    """Return 0 for a suite that leads with ROAR and own-network gain, 1 for matched gain, 2 for other protocols."""
     if has_combined_table(suite) and protocol in (ROAR, OWN_NETWORK):
         return 0
     return 1 if protocol == MATCHED else 2
@@ -319,9 +325,9 @@ def _rank_by_headline(suite: SuiteSpec, protocol: Protocol) -> int:
 def read_suite_versions(
     store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL
 ) -> list[SuiteResults]:
-    """Read a suite's started versions: on the whole data set, then on reduced ones, the largest first.
+    """Read a suite's results: first those on the whole data set, then those on reduced data sets, the largest first.
 
-    Different images or explained networks in the store are separate results, the suite's own first.
+    Results on different images or with different explained networks are separate; the suite's own results come first.
     """
     sources = list_image_sources(store, folder, suite.dataset)
     versions = collect_results_by_images_and_weights(add_stored_estimators(suite, store), store, sources)
@@ -342,6 +348,6 @@ def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) ->
 
 @cache
 def find_live_store(shown: ShownStore) -> LiveStore:
-    """Return this process's live store; StoreError if it cannot be opened."""
+    """Return this process's live store; raise StoreError if the store cannot be opened."""
     store = ResultsStore.open(shown.url, read_only=True)
     return LiveStore(store, Path(shown.folder), (shown.data, shown.reference))

@@ -1,1 +1,1 @@
-"""The pages of the leaderboard, one module each: from records to template fields."""
+"""The pages of the leaderboard; each module builds the template fields of a page from records."""

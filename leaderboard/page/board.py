@@ -1,4 +1,4 @@
-"""The board page."""
+"""The board page, which shows the rows of a suite with their verdicts."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -24,14 +24,17 @@ Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current o
 
 
 def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
-    """Return the address of a protocol's board, without defaults."""
+    """Return the address of a protocol's board; choices that are defaults are left out."""
     other = "" if protocol == view.headline_protocol and not view.leads_with_roar_and_own_network else protocol.name
     unit_text = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
     return make_address("board", view.slug, protocol=other, unit=unit_text, level=level)
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of a board: of both questions if the suite has them and no protocol is chosen."""
+    """Return the template fields of a board.
+
+    If the address chooses no protocol, and the suite leads with ROAR and own-network gain, the board shows both.
+    """
     view = site.find_view(address)
     if view.paired_board and not address.choices:
         return _build_combined_context(site, view, view.paired_board)
@@ -66,7 +69,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             for t in ("", *(measured if live and len(measured) > 1 else ()))
         ],
         "suites": _make_suite_tabs(site, view),
-        # matplotlib would delay the app's first page
+        # the app's first page has no curves, because importing matplotlib takes long
         "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
         "key": list(list_explanations(board)),
@@ -75,7 +78,10 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
-    """Add the picture of ROAR's curves and return its address; empty for other boards and for a single level."""
+    """Add the picture of ROAR's curves to the site, and return its address.
+
+    The address is empty for other protocols, for a single level, and if there are no results.
+    """
     started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
     if table.board.protocol != ROAR or len(table.board.levels) < 2 or not started:
         return ""
@@ -118,9 +124,9 @@ def _choose_option(view: SuiteView, address: Address, option: str, options: Iter
 
 
 def _list_download_files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:
-    """Return the files to download, label and address: the output of `roarbench table`.
+    """Return label and address of each file to download; the files have the output of `roarbench table`.
 
-    The static site has one file of each kind per suite; the app offers those of the board that it shows.
+    The static site has one file of each kind per suite; the app offers the files of the board that it shows.
     """
 
     def written() -> dict[str, str]:
@@ -131,7 +137,10 @@ def _list_download_files(site: Site, view: SuiteView, name: str, tables: list[Su
 
 
 def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
-    """Yield tabs: both questions, the suite's protocols, and headline protocols of suites on the same images."""
+    """Yield a tab for both questions if the suite leads with them, and a tab for each protocol.
+
+    The protocols are those of the suite, and headline protocols of other suites on the same images and network.
+    """
     if view.leads_with_roar_and_own_network:
         yield BOTH, site.get_page_link("board", view.slug), current is None
     elsewhere = {
@@ -151,7 +160,7 @@ def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> I
 
 
 def list_explanations(board: BoardContents) -> Iterator[str]:
-    """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, if the board has them."""
+    """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, as far as the board shows these."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
         rank = format_rank(ranges[0]._replace(added=False)).replace("-", "–")

@@ -1,4 +1,4 @@
-"""The comparison page: two rows by gains, by the predictions behind them, and on images."""
+"""The comparison page, which compares two rows by their gains, by the predictions behind the gains, and on images."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,18 +12,18 @@ from roarbench.analysis.row_comparison import compare_rows
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.protocols import MASK_ONLY
 
-_PAIRS = 3  # pairs on a static page; the app compares any two rows
-_EACH = 2  # images in favour of each row
+_PAIRS = 3  # pairs of rows on a static page; the app compares any two rows
+_EACH = 2  # maximum images in favour of each row
 
 
 def has_two_rows(view: SuiteView) -> bool:
-    """Return whether there are results of two rows, without computing a board."""
+    """Return whether the suite has results of two or more rows; no board is computed."""
     run = view.results.by_estimator.keys() & set(view.results.suite.estimators_with_rank)
     return len(run) > 1 and view.headline_protocol != MASK_ONLY
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of a suite's page: the requested pair, or the best row beside some others."""
+    """Return the template fields: the requested pair of rows, or the best row compared with some others."""
     view = site.find_view(address)
     rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
     pairs = [(pair, _add_pictures_of_pair(site, view, pair)) for pair in _choose_pairs(view, address, rows)]
@@ -55,7 +55,10 @@ def _choose_pairs(view: SuiteView, address: Address, rows: dict[str, BoardRow]) 
 
 
 def _add_pictures_of_pair(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
-    """Return sheets of both rows, with images that favour the first, then the second; None without pictures."""
+    """Return the sheets of two rows, the images that favour the first or the second row most, and the sheets' lines.
+
+    The result is None if one of the rows has no pictures.
+    """
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None
     sheets, answers = zip(*(images.add_pictures(site, view, row.id) for row in rows), strict=True)

@@ -1,4 +1,4 @@
-"""The page of one estimator: verdict, doubts, and how to repeat it."""
+"""The page of one estimator, with its verdicts, doubts about them, and commands that repeat its runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -27,11 +27,11 @@ from roarbench.report.estimator_papers_and_settings import collect_papers_and_se
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.text import format_interval, format_rank, use_typographic_signs
 
-_FIGURES, _PICTURES = 3, 6  # maximum curves and pictures on a page
+_FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of an estimator's page."""
+    """Return the template fields of an estimator's page."""
     name = address.get_choice("estimator")
     views = sort_for_display(view for view in site.views.values() if name in view.rows)
     if not views:
@@ -79,13 +79,16 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
-    """Return the boards of the headline protocols that have a row, or else those of other protocols."""
+    """Return the boards of headline protocols that have the row; if there are none, all boards that have the row."""
     leading = [board for board in view.headline_boards if name in board.rows_by_id]
     return leading or [board for board in view.boards_of_first_unit if name in board.rows_by_id]
 
 
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
-    """Return a row's answers in the suite that has most of them, of several the first, or its first board's verdict."""
+    """Describe a row's answers to both questions in the first suite that has most answers of the row.
+
+    If no suite leads with both questions, describe the row's verdict on `board`.
+    """
     paired = [
         view.paired_board
         for view in views
@@ -96,7 +99,7 @@ def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: Boa
 
 
 def describe_both_verdicts(board: PairedBoard, name: str) -> str:
-    """Describe the answer to each question, with the suite."""
+    """Describe a row's answer to each question of a board, and name the suite."""
     answers = (f"{each.title}: {_format_verdict_and_gain(each.answers.get(name))}" for each in board.questions)
     return f"{'. '.join(answers)} ({board.title})."
 
@@ -110,7 +113,7 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
 
 
 def _describe_who_ran_it_and_when(view: SuiteView, name: str) -> str:
-    """Describe who ran the estimator, and when; empty if nobody did."""
+    """Describe who ran the estimator, and the day of its newest result; an empty string if it was not run."""
     runs = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).parsed_id.marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
@@ -133,7 +136,7 @@ _ABOUT_NETWORK = {
 
 
 def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
-    """Describe the verdict in a sentence or two."""
+    """Describe a row's verdict on a board in one or two sentences."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
     size = f"{format_interval(row.value)} points{_describe_rank(board, row)} on {board.title}"
@@ -159,7 +162,7 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
 
 
 def _describe_rank(board: BoardContents, row: BoardRow) -> str:
-    """Describe the row's rank among the suite's rows; other added rows do not count."""
+    """Describe the row's rank among the suite's rows; other rows that were added to the suite do not count."""
     if not row.place:
         return ""
     rows = sum(other.place is not None and not other.added for other in board.rows)
@@ -169,7 +172,10 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
 
 
 def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:
-    """Explain why a row wins on one board of a suite and loses on another, if one of them is ROAR's; else empty."""
+    """Explain why a row wins on one board of a suite and loses on another, if one of the two boards is ROAR's.
+
+    The result is empty if there are no such boards.
+    """
     entries = list(boards)
     winning, losing = ([each for each in entries if each[2].colour_class == kind] for kind in (BEATS, BELOW))
     for (view, won, _), (same, lost, row) in product(winning, losing):
@@ -186,7 +192,7 @@ def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardR
 
 
 def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, EstimatorCurves]]:
-    """Yield the estimator's curves, leading suites and protocols first; a curve that two suites share comes once."""
+    """Yield the estimator's curves with their titles, in the order of `views`; a curve of two suites comes once."""
     shown = []
     for view in views:
         for protocol in view.protocols:
@@ -200,8 +206,8 @@ def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Es
 def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator[tuple[Any, ...]]:
     """Yield the estimator's pictures on each data set: the suite, arguments of `parts.pictures`, and a link to all.
 
-    Of suites on the same images, the one with pictures of the most rows is taken, so that most estimators have pictures
-    of the same images.
+    If several suites have the same images, the pictures come from the suite with pictures of the most rows, so that
+    most estimators have pictures of the same images.
     """
     by_images = dict[str, tuple[SuiteView, Pictures]]()
     for view in views:
@@ -225,13 +231,16 @@ def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator
 
 
 def choose_evenly_spaced_images(images: int) -> list[int]:
-    """Return at most six places of this many images at equal steps, each once."""
+    """Return the positions of at most six of `images` images, at equal distances."""
     count = min(_PICTURES, images)
     return [i * images // count for i in range(count)]
 
 
 def collect_doubts(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
-    """Return the doubts about a row (suffixes aside, each sentence once), if grave on any board, and the boards."""
+    """Return each doubt about a row once: its sentence, whether it is grave on any board, and the boards' names.
+
+    If one sentence begins with another, the two count as the same doubt.
+    """
     places, grave = defaultdict[str, list[str]](list), set[str]()
     for view, board, row in boards:
         for doubt in row.doubts:

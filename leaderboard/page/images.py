@@ -1,4 +1,4 @@
-"""The images page: what maps remove from test images, and how many networks still classify them correctly."""
+"""The images page, with test images after removal, and the number of networks that still classify them correctly."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ _LINES = {
     "other": "another’s mask",
     "sibling": "another network’s mask",
 }
-_MASKS = {  # by lines of a sheet, in a sentence
+_MASKS = {  # from the lines of a sheet, without the map, to their description in a sentence
     ("own",): "under its own mask",
     ("own", "sibling"): "under its own mask and under that of another network’s map",
     (
@@ -33,7 +33,7 @@ _MASKS = {  # by lines of a sheet, in a sentence
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of a suite's page."""
+    """Return the template fields of a suite's page."""
     view, live = site.find_view(address), site.live
     pictures = view.pictures
     if pictures is None:
@@ -70,15 +70,15 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def add_photographs(site: Site, view: SuiteView) -> str:
-    """Add the sheet of a suite's original images to the site; return its address."""
-    assert view.pictures is not None, "asked only where there are pictures"
+    """Add the sheet of a suite's original images to the site, and return the sheet's address."""
+    assert view.pictures is not None, "the caller has checked that there are pictures"
     return site.add_file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
 def add_pictures(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
-    """Add a row's pictures to the site; return their address, and the number of correct predictions per image."""
+    """Add a row's sheet to the site; return the sheet's address, and the number of correct predictions per image."""
     pictures = view.pictures
-    assert pictures is not None, "asked only where there are pictures"
+    assert pictures is not None, "the caller has checked that there are pictures"
     href = site.add_file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", pictures.sheet(name))
     protocol = find_pictured_protocol(view.results)
     return href, count_correct_predictions_per_image(
@@ -87,14 +87,14 @@ def add_pictures(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCo
 
 
 def format_total(counts: CorrectCountsPerImage) -> str:
-    """Format the text after a count: `of 9 right`."""
+    """Format the words that follow a count of correct predictions, such as `of 9 right`."""
     return f"of {counts.of} {counts.word}"
 
 
 def list_sheet_lines(
     pictures: Pictures, counts: CorrectCountsPerImage
 ) -> list[tuple[str, int, str, tuple[int, ...], str]]:
-    """Return the lines of a row's sheet for a template: sheet, line, label, counts, and total."""
+    """Return sheet, line, label, counts and total of each line of a row's sheet, for a template."""
     right = {"own": counts.own, pictures.kinds[2] if pictures.kinds[2:] else "": counts.against}
     return [
         ("a", line, _LINES[kind], right.get(kind, ()), format_total(counts)) for line, kind in enumerate(pictures.kinds)

@@ -1,4 +1,4 @@
-"""Pages on submitting and citing: commands that add a row, and a board's permanent address, figure and papers."""
+"""The page with commands that add a row, and the page with a board's permanent address, figures and papers."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ from roarbench.report.estimator_papers_and_settings import collect_papers_and_se
 from roarbench.submissions.file import TEMPLATE
 from roarbench.text import list_some
 
-COMMANDS = (  # command and purpose; {} is the suite
+COMMANDS = (  # each command with its purpose; {} stands for the suite
     ("roarbench new-submission my-estimator", "writes a file to start from, with one function"),
     ("roarbench validate my_estimator.py", "checks it in a sandbox, in seconds"),
     ("roarbench run --suite {}", "needed once: computes the rows to compare with"),
@@ -24,7 +24,7 @@ COMMANDS = (  # command and purpose; {} is the suite
         "makes a branch with the row, for a pull request; the table shows the hash",
     ),
 )
-_DESIGN = {  # descriptions of a suite's fields
+_DESIGN = {  # from fields of a suite to their descriptions
     "recipe": "Recipe of the scored networks",
     "reference_recipe": "Recipe of the explained networks",
     "references": "Explained networks",
@@ -35,7 +35,10 @@ _DESIGN = {  # descriptions of a suite's fields
 
 
 def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of the page; its example is a submission of the first board, or the best estimator."""
+    """Return the template fields of the page on submitting.
+
+    The example is the best submission on the first board or, if there is no submission, the best estimator.
+    """
     view = next(iter(site.views.values()), None)
     boards = _select_boards(view) if view else []
     there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
@@ -53,7 +56,7 @@ def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of a suite's page."""
+    """Return the template fields of the page on citing a suite's board."""
     view = site.find_view(address)
     boards = _select_boards(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
@@ -71,12 +74,12 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _select_boards(view: SuiteView) -> list[BoardContents]:
-    """Return the boards of both questions if the suite has them, else its first board."""
+    """Return the headline boards if the suite leads with ROAR and own-network gain, else its first board."""
     return view.headline_boards if view.leads_with_roar_and_own_network else [view.board]
 
 
 def write_bibtex(view: SuiteView) -> str:
-    """Return the board as a BibTeX entry."""
+    """Write a BibTeX entry for a suite's board."""
     year = max((result.created.year for result in view.results.results.values()), default="")
     fields = {
         "title": f"{{roarbench: {shorten_line(view.title)}}}",
@@ -92,7 +95,7 @@ def write_bibtex(view: SuiteView) -> str:
 
 
 def list_changes_since_last_version(view: SuiteView, views: Views) -> list[str]:
-    """Describe the changes since the suite's last stored version; empty for a first one."""
+    """Describe the changes since the suite's previous version; the list is empty for the first version."""
     suite = view.results.suite
     versions = [version for name, version in VERSIONS if name == suite.name]
     if suite.version not in versions[1:]:

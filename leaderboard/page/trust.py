@@ -1,4 +1,4 @@
-"""The trust page: properties of the measure, corrections, suites not run, and the paper's claims tested."""
+"""The trust page, with properties of the measure, corrections and unrun suites, and the page of the paper's claims."""
 
 import json
 from collections import defaultdict
@@ -19,7 +19,7 @@ TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of the page."""
+    """Return the template fields of the trust page."""
     content, groups = json.loads(TRUST.read_text(encoding="utf-8")), defaultdict[str, list[dict[str, str]]](list)
     for finding in content["findings"]:
         groups[finding["title"]].append(finding)
@@ -32,7 +32,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
-    """Yield the suites without results in the store, with their numbers of trained or tuned runs."""
+    """Yield each suite without results in the store, with the number of its runs that train or tune a network."""
     there = {view.results.suite.name for view in views.values()}
     for suite in SUITES.values():
         if suite.name not in there:
@@ -41,13 +41,13 @@ def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
 
 
 def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
-    """Return the suites with the paper's protocols or own-network gain."""
+    """Return the suites that have results of the paper's protocols or of own-network gain."""
     paper_protocols = (ROAR, MORF, OWN_NETWORK)
     return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in paper_protocols)]
 
 
 def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of the claims page: each claim with its verdict per table."""
+    """Return the template fields of the claims page: each claim with its verdict in each table."""
     records_by_view = {
         view: view.get_or_compute("claims", partial(list_claim_verdicts, view.suite_draws))
         for view in find_suites_with_paper_protocols(site.views)

@@ -1,4 +1,4 @@
-"""The suites page: estimators by suites, with verdicts and without averages of gains."""
+"""The overview page, a table of verdicts with a row per estimator and columns per suite, without averages of gains."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,22 +15,22 @@ from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.run_records import Run
 
-_SHOWN = 8  # visible columns per kind; the page hides others under "more"
+_SHOWN = 8  # visible columns per kind of data; the page hides further columns under "more"
 
 
 class QuestionColumn(NamedTuple):
-    """A question of a suite: its address, names, verdict texts, and answers by estimator."""
+    """A column of the table: a question of a suite, with the address of the board and the answers by estimator."""
 
     href: str
     suite: str
     question: str
     kinds: Mapping[str, str]
     answers: Mapping[str, Answer]
-    later: bool  # the column comes after both questions of all suites
+    later: bool  # whether the column comes after the columns of ROAR and own-network gain of all suites
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the fields of the page: which estimator to use, then verdicts by kind of data."""
+    """Return the template fields of the page: advice on choosing an estimator, and verdicts by kind of data."""
     kinds, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
     shown = sort_for_display(_drop_repeated_suites(site.views.values()))
     for view in shown:
@@ -56,14 +56,18 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
-    """Leave out suites that another suite on their images and network repeats."""
+    """Yield the suites except those that another suite on the same images and network repeats."""
     for view in views:
         if not any(_is_repeated_by(view, other) for other in view.suites_on_same_images_and_network):
             yield view
 
 
 def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:
-    """Return whether another suite has both questions with more rows, or both, and all runs of this suite."""
+    """Return whether `other` repeats a suite.
+
+    A suite that leads with ROAR and own-network gain is repeated by such a suite with more rows; any other suite is
+    repeated by such a suite that contains all its runs.
+    """
     if not other.paired_board:
         return False
     if view.paired_board:
@@ -80,7 +84,7 @@ def _count_rows_of_suite(view: SuiteView) -> int:
 
 
 def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColumn]:
-    """Yield a suite's leading questions: both questions if the suite has them."""
+    """Yield a column for each question of the suite's paired board; if it has none, a column for its first board."""
     title = shorten_line(view.title, 44)
     if view.paired_board:
         for number, question in enumerate(view.paired_board.questions):
@@ -108,7 +112,7 @@ def _describe_data(view: SuiteView) -> str:
 
 
 def _make_legend(columns: Iterator[QuestionColumn]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the colour legend, equal meanings once, grouped by questions."""
+    """Return the colour legend; questions whose colours have the same meanings share an entry."""
     kinds, there = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for column in columns:
         kinds[column.question] = column.kinds
@@ -120,7 +124,7 @@ def _make_legend(columns: Iterator[QuestionColumn]) -> list[tuple[str, list[tupl
 
 
 def _make_verdict_rows(columns: list[QuestionColumn]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
-    """Return the rows with a value: id, name, detail, whether a control, and answers; successful ones first."""
+    """Return the rows with a value, the most successful first: id, name, detail, whether a control, and answers."""
     there = [
         {name: answer for name, answer in column.answers.items() if answer.gain.value is not None} for column in columns
     ]

@@ -1,4 +1,4 @@
-// Search, sort and the choice of the axis. Pages are whole without it. The hash holds what is chosen.
+// Search, sort and choice of the axis. Pages are complete without this script. The address's hash holds the choices.
 "use strict";
 if (!window.roarbenchBoard) {
   window.roarbenchBoard = true;
@@ -6,7 +6,7 @@ if (!window.roarbenchBoard) {
   const table = () => document.querySelector("table.board");
   const RISING = ["place", "name", "roar-place"];
 
-  // Keep a choice in the address; what is shown anyway is left out.
+  // Keep a choice in the address; the default is left out.
   const choose = (name, value) => {
     const state = asked();
     if (value) state.set(name, value); else state.delete(name);
@@ -14,7 +14,7 @@ if (!window.roarbenchBoard) {
     show();
   };
 
-  // What rows are sorted by, the least first: a row that lacks a number is last.
+  // Return the value by which rows are sorted, the smallest first; rows without a number come last.
   const value = (row, key) => {
     if (!key) return row.at;
     const text = row.getAttribute(`data-${key}`);
@@ -49,7 +49,7 @@ if (!window.roarbenchBoard) {
     form.querySelector("output").textContent = left < rows.length ? `${left} of ${rows.length} rows; places are among all rows` : "";
   };
 
-  for (const kind of ["input", "change"]) {  // some drivers and assistive tools fire but one of them on a list
+  for (const kind of ["input", "change"]) {  // some drivers and assistive tools fire only one of these events on a list
     document.addEventListener(kind, ({ target }) => {
       if (target.form?.matches(".find")) choose(target.name, target.value);
     });
@@ -60,12 +60,12 @@ if (!window.roarbenchBoard) {
     if (button) choose("sort", asked().get("sort") === button.dataset.sort ? "" : button.dataset.sort);
   });
   addEventListener("hashchange", show);
-  let seen = null;  // the app brings its table later, and another one when results came
+  let seen = null;  // the app inserts its table after this script, and replaces the table after new results
   const look = () => { if (table() !== seen) { seen = table(); show(); } };
   new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
   look();
 
-  // Images: another row's sheet and answers; keys go from image to image.
+  // Images: a link shows another row's sheet and counts; arrow keys move from image to image.
   const pictures = () => document.querySelector(".pictures");
   const showRow = () => {
     const links = [...document.querySelectorAll("[data-sheet]")];
@@ -89,7 +89,7 @@ if (!window.roarbenchBoard) {
   addEventListener("hashchange", showRow);
   showRow();
 
-  // Links within the app go on in its session, as the browser's back and forward do, instead of loading it anew.
+  // Links within the app stay in its session, like the browser's back and forward buttons, instead of loading it anew.
   document.addEventListener("click", (event) => {
     const link = event.target.closest(".stHtml a[href^='?']");
     if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
