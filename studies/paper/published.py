@@ -14,6 +14,7 @@ from roarbench.enums import Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
@@ -79,10 +80,12 @@ class DataSet:
         results = collect_results(suite, store, data=data)
         submitted = collect_results(add_stored_estimators(suite, store), store, data=data)
         again = collect_results(replace(suite, replication=REPLICATION), store, data=data)
+        clean = [result for point, result in results.results.items() if point.cell.estimator == CLEAN]
         elsewhere = {}
         for other in (other for other in OTHER_MACHINES if other.name == name):
             with ResultsStore.open(make_default_url(folder / other.file.stem)) as rows:
                 import_results(rows, other.file)
+                rows.add_results(clean)  # accuracy without removal, which differences of gains do not depend on
                 elsewhere[other] = collect_results(suite, rows, data=data)
         return cls(name, results, keep_level(results, HIGH), keep_level(submitted, HIGH), again, elsewhere)
 
