@@ -14,7 +14,7 @@ from roarbench.enums import Unit
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
