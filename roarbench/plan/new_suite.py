@@ -66,26 +66,26 @@ def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str
     bits = record.depth
     depth = f"\ndepth = {bits}  # bits that the values use: white is 2^{bits} - 1" if bits else ""
     return f"""\
-name = {format_toml(name)}  # the suite's name; its version is a hash of what is computed
+name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
 levels = [0.1, 0.5, 0.9]  # fractions of the features to remove
-seeds = 3  # trainings per point; each uses the rankings of its own reference
+seeds = 3  # training runs per row and level; each uses the maps of another explained network
 references = 3  # explained networks; with only one, verdicts hold for this network only
-# tuned_on = "test"  # if the suite has only matched gain: training images then need no maps
+# tuned_on = "test"  # for a suite that has only matched gain, because training images then need no maps
 
 [data]
 {_compose_location(record, location)}
 {_compose_split(record)}
-size = {record.size}  # pixels per side: the short side is scaled to it, then the centre is cut out
+size = {record.size}  # pixels per side; the short side is scaled to this size, then the centre is cut out
 channels = {record.channels}  # 3 for colour, 1 for grey{depth}
 
-[network]  # explained, and retrained on degraded images
+[network]  # the network that is explained, and trained anew on degraded images
 name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)
 
 {recipe}
 
 # Each block is an experiment, the most important one first (docs/protocols.md). `roarbench estimators` lists all
-# estimators; "controls" are rankings that the others should beat, and use at most the predicted class
+# estimators; "controls" are rankings, made with at most the predicted class, that estimators should beat
 
 [[block]]  # is accuracy lower under a map's own mask than under a matched mask of another image?
 protocols = ["matched"]
@@ -94,7 +94,7 @@ estimators = ["controls", {asking}]
 [[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
 protocols = ["roar"]
 estimators = [{asking}]  # random, sobel and random-blurred are always added
-levels = [0.9]  # fewer than above, as a network is trained for each row, level and seed
+levels = [0.9]  # fewer levels than above, as a network is trained for each row, level and seed
 """
 
 
@@ -158,13 +158,14 @@ def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str
     else:
         classes += "; every other column is a feature"
     return f"""\
-name = {format_toml(name)}  # the suite's name; its version is a hash of what is computed
+name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
 protocols = ["matched", "roar"]  # the experiments, the most important one first (docs/protocols.md)
 estimators = [{estimators}]
-# `roarbench estimators` lists all; "controls" are rankings to beat; estimators that need pixels are left out
+# `roarbench estimators` lists all estimators; "controls" are rankings that estimators should beat; estimators that
+# need pixels are left out
 levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
-seeds = {seeds}  # trainings per point; each uses the rankings of its own reference
+seeds = {seeds}  # training runs per row and level; each uses the maps of another explained network
 references = {seeds}  # explained networks: many show how much networks differ
 
 [data]
@@ -173,7 +174,7 @@ label_column = {format_toml(record.label_column)}  # {classes}
 test_share = {record.share:g}  # fraction of each class that is drawn for testing
 seed = 0  # seed of that draw
 
-[network]  # explained, and retrained on degraded rows
+[network]  # the network that is explained, and trained anew on degraded rows
 name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)
 
 [recipe]  # how every network is trained; [reference_recipe] may differ

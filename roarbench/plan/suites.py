@@ -82,7 +82,7 @@ def copy_suite_file_text(name: str) -> str:
     newest = SUITES[suite.name].version == suite.version
     beside = f"{suite.name}/{suite.version}/suite.toml"  # suite file beside its published rows
     text = (FOLDER / f"{suite.name}.toml" if newest or not RESULTS else RESULTS / beside).read_text("utf-8")
-    renamed = f'name = "my-{suite.name}"  # your name; the version is a hash of what is computed'
+    renamed = f'name = "my-{suite.name}"  # name of your suite; its version will be a hash of all that it computes'
     return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
 
 
