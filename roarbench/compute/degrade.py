@@ -36,7 +36,7 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
         fill: float32 (c,), the fill value of each channel, in [0, 255].
     """
     bits = removed.view(torch.uint8)
-    # the sum is exact, because one of its terms is 0; on a CPU it is ten times as fast as torch.where
+    # the sum is exact, because one of its terms is 0; on a CPU the sum is ten times as fast as torch.where
     return (images * (1 - bits)).float().addcmul_(bits.float(), fill[:, None, None])
 
 

@@ -66,7 +66,7 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
                 keys = (bits[on_device].long() << 32) | ties  # as `ranking.make_sort_keys` makes
                 planes[on_device] = _encode_with_sorted_copy(keys, keys.sort(dim=1).values, layout)
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
-    # raises the error for unusable maps
+    # this function raises an error for maps of a wrong shape and for values that are not finite
     features = flatten_importance(importance.cpu().numpy(), layout.shape, layout.unit)
     numbers = convert_to_sortable_integers(features)
     # sorting these integers takes half the time of sorting keys with tie orders, and most maps have no ties

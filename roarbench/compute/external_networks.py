@@ -158,7 +158,7 @@ def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
     """Return a network in eval mode, wrapped in `ContiguousInput` if its `.view` fails for channels-last images."""
     try:
         model(images.contiguous(memory_format=torch.channels_last).clone())
-    except Exception as error:  # `network_checks.check_network_outputs` reports all others
+    except Exception as error:  # `network_checks.check_network_outputs` reports all other errors
         if is_view_error(error):
             return ContiguousInput(model).eval()
     return model

@@ -58,7 +58,7 @@ class Batches:
         return index
 
     def peek_drawn_batches(self) -> Iterator[Tensor]:
-        """Yield the batches after the next one that are completely drawn already."""
+        """Yield the batches whose indices are all drawn already, without taking them."""
         full = len(self.waiting) // self._batch * self._batch
         return (self.waiting[start : start + self._batch] for start in range(0, full, self._batch))
 
@@ -71,7 +71,7 @@ class Normalisation(NamedTuple):
 
     @classmethod
     def of(cls, images: ImageData) -> Self:
-        """Return the mean and standard deviation of the data set's record, or else those of the training images."""
+        """Return the normalisation in the data set's record or, if there is none, that of the training images."""
         record = images.record
         return cls(record.mean or images.mean, record.std or images.std)
 

@@ -215,7 +215,7 @@ def count_network_cost(name: str, classes: int, channels: int, size: int, source
     # without requires_grad, torch would run a transformer layer as one fused operation, which has no formula
     image = torch.zeros(1, channels, size, size, requires_grad=True)
     with _OperationCounter() as counted:  # type: ignore[no-untyped-call]
-        model(image.clone())  # on the CPU: the meta device needs imports that take seconds
+        model(image.clone())  # this pass runs on the CPU, because the meta device needs imports that take seconds
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return NetworkCost(counted.flops, counted.activations, parameters)
 

@@ -64,8 +64,8 @@ class Recipe:
     # for a recipe of the table
     changes: str = ""
     optimiser: Optimiser = Optimiser.SGD
-    # whether trainings on a GPU compile the network; compiled code rounds differently, so this is a different recipe.
-    # `run --compile` also compiles where this is False
+    # whether training runs on a GPU compile the network. Compiled code rounds differently, so this is a setting of the
+    # recipe; `run --compile` compiles networks even if the setting is False
     compile: bool = False
 
     @property

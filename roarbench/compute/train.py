@@ -399,6 +399,6 @@ def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[st
 def _make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     groups = group_by_weight_decay(model, recipe.weight_decay)
     if recipe.optimiser is Optimiser.ADAMW:
-        on_gpu = find_device(model).type == "cuda"  # CUDA graphs need it
+        on_gpu = find_device(model).type == "cuda"  # CUDA graphs need `capturable`
         return torch.optim.AdamW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True, capturable=on_gpu)
     return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)

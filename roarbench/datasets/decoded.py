@@ -30,7 +30,7 @@ from roarbench.files import refuse_altered_file
 
 FORMAT = 1  # increases with every change of the code that gives the same source other pixels or files
 MANIFEST = "manifest.json"
-_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE, which Python names from 3.13 on
+_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE, which Python's mmap has from 3.13 on
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpola
     """Scale the short side to `resize` pixels, then cut the centred square of `size` pixels.
 
     The function rounds the long side down, and rounds half pixels of the margins to even numbers, as do torchvision's
-    `Resize` and `CenterCrop`, which timm uses, too. A program that rounds to the nearest pixel would cut out some
-    photographs one pixel further to one side.
+    `Resize` and `CenterCrop`, which timm uses, too. A program that rounds the long side to the nearest pixel scales
+    some photographs to one pixel more.
     """
     short = min(image.size)
     width, height = (int(resize * side / short) for side in image.size)

@@ -64,17 +64,17 @@ ESTIMATORS = {row.id: row for row in sorted(_load_declarations(), key=lambda row
 PAPER = tuple(row.id for row in ESTIMATORS.values() if row.uses_shared_pass)  # the 18 of Hooker et al. 2019
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
-    "untrained": "its map of the reference's network with random weights",
-    "shuffled": "its map of the reference with each layer's weights shuffled",
-    "other-target": "its map of a random class that the reference does not predict",
-    OTHER_REFERENCE: "its map of another reference of the suite",
+    "untrained": "its map of the explained network with random weights",
+    "shuffled": "its map of the explained network with each layer's weights shuffled",
+    "other-target": "its map of a random class that the explained network does not predict",
+    OTHER_REFERENCE: "its map of another explained network of the suite",
     OTHER_IMAGE: "its map of another image, which has no information about this image",
     MATCHED_IMAGE: "its map of another image, by which as many features of each stratum are removed as by the own map",
 }
 
 
 def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
-    """Look up an estimator by id: one of the table, a submission `NAME@hash`, or the twin `ID~TWIN` of either.
+    """Look up an estimator by its id: an id of the table, a submission's id `NAME@hash`, or a twin's id `ID~TWIN`.
 
     An estimator of the table may have parameters, `ID(noise=0.05)`. The returned id lists the parameters that differ
     from the defaults, with each number in its shortest form: `var-grad(noise=.050)` becomes `var-grad(noise=0.05)`. The

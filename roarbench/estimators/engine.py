@@ -1,4 +1,4 @@
-"""Compute the importance maps of a batch: the paper's 18 estimators share passes, the others have their own."""
+"""Compute the importance maps of a batch; the paper's 18 estimators share passes, and others have their own passes."""
 
 import math
 import sys
@@ -45,7 +45,7 @@ class RunningMoments:
         self.deviations.addcmul_(step, step, value=1 - 1 / self.count)
 
     def compute_form(self, name: str) -> Tensor:
-        """Return an ensemble form by name (docs/protocol.md, section 3)."""
+        """Compute an ensemble form, such as `variance`, by its name (docs/protocol.md, section 3)."""
         variance = self.deviations / self.count
         forms = {
             "smooth": self.mean,
@@ -275,7 +275,7 @@ def _compute_maps(subjects: Sequence[MapSubject], precision: Precision) -> tuple
 def _collect_maps(subject: MapSubject, by_settings: Mapping[SharedPassSettings, ModelMaps]) -> Maps:
     """Return the maps of one subject by estimator id; `by_settings` holds its shared-pass maps by their settings."""
     maps: Maps = {}
-    own_maps: dict[object, Tensor] = {}  # by a key that an estimator and its blurred twin have in common
+    own_maps: dict[object, Tensor] = {}  # an estimator and its blurred twin have the same key
     for e in subject.estimators:
         key = e.base, e.form, e.values
         if e.uses_shared_pass:

@@ -54,7 +54,7 @@ def convert_precision(model: nn.Module, precision: Precision) -> nn.Module:
 
 
 def split_stem(network: GraphModule) -> nn.Module:
-    """Split a traced network after its first convolution; return it unchanged if another operation uses the images.
+    """Split a traced network after its first convolution, or return the network if another operation uses the images.
 
     Batch norms should have been folded by `fold_batchnorm`. The traced network is modified.
     """

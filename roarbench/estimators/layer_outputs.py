@@ -43,7 +43,7 @@ def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str
     def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if not isinstance(output, Tensor) or output.ndim != 4 or output.shape[2:].numel() == 1:
             return
-        if count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]:  # excludes pooling layers
+        if count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]:  # this is false for pooling layers
             outputs.append((module, output))
 
     parts = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
