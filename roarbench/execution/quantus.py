@@ -27,11 +27,11 @@ from roarbench.text import format_duration
 
 
 class QuantusInput(NamedTuple):
-    """Input for Quantus."""
+    """Input for a metric of Quantus."""
 
-    model: nn.Module  # the reference, eval mode, returns logits
+    model: nn.Module  # the explained network, in eval mode, which returns logits
     images: NDArray[np.float32]  # float32 (n, c, h, w), normalised: the fill value is 0
-    targets: NDArray[np.int64]  # int64 (n,), the reference's predicted classes
+    targets: NDArray[np.int64]  # int64 (n,), the network's predicted classes
     maps: NDArray[np.float32]  # float32 (n, c, h, w) or (n, h, w), larger = more important
 
 

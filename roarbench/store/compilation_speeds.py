@@ -1,4 +1,4 @@
-"""Training speeds of networks on a GPU by mode, which `doctor --suite` measures and a file of the store keeps.
+"""Store the training speeds that `doctor --suite` measures, for each network and mode of torch's compiler, in a file.
 
 Nothing here imports torch.
 """
@@ -12,13 +12,13 @@ from roarbench.store.workspace import Workspace
 
 UNCOMPILED, COMPILED, GRAPHS = "uncompiled", "compiled", "CUDA graphs"
 _FILE = "training-modes.json"
-_PAYS = 1.1  # minimum speed-up that makes up for the minutes of compiling
+_PAYS = 1.1  # minimum speed-up that is worth the minutes of compiling
 
-Speeds = Mapping[str, float | str]  # images per second by mode, or the reason why a mode fails
+Speeds = Mapping[str, float | str]  # from each mode to images per second, or to the reason why the mode fails
 
 
 def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:
-    """Store the training speeds of a suite's network on a device; earlier speeds are replaced."""
+    """Store the training speeds of a suite's network on a device, and replace earlier speeds."""
     path = workspace.root / _FILE
     with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
         known = _read_speeds(workspace) | {_make_network_key(suite): {"device": device, **speeds}}
@@ -26,7 +26,7 @@ def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, s
 
 
 def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
-    """Return a message if compilation was measured to make training of a suite's network faster; otherwise empty."""
+    """Return a message if compiling made the training of a suite's network faster when measured; else return ""."""
     speeds = _read_speeds(workspace).get(_make_network_key(suite), {})
     plain, compiled = speeds.get(UNCOMPILED), speeds.get(COMPILED)
     if not (isinstance(plain, float) and isinstance(compiled, float) and compiled >= _PAYS * plain):
@@ -40,7 +40,7 @@ def _make_network_key(suite: SuiteSpec) -> str:
 
 
 def _read_speeds(workspace: Workspace) -> dict[str, dict[str, float | str]]:
-    """Return all stored speeds; empty if the file is missing or damaged, because speeds affect only running time."""
+    """Return all stored speeds; there are none if the file is missing or damaged, which only affects running time."""
     try:
         known = json.loads((workspace.root / _FILE).read_text())
         return {name: dict(speeds) for name, speeds in dict(known).items()}

@@ -1,6 +1,6 @@
-"""Scores of importance maps by another library (Quantus), in a separate table.
+"""Store the scores that another library (Quantus) gives to importance maps, in a separate table.
 
-A score is written once and never changed; a new definition of a metric gets a new key.
+A score is written once and never changed; if a metric's definition changes, its new scores have new keys.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,22 +18,21 @@ from roarbench.store.schema import scores
 
 @dataclass(frozen=True)
 class ScoreSpec(Keyed):
-    """Identity of a score."""
+    """Identity of a score: the metric, and everything that determines the maps."""
 
     data: str  # fingerprint of the images
     reference: str  # key of the explained network
     estimator: str  # fingerprint of the estimator
     metric: str  # name of the metric
-    parameters: str  # arguments of the metric that its own code leaves open, as text
+    parameters: str  # arguments of the metric that Quantus leaves to its caller, as text
     images: int  # number of scored images, the first of the test split; a smaller split is scored completely
-    maps: MapNumerics = (
-        MapNumerics.FLOAT32
-    )  # requested settings for the explained network's maps; see `plan.run_records.Run`
+    # requested settings for the explained network's maps; see `plan.run_records.Run`
+    maps: MapNumerics = MapNumerics.FLOAT32
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score."""
+    """Mean score of an estimator's maps by one metric."""
 
     spec: ScoreSpec  # identity of the score
     estimator: str  # id of the estimator
@@ -50,7 +49,7 @@ def store_scores(database: Database, new: Iterable[Score]) -> None:
 
 
 def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | None]:
-    """Return the stored scores of these keys."""
+    """Return a dict from keys to stored scores; keys without a score are missing."""
     columns = select(scores.c.key, scores.c.value)
     with database.begin_read() as connection:
         return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}
