@@ -201,6 +201,7 @@ class _Runner:
         return FinishedStep(step, reason)
 
     def _start_step(self, step: Step, lease_number: int) -> Iterator[FinishedStep]:
+        """Start a leased step, or record it if its output exists; yield it only if an earlier step blocks it."""
         self._beats.start_renewing(step.keys, lease_number)
         self._lease_numbers[step.job.name], self._started_at[step.job.name] = lease_number, time.monotonic()
         self._pause = _FIRST_LOOK
