@@ -1,7 +1,8 @@
 """Convert a table's rows to plain values for JSON and CSV: accuracies are fractions, gains are in points."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -20,8 +21,13 @@ _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference
 
 def format_json(table: SuiteTable) -> str:
     """Format a table with its context as JSON; missing values are null."""
-    rows = [make_plain_row(table, row) for row in table.rows]
-    return json.dumps(list_shared_values(table) | {"rows": rows}, indent=1)
+    return write_rows_as_json(list_shared_values(table), [make_plain_row(table, row) for row in table.rows])
+
+
+def write_rows_as_json(shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write an object of the shared values and the list `rows`, with one line for each row."""
+    compact = partial(json.dumps, separators=(",", ":"))
+    return f'{compact(shared)[:-1]},"rows":[\n' + ",\n".join(map(compact, rows)) + "\n]}"
 
 
 def list_shared_values(table: SuiteTable) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """One table with ROAR (do features matter in the data?) and own-network gain (does a map explain its network?)."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,7 +16,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
-from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values, make_plain_row
+from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_notes import PAGE, describe_shared_origin, list_table_doubts, write_all_notes
 from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
@@ -201,7 +200,7 @@ def render(table: SuiteTable | CombinedTable, style: str, advice: str = "", note
     if isinstance(table, SuiteTable):
         return table_formats.render(table, style, advice, notes)
     if style == "json":
-        return json.dumps(list_shared_values_by_table(table) | {"rows": nest_rows(table)}, indent=1)
+        return write_rows_as_json(list_shared_values_by_table(table), nest_rows(table))
     if style == "csv":
         return format_records_as_csv(flatten_rows(table)).rstrip("\n")
     note_lines = table.all_notes if notes else table.summarize_notes()

@@ -186,7 +186,7 @@ def test_a_table_shows_the_same_protocol_in_every_format(call, tmp_path):
     """The one that leads, though ROAR stands beside it."""
     make_store(tmp_path, find_suite("quick@6"), lambda point: point.seed == 0, images=20)
     title = ": Matched gain"
-    seen = {"text": title, "markdown": title, "json": '"protocol": "matched"', "csv": ",matched,"}
+    seen = {"text": title, "markdown": title, "json": '"protocol":"matched"', "csv": ",matched,"}
     for style, words in seen.items():
         assert words in call("table", "--suite", "quick@6", "--store", tmp_path, "--format", style).out
 
