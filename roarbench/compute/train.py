@@ -82,9 +82,8 @@ def fit(
     """Train a network in place, leave it in training mode, and return the mean loss of the last epoch, in nats.
 
     On one CPU with one number of threads, the same seed gives the same weights bit for bit, even if the training run
-    resumes from a checkpoint; on a GPU the same seed gives the same weights up to rounding. The network stays on its
-    device and is converted to channels-last memory format. Labels are int64 (n,). A checkpoint is saved every five
-    minutes.
+    resumes from a checkpoint; on a GPU, up to rounding. The network stays on its device, in channels-last memory
+    format. Labels are int64 (n,). A checkpoint is saved every five minutes.
 
     Raises:
         Diverged: The loss of a step is not finite.
@@ -161,10 +160,9 @@ class Training:
     def do_optimiser_step(self) -> None:
         """Take one optimiser step; if GPU memory runs out, repeat the step with less memory.
 
-        The CUDA graph is given up first. Then the batch is split into parts, which pass through the network one by one;
-        the parts use the same random numbers, and their gradients add up to the gradient of the whole batch, up to
-        rounding. The batch of a network with batch norm cannot be split, because each part would have its own mean and
-        variance.
+        The CUDA graph is given up first. Then the batch is split into parts, which use the same random numbers; their
+        gradients add up to the gradient of the whole batch, up to rounding. With batch norm a batch cannot be split,
+        because each part would have its own mean and variance.
 
         Raises:
             NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
@@ -315,11 +313,7 @@ class Training:
         return loss.detach()
 
     def _run_corrected_backward(self, loss: Tensor, shape: torch.Size) -> None:
-        """Run the backward pass of a loss; `shape` is the shape of an image.
-
-        On a CPU, the backward pass runs under `CorrectedGradients`, except if an earlier pass for the same image shape
-        needed no correction.
-        """
+        """Run the backward pass; on a CPU under `CorrectedGradients`, until images of this shape need no correction."""
         if self._compiles:
             run_compiled_backward(loss)
             return
