@@ -301,10 +301,10 @@ def mark_balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArra
 
 
 def select_rows_of_split(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows of a stored split that belong to a split of the data set, ascending; `labels` are int64 (n,).
+    """Return the indices of the stored images that form a split of the data set, ascending; `labels` are int64 (n,).
 
-    By the record's settings, test images may be drawn from the only stored split, only some classes may be kept, and
-    only the first images of each class may be kept.
+    The data set's record says whether test images are drawn from the only stored split, and which classes and how many
+    images of each class are kept.
     """
     rows = np.arange(len(labels))
     if record.holdout or record.share:

@@ -61,7 +61,7 @@ def draw_random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
 
 
 def draw_path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
-    """Draw a position on the path from baseline to j-th noisy copy for each image, uniform in [0, 1), (n, 1, 1, 1)."""
+    """Draw for each image a position in [0, 1) on the path from the baseline to its j-th noisy copy, (n, 1, 1, 1)."""
     drawn = [make_rng(seed, RngStream.PATH, image, j).random() for image in ids.tolist()]
     return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
 

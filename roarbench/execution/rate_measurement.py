@@ -123,7 +123,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
 
 
 def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
-    """Return the mean seconds per training image of the suite's network with a recipe, on generated images."""
+    """Train the suite's network with a recipe on generated images; return the mean seconds per image."""
     record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)

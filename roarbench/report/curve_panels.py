@@ -74,7 +74,7 @@ class Style(NamedTuple):
 
 
 def choose_styles(curves: Sequence[PanelCurve]) -> dict[str, Style]:
-    """Choose one style per estimator; a form such as VarGrad has the same style in the panels of all bases."""
+    """Choose one style per estimator; a variant such as VarGrad keeps its style in the panel of each base estimator."""
     styles = {
         "random": Style("#000000", "x", "-."),
         "sobel": Style("#777777", "+", "-."),

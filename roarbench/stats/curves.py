@@ -89,11 +89,11 @@ def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: 
     """Compute the area between Random's curve and an estimator's, in accuracy points; positive is better than Random.
 
     If the most important features are removed first (MoRF), the better curve is lower; if the least important features
-    are removed first (LeRF), the better curve is higher. The area is taken from the supplement of Hooker et al. 2019;
+    are removed first (LeRF), the better curve is higher. The supplement of Hooker et al. 2019 defines this area;
     docs/statistics.md has the formula.
 
     Args:
-        levels: Ascending, from 0.
+        levels: Fractions of features removed, in ascending order from 0.
         curve: Accuracies in [0, 1] of shape (levels, ...).
         random: Random's accuracies, of the same shape or of a shape that broadcasts to it.
         order: MoRF or LeRF.
