@@ -90,8 +90,7 @@ def accuracies_at_50(sets: list[DataSet]) -> str:
 
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
     published = read_hooker2019(Order.MORF)
-    kept = [keep_level(results, level) for results in by_set.values()]
-    tables = [compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset] for results in kept]
+    tables = [_compute_accuracies(keep_level(results, level)) for results in by_set.values()]
     rows = [
         [
             "nothing removed",
@@ -101,6 +100,11 @@ def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
     for name in ROWS:
         rows.append([f"`{name}`", *(format_accuracy(of.get(name, {}), level) for of in (*published.values(), *tables))])
     return format_markdown_table(("removed first", *(f"{name}, paper" for name in published), *by_set), rows)
+
+
+def _compute_accuracies(results: SuiteResults) -> Mapping[str, Curve]:
+    """Return the mean accuracy of each row under ROAR, by level."""
+    return compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset]
 
 
 def estimators(sets: list[DataSet]) -> str:
@@ -147,7 +151,7 @@ def kar(sets: list[DataSet]) -> str:
 def masks(sets: list[DataSet]) -> str:
     """Return the accuracy of networks that see masks alone, beside retraining, and the verdict of plan.md's rule."""
     shown = [each for each in sets if each.masks_alone and each.roar]
-    tables = [compute_accuracy_tables(each.high, Unit.SCALAR).roar[each.results.suite.dataset] for each in shown]
+    tables = [_compute_accuracies(each.high) for each in shown]
     rows = [
         [f"`{name}`", *(_compare_masks(each, name, table) for each, table in zip(shown, tables, strict=True))]
         for name in ROWS

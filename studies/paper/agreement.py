@@ -12,7 +12,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import Order
 from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.report.replication_comparison import compare_under_protocol
-from roarbench.stats.board_agreement import Replication, compute_agreement
+from roarbench.stats.board_agreement import Agreement, Replication, compute_agreement
 from roarbench.stats.bootstrap_intervals import Estimate, Sample
 from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.paper.published import (
@@ -79,9 +79,13 @@ def _order(
     found = compute_agreement(one, other, CONFIDENCE)
     if found is None:
         return []
+    return [name, *_format_agreement(found), judged(found.tau) if whole else "not yet whole"]
+
+
+def _format_agreement(found: Agreement) -> tuple[str, str, str]:
+    """Return the number of rows, Kendall's tau and the settled pairs of two orders."""
     settled = MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed"
-    tau = format_interval(found.tau, lambda value: f"{value:+.2f}")
-    return [name, str(found.rows), tau, settled, judged(found.tau) if whole else "not yet whole"]
+    return str(found.rows), format_interval(found.tau, lambda value: f"{value:+.2f}"), settled
 
 
 def _same_question(tau: Estimate) -> str:
@@ -117,9 +121,7 @@ def machines(sets: list[DataSet]) -> str:
                 gain = f"{other.protocol.title} at {other.level:g}" if other.level else "own-network gain"
                 rows.append(
                     [
-                        *(each.name, gain, other.machine, str(found.rows)),
-                        format_interval(found.tau, lambda value: f"{value:+.2f}"),
-                        MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed",
+                        *(each.name, gain, other.machine, *_format_agreement(found)),
                         f"{inside} of {len(gaps)}",
                         f"{max(gap.points for gap in gaps):.1f}",
                         judge_machine(found.tau, found.opposed or 0, inside / len(gaps)),

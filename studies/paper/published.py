@@ -125,7 +125,7 @@ class DataSet:
     def find_rows_of_submissions(self, protocol: Protocol) -> dict[str, Row]:
         """Return the rows of submissions on a board; their intervals are adjusted for all its rows."""
         known = self.results.suite.estimators
-        rows = find_measured_rows(SuiteDraws.of(self.submitted), protocol)
+        rows = find_measured_rows(self._submitted_draws, protocol)
         return {name: row for name, row in rows.items() if name not in known}
 
     @cached_property
@@ -143,6 +143,10 @@ class DataSet:
     def other_roar_samples(self) -> dict[float, dict[str, Sample]]:
         """Return the draws of ROAR gains by other level, of estimators alone."""
         return {level: draw_gains_at(self.results, ROAR, level) for level in OTHER_LEVELS}
+
+    @cached_property
+    def _submitted_draws(self) -> SuiteDraws:
+        return SuiteDraws.of(self.submitted)
 
     @cached_property
     def _suite_draws(self) -> SuiteDraws:
