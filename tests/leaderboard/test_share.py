@@ -20,7 +20,7 @@ from leaderboard.links import Address, Site, make_address
 from leaderboard.page import submit_and_cite, verdicts_by_suite
 from leaderboard.page.trust import TRUST, build_context
 from leaderboard.pictures import Pictures
-from leaderboard.render import list_addresses, load_templates
+from leaderboard.render import list_addresses, load_templates, render_page
 from leaderboard.single_file_report import render_report, write_report
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
@@ -200,8 +200,11 @@ def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
         published = {file.versioned_suite for file in read_index(ROOT / "results")}
         shown = {view.results.suite.versioned for view in views.values()}
         assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
-        counts = verdicts_by_suite.build_context(Site(views, list_addresses(views)), make_address("suites"))["counts"]
+        site = Site(views, list_addresses(views))
+        counts = verdicts_by_suite.build_context(site, make_address("suites"))["counts"]
         assert counts == {"Photographs": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
+        three_gains = render_page(site, make_address("board", "benchmark-imagenette64-v1")).html
+        assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
         both, first = views["quick-v7"], views["quick-v6"]
         assert (
             both.paired_board
