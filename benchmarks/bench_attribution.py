@@ -13,12 +13,12 @@ from functools import partial
 import torch
 from clock import DEVICE, GPU, describe_device, time_seconds
 
+from roarbench.common.device_settings import count_available_gpu_bytes
+from roarbench.common.enums import PAPER_LEVELS, Unit
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.compute.ranking import draw_tie_order
-from roarbench.device_settings import count_available_gpu_bytes
-from roarbench.enums import PAPER_LEVELS, Unit
 from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps, count_fitting_images
 from roarbench.estimators.estimator import NOISE, SEED, Batch

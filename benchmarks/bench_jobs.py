@@ -12,9 +12,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from roarbench.common.local_workers import LocalEngine
 from roarbench.execution.run_suite import Request, decode_images_and_check_weights
 from roarbench.execution.scheduler import run_missing
-from roarbench.local_workers import LocalEngine
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suite_options import apply_selection_options
 from roarbench.plan.suites import find_suite

@@ -16,14 +16,14 @@ from functools import lru_cache
 
 import torch
 
+from roarbench.common.device_settings import COMPILING, choose_device, list_gpu_ids
+from roarbench.common.job_interface import Job
+from roarbench.common.local_workers import LocalEngine
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.train import fit
-from roarbench.device_settings import COMPILING, choose_device, list_gpu_ids
 from roarbench.execution.rate_measurement import draw_random_degraded_images
-from roarbench.job_interface import Job
-from roarbench.local_workers import LocalEngine
 from roarbench.plan.recipes import find_recipe
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))

@@ -19,6 +19,7 @@ import torch
 from clock import DEVICE, GPU, describe_device, time_seconds
 from torch import Tensor
 
+from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.compute import train
 from roarbench.compute.augment import augment
 from roarbench.compute.bit_planes import Layout, find_removed_bits
@@ -26,7 +27,6 @@ from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Inputs, Normalisation, normalise
 from roarbench.compute.networks import build_network
 from roarbench.compute.streamed_degraded_images import StreamedImages
-from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from roarbench.device_settings import choose_clock, choose_device
+from roarbench.common.device_settings import choose_clock, choose_device
 
 DEVICE = choose_device()
 GPU = DEVICE.type == "cuda"

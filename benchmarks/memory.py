@@ -23,18 +23,18 @@ import numpy as np
 import torch
 from PIL import Image
 
+from roarbench.common.enums import ScoredNetwork
+from roarbench.common.job_interface import Job, perform_job
+from roarbench.common.text import format_markdown_table
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord, find_dataset, make_user_dataset_record
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import open_decoded
-from roarbench.enums import ScoredNetwork
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, build_job_graph
-from roarbench.job_interface import Job, perform_job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.plan.suite import Block, CustomSuite, SuiteSpec
 from roarbench.store.workspace import Workspace
-from roarbench.text import format_markdown_table
 
 TEST = 2000
 STAGES = ("files", "decode", "reference", "rank", "seal", "network", "tune", "train", "score")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roarbench.job_interface import Job, JobOutcome
-from roarbench.local_workers import LocalEngine
+from roarbench.common.job_interface import Job, JobOutcome
+from roarbench.common.local_workers import LocalEngine
 
 WORKERS = 2
 # `pos` returns equal values; an array of zeros would also pass for `neg`
@@ -28,7 +28,7 @@ def start_local_engine(folder: Path) -> AbstractContextManager[Any]:
 
 
 def start_ray_engine(folder: Path) -> AbstractContextManager[Any]:
-    from roarbench.ray_workers import RayEngine, connect_to_ray
+    from roarbench.common.ray_workers import RayEngine, connect_to_ray
 
     connect_to_ray("", WORKERS)
     return RayEngine(WORKERS, folder, follow=False)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.common.enums import Unit
 from roarbench.compute import streamed_degraded_images
 from roarbench.compute.streamed_degraded_images import StreamedImages
-from roarbench.enums import Unit
 
 COUNT, SHAPE = 2000, (3, 224, 224)
 INDEX = torch.randperm(COUNT, generator=torch.Generator().manual_seed(0))[: COUNT // 2]

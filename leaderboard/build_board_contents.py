@@ -7,6 +7,7 @@ from leaderboard.headline import describe_winners, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import VOID, SuiteResults
+from roarbench.common.text import capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
 from roarbench.report.row_doubts import CHANGED_CODE, LONGEST, RUN_ELSEWHERE, Doubt, list_row_doubts
@@ -15,7 +16,6 @@ from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Correctness
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
-from roarbench.text import capitalize, format_count
 
 
 def make_board_contents(

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_linear_axis
+from roarbench.common.text import format_interval, format_signed
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.text import format_interval, format_signed
 
 _SIZE, _ROWS = (1200, 630), 7  # size of an Open Graph picture in pixels; maximum number of rows on it
 _PANELS = (3000, 6000)  # maximum size of the picture of curves in pixels

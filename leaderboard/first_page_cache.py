@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from platformdirs import user_cache_path
 
-from roarbench.files import write_atomically
-from roarbench.identity import hash_value
+from roarbench.common.files import write_atomically
+from roarbench.common.identity import hash_value
 from roarbench.store.software_and_hardware import read_code_version
 
 SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON

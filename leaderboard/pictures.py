@@ -20,6 +20,8 @@ from PIL import Image
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.pictured_images import IMAGES, choose_images_by_lost_predictions, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import TEST_IDS, Order, Split, Unit
+from roarbench.common.errors import StoreError
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.matched_other_image_masks import (
     assign_strata,
@@ -28,8 +30,6 @@ from roarbench.compute.matched_other_image_masks import (
     make_other_image_masks,
 )
 from roarbench.datasets.decoded import ImageData, open_decoded
-from roarbench.enums import TEST_IDS, Order, Split, Unit
-from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
 from roarbench.plan.protocols import Protocol

@@ -13,11 +13,8 @@ from leaderboard.links import Address, PageNotFound, Site, make_address, make_da
 from leaderboard.page import board, compare, estimator, images, submit_and_cite, trust, verdicts_by_suite
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
 from leaderboard.views import Views, find_live_store
-from roarbench.errors import CallerError, StoreError
-from roarbench.estimators.catalogue import find_display_name
-from roarbench.plan.planned_runs import describe_run
-from roarbench.store.software_and_hardware import read_code_version
-from roarbench.text import (
+from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.text import (
     capitalize,
     format_count,
     format_interval,
@@ -26,6 +23,9 @@ from roarbench.text import (
     list_some,
     use_typographic_signs,
 )
+from roarbench.estimators.catalogue import find_display_name
+from roarbench.plan.planned_runs import describe_run
+from roarbench.store.software_and_hardware import read_code_version
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")

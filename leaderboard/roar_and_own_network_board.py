@@ -23,6 +23,7 @@ from leaderboard.build_board_contents import describe_estimator, list_facts
 from leaderboard.headline import write_combined_headline
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.text import capitalize
 from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import Protocol
 from roarbench.report.roar_and_own_network_table import CombinedTable
@@ -30,7 +31,6 @@ from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import capitalize
 
 RANDOM_KINDS = {  # descriptions of the colour classes under ROAR, where rows are compared only with Random
     BEATS: "better than Random",

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from leaderboard.board_contents import Axis, make_linear_axis
 from leaderboard.roar_and_own_network_board import PairedBoard
+from roarbench.common.text import format_count, format_interval
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.text import format_count, format_interval
 
 _WIDTH, _HEIGHT = 560, 330  # size of the plot area in SVG units
 _LETTER, _LINE = 6.4, 13.0  # width of a letter and height of a line in labels

@@ -18,7 +18,7 @@ from leaderboard.first_page_cache import (
     make_shown_store,
     read_cached_page,
 )
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.store.software_and_hardware import read_code_version
 
 _PATIENCE = 10.0  # seconds to wait for a first visitor before pages are computed in advance

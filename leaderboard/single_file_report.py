@@ -9,8 +9,8 @@ from leaderboard.curves_and_preview_pictures import make_estimator_curves
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
-from roarbench.errors import CallerError
-from roarbench.files import write_new_file
+from roarbench.common.errors import CallerError
+from roarbench.common.files import write_new_file
 from roarbench.plan.suites import make_suite_option
 from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
 from roarbench.report.table_notes import describe_methods, list_provenance

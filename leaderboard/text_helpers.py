@@ -5,7 +5,7 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, metadata
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.text import fit_on_one_line
+from roarbench.common.text import fit_on_one_line
 
 
 def _read_repository_url() -> str:

@@ -27,8 +27,8 @@ from roarbench.analysis.stored_images_and_weights import (
     list_image_sources,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
-from roarbench.errors import StoreError
+from roarbench.common.enums import Unit
+from roarbench.common.errors import StoreError
 from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite, load_suite
     from roarbench.api.training_free_check import check
-    from roarbench.errors import CallerError, RoarbenchError, RunError
+    from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
     "api.check_table": ("CheckTable",),
@@ -33,7 +33,7 @@ _HOMES = {
     "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
     "api.suites": ("Suite", "load_suite"),
     "api.training_free_check": ("check",),
-    "errors": ("CallerError", "RoarbenchError", "RunError"),
+    "common.errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [
     "CallerError",

@@ -21,7 +21,7 @@ from leaderboard.pictures import (
 )
 from leaderboard.views import read_suite_versions
 from roarbench.analysis.own_network_gain_of_suite import list_complete_points
-from roarbench.enums import Split
+from roarbench.common.enums import Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.ranking_jobs import rank_batch

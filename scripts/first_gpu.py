@@ -26,17 +26,17 @@ import torch
 from torch import nn
 
 from roarbench.cli.doctor import examine_machine, measure_and_store_training_speeds
+from roarbench.common.device_settings import choose_clock, choose_device, name_device
+from roarbench.common.enums import Unit
+from roarbench.common.text import format_duration
 from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.compute.train import Training, let_cudnn_choose_kernels
-from roarbench.device_settings import choose_clock, choose_device, name_device
-from roarbench.enums import Unit
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
-from roarbench.text import format_duration
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 FILL = torch.tensor(NORM.mean)

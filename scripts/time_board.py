@@ -27,7 +27,7 @@ import numpy as np
 from make_demo import write_demo
 
 from leaderboard import first_page_cache
-from roarbench.enums import PAPER_LEVELS
+from roarbench.common.enums import PAPER_LEVELS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.planned_runs import Point, build_run, expand_points

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
+from roarbench.common.text import SAME, format_interval
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import Board, Row
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.text import SAME, format_interval
 
 Tables = Mapping[str, str]  # by the name of their marks
 

@@ -13,13 +13,13 @@ import pytest
 import yaml
 
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.text import format_bytes, format_duration
 from roarbench.execution.forecast import make_plan
 from roarbench.execution.rates import SMALL
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore
-from roarbench.text import format_bytes, format_duration
 from tests.helpers.store_rows import make_result, make_run
 
 ROOT = Path(__file__).parents[1]

@@ -25,8 +25,8 @@ from first_gpu import (
 )
 
 from roarbench.cli.doctor import Diagnosis
+from roarbench.common.enums import Unit
 from roarbench.compute.streamed_degraded_images import StreamedImages
-from roarbench.enums import Unit
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.execution.rates import GPU, assume_rates
 from roarbench.plan.suites import find_suite

@@ -16,10 +16,10 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.common.enums import PAPER_LEVELS
+from roarbench.common.identity import hash_value, make_json_record
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import build_network
-from roarbench.enums import PAPER_LEVELS
-from roarbench.identity import hash_value, make_json_record
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suites import VERSIONS, find_suite
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from roarbench.common.text import format_bytes, format_interval, format_markdown_table
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.plan.protocols import SHOWN
-from roarbench.text import format_bytes, format_interval, format_markdown_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

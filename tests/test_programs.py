@@ -46,13 +46,20 @@ def test_the_page_on_statistics_has_the_number_of_its_study():
 
 def test_every_break_can_be_made_and_looked_for_and_one_that_cannot_says_why():
     assert {one.name: why for one in read_breaks() if (why := explain_unusable_break(one))} == {}
-    sound = Break("commands", "a-name", "roarbench/text.py", 'MISSING = "–"', 'MISSING = "0"', ("tests/test_text.py",))
+    sound = Break(
+        "commands",
+        "a-name",
+        "roarbench/common/text.py",
+        'MISSING = "–"',
+        'MISSING = "0"',
+        ("tests/common/test_text.py",),
+    )
     assert explain_unusable_break(sound) == ""
     for changes, why in (
         ({"file": "roarbench/nothing.py"}, "no file roarbench/nothing.py"),
         ({"text": "nothing of the kind"}, "0 times, expected once"),
         ({"into": "MISSING = ("}, "would be no Python"),
-        ({"tests": ("tests/test_text.py::test_nothing",)}, "no test tests/test_text.py::test_nothing"),
+        ({"tests": ("tests/common/test_text.py::test_nothing",)}, "no test tests/common/test_text.py::test_nothing"),
     ):
         assert why in explain_unusable_break(sound._replace(**changes))
 

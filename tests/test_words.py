@@ -9,7 +9,7 @@ import typer
 
 import roarbench
 from roarbench.cli.main import app
-from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
+from roarbench.common.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.plan.protocols import SHOWN
 from roarbench.store.submissions_and_annotations import Origin

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, interpolate, pad
 from torch.utils.data import DataLoader, Dataset
 
+from roarbench.common.enums import Order, Unit
 from roarbench.compute.augment import find_largest_shift
 from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
@@ -24,7 +25,6 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.ranking import count_removed, draw_tie_order, make_sort_keys
 from roarbench.compute.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit, group_by_weight_decay
-from roarbench.enums import Order, Unit
 from roarbench.plan.recipes import find_recipe
 
 IMAGES, SIDE, CLASSES, T = 1024, 64, 10, 0.9

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from peers.paired_timing import Figure, PairedTimer
 from scipy.stats import bootstrap, false_discovery_control
 
-from roarbench.enums import PAPER_LEVELS
+from roarbench.common.enums import PAPER_LEVELS
 from roarbench.plan.protocols import ROAR
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap_intervals import Bootstrap

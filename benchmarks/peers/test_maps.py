@@ -16,9 +16,9 @@ from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Salien
 from peers.paired_timing import Figure, PairedTimer, measure_core_seconds
 from torch import Tensor, nn
 
+from roarbench.common.device_settings import can_use_bf16
+from roarbench.common.enums import Precision
 from roarbench.compute.networks import build_network, count_network_cost
-from roarbench.device_settings import can_use_bf16
-from roarbench.enums import Precision
 from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Batch, Estimator

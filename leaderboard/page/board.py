@@ -12,12 +12,12 @@ from leaderboard.roar_and_own_network_board import PairedBoard
 from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
+from roarbench.common.text import format_rank
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import SuiteTable
-from roarbench.text import format_rank
 
 BOTH = "Both questions"
 Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one

@@ -15,6 +15,7 @@ from leaderboard.pictures import Pictures
 from leaderboard.roar_and_own_network_board import Answer, PairedBoard
 from leaderboard.text_helpers import format_day, shorten_line
 from leaderboard.views import SuiteView, sort_for_display
+from roarbench.common.text import format_interval, format_rank, use_typographic_signs
 from roarbench.estimators.catalogue import (
     count_passes,
     describe_control_inputs,
@@ -25,7 +26,6 @@ from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR
 from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings, make_repeat_command
 from roarbench.report.table import CONTROLS, UNTRAINED
-from roarbench.text import format_interval, format_rank, use_typographic_signs
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet
 

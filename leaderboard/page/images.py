@@ -11,8 +11,8 @@ from roarbench.analysis.pictured_images import (
     count_correct_predictions_per_image,
     find_pictured_protocol,
 )
+from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
-from roarbench.text import format_count
 
 _LINES = {
     "map": "map",

@@ -7,12 +7,12 @@ from leaderboard.board_contents import BEATS, BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
 from leaderboard.text_helpers import REPOSITORY, shorten_line
 from leaderboard.views import SuiteView, Views
+from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suites import VERSIONS
 from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
 from roarbench.submissions.file import TEMPLATE
-from roarbench.text import list_some
 
 COMMANDS = (  # each command with its purpose; {} stands for the suite
     ("roarbench new-submission my-estimator", "writes a file to start from, with one function"),

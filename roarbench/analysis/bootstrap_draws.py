@@ -7,7 +7,7 @@ from typing import Self
 
 from roarbench.analysis.own_network_gain_of_suite import make_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Order, ScoredNetwork, Unit
+from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board import Board, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate

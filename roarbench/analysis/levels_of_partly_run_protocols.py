@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from roarbench.analysis.own_network_gain_of_suite import list_complete_points
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import ScoredNetwork, Unit
+from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM

@@ -15,8 +15,15 @@ from roarbench.analysis.stored_images_and_weights import (
     list_image_sources,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError, EmptyStore, Hint, StoreError, UnknownName, make_missing_suite_file_error
-from roarbench.identity import make_json_record
+from roarbench.common.errors import (
+    CallerError,
+    EmptyStore,
+    Hint,
+    StoreError,
+    UnknownName,
+    make_missing_suite_file_error,
+)
+from roarbench.common.identity import make_json_record
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_run_keys
 from roarbench.plan.run_records import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import FEWEST_NETWORKS, Unit
+from roarbench.common.enums import FEWEST_NETWORKS, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import REPLICATION, SIBLINGS

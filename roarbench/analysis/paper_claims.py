@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.enums import Order
-from roarbench.errors import UnknownName
+from roarbench.common.enums import Order
+from roarbench.common.errors import UnknownName
 from roarbench.stats.curves import compute_gain
 
 BASES = ("grad", "gb", "ig")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from roarbench.analysis.own_network_gain_of_suite import load_kept_under_own_and_next_map
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.plan.protocols import OWN_NETWORK, Protocol
 from roarbench.plan.run_records import CLEAN

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
 from roarbench.store.run_result import RunResult
 
 

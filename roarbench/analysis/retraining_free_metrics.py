@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import MapNumerics, Unit
+from roarbench.common.enums import MapNumerics, Unit
 from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.run_records import CLEAN

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
-from roarbench.enums import Order, Unit
+from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap_intervals import Estimate, make_estimate
 from roarbench.stats.curves import POINTS

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import OTHER_IMAGE, ScoredNetwork
+from roarbench.common.enums import OTHER_IMAGE, ScoredNetwork
+from roarbench.common.text import capitalize, format_interval
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.plan.run_records import CLEAN
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap_intervals import Estimate, Sample, estimate_ratio
-from roarbench.text import capitalize, format_interval
 
 SOME, STRONG = 0.5, 0.9  # a mark has this grade if the lower end of its share's interval is larger
 TIED = 0.5  # a row is doubted if a larger share of its features has one value

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from roarbench.analysis.retraining_free_metrics import list_score_specs
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
+from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.datasets.catalogue import PINNED
-from roarbench.enums import Order, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_runs, list_untouched_points

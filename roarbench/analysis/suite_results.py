@@ -18,7 +18,7 @@ from roarbench.analysis.provenance_consistency import (
     find_usual_weights,
     has_same_rankings_for_all_networks,
 )
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.planned_runs import Point, expand_points, list_run_keys

@@ -30,18 +30,18 @@ from roarbench.api.inputs import (
 )
 from roarbench.api.network_checks_and_logits import find_single_logit_warnings
 from roarbench.api.network_structure_writer import add_two_class_function, write_network_structure
+from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split
+from roarbench.common.errors import CallerError
+from roarbench.common.files import convert_write_errors, lock_file, write_atomically
+from roarbench.common.text import describe_type, fit_on_one_line, format_percent_number
 from roarbench.compute.external_networks import add_second_logit, extract_logits
 from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
 from roarbench.compute.networks import build_network
-from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
-from roarbench.errors import CallerError
 from roarbench.execution.learning_rate_search import insert_tuned_learning_rate
-from roarbench.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.new_suite import BASE, compose_recipe_lines
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.toml_table import format_toml
-from roarbench.text import describe_type, fit_on_one_line, format_percent_number
 
 _FEW = 4  # images for checks of a network
 _MOST_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images

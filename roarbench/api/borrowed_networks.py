@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
+from roarbench.common.text import describe_type
 from roarbench.estimators.engine import use_exact_eager_mode
-from roarbench.text import describe_type
 
 
 @contextmanager

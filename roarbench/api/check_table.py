@@ -6,9 +6,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from roarbench.api.own_network_gain_of_maps import GainTable, OwnNetworkTable
+from roarbench.common.text import format_count, format_interval, format_percent_number
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.verdicts import Verdict, judge_comparisons
-from roarbench.text import format_count, format_interval, format_percent_number
 
 if TYPE_CHECKING:
     import pandas

@@ -22,9 +22,9 @@ from roarbench.api.removal import check_map_shape
 from roarbench.api.submission_source import make_submission
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
+from roarbench.common.enums import Split
+from roarbench.common.errors import CallerError, RunError
 from roarbench.compute.networks import build_network
-from roarbench.enums import Split
-from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions

@@ -18,16 +18,16 @@ from roarbench.api.network_checks_and_logits import split_into_batches
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import check_map_shape, compute_image_seeds, rank_maps
 from roarbench.api.submission_source import is_quantus_signature, read_signature
+from roarbench.common.device_settings import keep_freed_cpu_memory, release_freed_cpu_memory
+from roarbench.common.enums import Unit
+from roarbench.common.errors import CallerError, RunError
+from roarbench.common.text import describe_type, format_count
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
-from roarbench.device_settings import keep_freed_cpu_memory, release_freed_cpu_memory
-from roarbench.enums import Unit
-from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import Maps, compute_importance_maps
 from roarbench.estimators.estimator import Batch, Estimator
 from roarbench.submissions.adapters import adapt_captum, adapt_function, adapt_quantus
-from roarbench.text import describe_type, format_count
 
 _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 

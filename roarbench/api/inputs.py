@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader, Dataset
 
+from roarbench.common.errors import CallerError
+from roarbench.common.text import describe_error, describe_type
 from roarbench.datasets.catalogue import make_user_dataset_record
 from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, crop_to_pixels, decode_image, is_high_depth_grey
 from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
-from roarbench.errors import CallerError
 from roarbench.plan.data_section import read_published_preprocessing
-from roarbench.text import describe_error, describe_type
 
 _FAR = 1e-4  # share of the values at each end that may be outliers
 _SAMPLE = 10**6  # values per channel for the quantiles

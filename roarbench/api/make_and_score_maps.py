@@ -13,8 +13,8 @@ from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_
 from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import FillFunction, RemovalSettings, mark_removed
+from roarbench.common.enums import Order
 from roarbench.compute.degrade import degrade
-from roarbench.enums import Order
 from roarbench.estimators.engine import Maps
 
 

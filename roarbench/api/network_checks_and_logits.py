@@ -8,6 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.api.inputs import convert_to_float32, move_to_model
+from roarbench.common.device_settings import choose_float32_layout
+from roarbench.common.errors import CallerError
+from roarbench.common.text import describe_type
 from roarbench.compute.external_networks import (
     add_second_logit,
     extract_logits,
@@ -16,10 +19,7 @@ from roarbench.compute.external_networks import (
 )
 from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
 from roarbench.compute.prediction import choose_scoring_batch_size
-from roarbench.device_settings import choose_float32_layout
-from roarbench.errors import CallerError
 from roarbench.estimators.engine import IMAGES_PER_PASS
-from roarbench.text import describe_type
 
 _PIXELS = 2**17  # pixels per batch of images to explain: larger batches take more memory and are not faster on a CPU
 _SCORED = 4 * 224**2  # pixels per forward pass, for the same reason

@@ -12,9 +12,9 @@ from torch import nn
 
 from roarbench.api.inputs import to_array
 from roarbench.api.submission_source import WrittenStatements, is_from_installed_package
+from roarbench.common.errors import CallerError
+from roarbench.common.text import fit_on_one_line
 from roarbench.compute.external_networks import TWO_CLASSES
-from roarbench.errors import CallerError
-from roarbench.text import fit_on_one_line
 
 _RESET = ("reset_parameters", "_reset_parameters")
 _REMEDY = "pass network='FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"

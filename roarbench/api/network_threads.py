@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
+from roarbench.common.device_settings import release_freed_cpu_memory
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.network_copies_for_threads import copy_sharing_weights, copy_with_folded_batchnorm
-from roarbench.device_settings import release_freed_cpu_memory
 
 _ITEMS_AHEAD = 8  # items per thread before all threads wait for the slowest; limits the memory of prepared batches
 _MOST = 4  # threads; each needs memory for the activations of a batch

@@ -19,8 +19,9 @@ from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_an
 from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
 from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import RemovalSettings, read_fill_value
-from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
-from roarbench.errors import CallerError
+from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
+from roarbench.common.errors import CallerError
+from roarbench.common.text import format_decimals, format_interval
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, make_estimate
 from roarbench.stats.own_network_gain import (
     FEWEST_PERMUTED,
@@ -29,7 +30,6 @@ from roarbench.stats.own_network_gain import (
     compute_own_network_gain_per_row,
     judge_own_network_gains,
 )
-from roarbench.text import format_decimals, format_interval
 
 if TYPE_CHECKING:
     import pandas

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from roarbench.api.inputs import to_array
 from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission_name
+from roarbench.common.enums import Split
+from roarbench.common.errors import CallerError
 from roarbench.compute.device_ranking import rank_to_bit_planes
-from roarbench.enums import Split
-from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import make_cached_tie_order_function, make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel

@@ -25,11 +25,11 @@ from roarbench.api.removal import (
     read_pixels,
     read_whole_number,
 )
+from roarbench.common.enums import PAPER_LEVELS, Order, Unit
+from roarbench.common.errors import CallerError
 from roarbench.compute import degrade as fills
 from roarbench.compute import matched_other_image_masks, ranking
 from roarbench.compute.degrade import degrade
-from roarbench.enums import PAPER_LEVELS, Order, Unit
-from roarbench.errors import CallerError
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.curves import compute_area_weights

@@ -9,9 +9,9 @@ from platformdirs import user_cache_path
 
 from roarbench.analysis.load_results import ResultsQuery, open_results
 from roarbench.api.suite_result import SuiteResult
-from roarbench.errors import UnknownName
-from roarbench.files import compute_sha256
-from roarbench.identity import hash_value
+from roarbench.common.errors import UnknownName
+from roarbench.common.files import compute_sha256
+from roarbench.common.identity import hash_value
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
 from roarbench.store.published_folder import find_published_suite, list_checked_result_files, read_index

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.api.inputs import find_channel_ranges_without_outliers, quantize, to_array, to_tensor
+from roarbench.common.enums import Order, Unit
+from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
-from roarbench.enums import Order, Unit
-from roarbench.errors import CallerError, RunError, UnknownName
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.suite_options import find_unit
 

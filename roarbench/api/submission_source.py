@@ -27,12 +27,12 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
+from roarbench.common.files import write_new_file
+from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.files import write_new_file
 from roarbench.submissions.file import Submission, parse_source, parse_submission
 from roarbench.submissions.sandbox_command import list_package_folders
-from roarbench.text import fit_on_one_line
 
 _LONGEST = 300  # characters of a description
 _PLAIN = '''\

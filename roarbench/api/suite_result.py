@@ -14,7 +14,7 @@ from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_results
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_names_to_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platformdirs import user_data_path
 
-from roarbench.enums import Split, Unit
-from roarbench.errors import CallerError
+from roarbench.common.enums import Split, Unit
+from roarbench.common.errors import CallerError
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.suite import SuiteSpec, describe_missing_controls
 from roarbench.plan.suite_options import (

@@ -20,11 +20,11 @@ from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_gain_of_maps import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
 from roarbench.api.removal import RemovalSettings, make_fill_function, read_fill_value
-from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
-from roarbench.errors import CallerError
+from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
+from roarbench.common.errors import CallerError
+from roarbench.common.text import format_percent_number
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, compute_area_weights
-from roarbench.text import format_percent_number
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 CONTROLS = ("random", "sobel")

@@ -7,7 +7,7 @@ from typing import Annotated
 from roarbench.cli.options import STORE, StoreDir, declare_argument, declare_option
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.plan.suites import copy_suite_file_text
 
 

@@ -14,11 +14,12 @@ import torch
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from roarbench.common.device_settings import can_use_bf16, choose_device, describe_cuda_failure
+from roarbench.common.enums import Precision
+from roarbench.common.errors import SandboxError
+from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.device_settings import can_use_bf16, choose_device, describe_cuda_failure
-from roarbench.enums import Precision
-from roarbench.errors import SandboxError
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.compilation_speeds import store_training_speeds, suggest_compiling
@@ -26,7 +27,6 @@ from roarbench.store.software_and_hardware import count_cores, read_package_vers
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
-from roarbench.text import format_bytes
 
 _DISK, _MEMORY = 4e9, 3e9  # bytes of disk and memory for the suite `quick` with two workers, rounded up
 _DRIVER_TIMEOUT = 20.0  # seconds for an answer of the driver's program

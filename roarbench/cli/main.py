@@ -30,9 +30,9 @@ from roarbench.cli import (
 from roarbench.cli.options import app, expand_option_records
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
 from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
-from roarbench.errors import CallerError, RunError
-from roarbench.logs import format_json_line
-from roarbench.text import fit_on_one_line
+from roarbench.common.errors import CallerError, RunError
+from roarbench.common.logs import format_json_line
+from roarbench.common.text import fit_on_one_line
 
 __all__ = ["app", "main"]
 _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the order of the help

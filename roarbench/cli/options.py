@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from roarbench.api.suites import find_default_store
+from roarbench.common.enums import Unit
+from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.enums import Unit
-from roarbench.errors import CallerError
 from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suite import REFERENCE_SEED
 

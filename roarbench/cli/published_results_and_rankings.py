@@ -20,8 +20,8 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out
-from roarbench.errors import CallerError
-from roarbench.text import format_count
+from roarbench.common.errors import CallerError
+from roarbench.common.text import format_count
 
 if TYPE_CHECKING:
     from roarbench.execution.job_context import JobContext

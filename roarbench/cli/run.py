@@ -23,12 +23,12 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
 from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
-from roarbench.errors import Hint, RunError
-from roarbench.files import convert_write_errors
+from roarbench.common.errors import Hint, RunError
+from roarbench.common.files import convert_write_errors
+from roarbench.common.text import wrap_lines
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import add_submissions_and_estimators, apply_selection_options
-from roarbench.text import wrap_lines
 
 if TYPE_CHECKING:
     from roarbench.api.suite_result import SuiteResult
@@ -182,7 +182,7 @@ def _enable_compiling_if_faster(
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """
-    from roarbench.device_settings import COMPILING, list_gpu_ids
+    from roarbench.common.device_settings import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe
     from roarbench.store.compilation_speeds import suggest_compiling
 
@@ -208,7 +208,7 @@ def _choose_workers(
             logs.mkdir(parents=True, exist_ok=True)
     if engine.engine == "local":
         return count_workers(work.workers, image_side), partial(start_local_workers, logs=logs)
-    from roarbench.ray_workers import RayEngine, connect_to_ray
+    from roarbench.common.ray_workers import RayEngine, connect_to_ray
 
     count = connect_to_ray(engine.address, work.workers if engine.address else count_workers(work.workers, image_side))
     return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)

@@ -25,9 +25,9 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
 from roarbench.cli.terminal import err, out, print_report, print_table
-from roarbench.errors import CallerError, Hint
+from roarbench.common.errors import CallerError, Hint
+from roarbench.common.text import format_decimals, format_interval, wrap_lines
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
-from roarbench.text import format_decimals, format_interval, wrap_lines
 
 if TYPE_CHECKING:
     from roarbench.analysis.load_results import ResultsQuery

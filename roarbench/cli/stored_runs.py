@@ -15,7 +15,7 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suggested_commands import describe_other_results, propose_command
 from roarbench.cli.terminal import err, print_report
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.plan.suite_options import add_submissions_and_estimators, parse_estimators_option
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
     from roarbench.analysis.load_results import open_writable_results
-    from roarbench.text import format_count
+    from roarbench.common.text import format_count
 
     with open_writable_results(source.store, source.db) as results:
         suite_results, rows = _load_results_and_run_records("retry", loaded, results, estimators)
@@ -89,9 +89,9 @@ def archive(
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_writable_results
+    from roarbench.common.text import format_count
     from roarbench.report.run_list import find_named_runs
     from roarbench.store.archived_rows import archive_rows as take_off
-    from roarbench.text import format_count
 
     with open_writable_results(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)

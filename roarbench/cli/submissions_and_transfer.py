@@ -21,7 +21,7 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out
-from roarbench.errors import CallerError, Hint
+from roarbench.common.errors import CallerError, Hint
 
 if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore

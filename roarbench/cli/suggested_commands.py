@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from typer.main import get_command
 
 from roarbench.cli.options import app
-from roarbench.errors import Hint, RoarbenchError
+from roarbench.common.errors import Hint, RoarbenchError
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import make_suite_option
 

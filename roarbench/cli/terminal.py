@@ -14,8 +14,8 @@ from rich.segment import Segment
 
 from roarbench.cli.options import ReportFormat, TableFormat
 from roarbench.cli.suggested_commands import append_proposed_command
-from roarbench.logs import log_json_lines_to
-from roarbench.text import make_printable
+from roarbench.common.logs import log_json_lines_to
+from roarbench.common.text import make_printable
 
 if TYPE_CHECKING:
     from roarbench.report.roar_and_own_network_table import CombinedTable

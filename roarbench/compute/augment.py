@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate
 
+from roarbench.common.device_settings import send_to_device
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets import planted_corners
-from roarbench.device_settings import send_to_device
 
 AREA = (0.08, 1.0)  # share of the image in a random-resized crop (Szegedy et al. 2015; protocol section 5)
 ASPECT = (3 / 4, 4 / 3)  # width / height of the crop, log-uniform

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.common.enums import Order, Unit
+from roarbench.common.errors import CallerError
 from roarbench.compute.ranking import count_removed
-from roarbench.enums import Order, Unit
-from roarbench.errors import CallerError
 
 
 @dataclass(frozen=True)

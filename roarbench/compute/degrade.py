@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from roarbench.device_settings import send_to_device, use_exact_float32
-from roarbench.enums import Unit
+from roarbench.common.device_settings import send_to_device, use_exact_float32
+from roarbench.common.enums import Unit
 from roarbench.estimators.estimator import blur
 from roarbench.estimators.noise_and_random_draws import draw_fill_noise
 

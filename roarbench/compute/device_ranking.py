@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from roarbench.common.device_settings import send_to_device
+from roarbench.common.enums import Unit
 from roarbench.compute.bit_planes import (
     Keys,
     Layout,
@@ -22,8 +24,6 @@ from roarbench.compute.bit_planes import (
     find_rows_with_ties_at_boundaries,
 )
 from roarbench.compute.ranking import convert_to_sortable_integers, flatten_importance, make_sort_keys
-from roarbench.device_settings import send_to_device
-from roarbench.enums import Unit
 
 _ROWS = 32  # images per sort: at 224 pixels, their keys take 39 MB and a sort takes several times as much
 _CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memory layout

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.stopping import convert_exit_to_error
+from roarbench.common.text import describe_error
 from roarbench.compute.builtin_network_table import MODELS
-from roarbench.errors import CallerError, UnknownName
-from roarbench.stopping import convert_exit_to_error
-from roarbench.text import describe_error
 
 TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of names
 _CONTRACT = ("classes", "channels", "size")

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.common.device_settings import send_to_device
+from roarbench.common.enums import Order, Unit
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import replace_features, take_rows, unpack_removal_masks
-from roarbench.device_settings import send_to_device
-from roarbench.enums import Order, Unit
 
 
 class RankingMask(NamedTuple):

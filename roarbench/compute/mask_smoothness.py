@@ -8,7 +8,7 @@ has no free parameter. Nothing here imports torch.
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
 
 _CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which fits in the CPU cache
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.enums import Order, Unit
+from roarbench.common.enums import Order, Unit
 from roarbench.estimators.estimator import BLUR
 
 BINS = 8  # quantile bins of each removal magnitude

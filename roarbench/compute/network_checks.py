@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roarbench.common.device_settings import is_out_of_memory
+from roarbench.common.errors import CallerError
+from roarbench.common.stopping import convert_exit_to_error
+from roarbench.common.text import describe_error, describe_type
 from roarbench.compute.external_networks import TWO_CLASSES, extract_logits
-from roarbench.device_settings import is_out_of_memory
-from roarbench.errors import CallerError
-from roarbench.stopping import convert_exit_to_error
-from roarbench.text import describe_error, describe_type
 
 _NETWORK = "the network"
 _CHANNELS = (1, 3, 4)  # usual numbers of channels

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from roarbench.device_settings import is_out_of_memory
+from roarbench.common.device_settings import is_out_of_memory
 
 _OBSERVED = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
 

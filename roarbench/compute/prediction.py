@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from roarbench.common.device_settings import choose_float32_layout, find_device, use_exact_float32
 from roarbench.compute.inputs import (
     DeviceNormalisation,
     Fixed,
@@ -15,7 +16,6 @@ from roarbench.compute.inputs import (
     normalise_on_device,
 )
 from roarbench.compute.streamed_degraded_images import Streamed
-from roarbench.device_settings import choose_float32_layout, find_device, use_exact_float32
 
 _READ = 32  # inputs that are prepared together on a CPU
 

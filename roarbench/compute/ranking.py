@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.enums import Unit
-from roarbench.errors import RunError
+from roarbench.common.enums import Unit
+from roarbench.common.errors import RunError
 
 TIE_SEED = 0
 TIE_RULE = (  # stored rankings are identified by this text, too; a change of `draw_tie_order` must change the text

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from roarbench.enums import Precision
+from roarbench.common.enums import Precision
 
 
 class Decay(StrEnum):

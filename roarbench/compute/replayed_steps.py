@@ -13,8 +13,8 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from roarbench.device_settings import is_machine_failure, is_out_of_memory
-from roarbench.text import fit_on_one_line
+from roarbench.common.device_settings import is_machine_failure, is_out_of_memory
+from roarbench.common.text import fit_on_one_line
 
 # steps of each image shape before the capture, in which the optimiser allocates its tensors and cuDNN chooses kernels
 _EAGER_STEPS = 3

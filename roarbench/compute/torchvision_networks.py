@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roarbench.errors import CallerError, UnknownName
+from roarbench.common.errors import CallerError, UnknownName
 
 _BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _declared: list[torch.library.Library] = []  # a declaration is valid only as long as its Library object exists

@@ -16,6 +16,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from roarbench.common.device_settings import (
+    CompilerFailed,
+    can_use_bf16,
+    compile_network,
+    compute_gpu_memory_share,
+    count_available_gpu_bytes,
+    find_device,
+    is_compilation_on,
+    is_out_of_memory,
+    run_compiled_backward,
+    send_to_device,
+    use_exact_float32,
+)
+from roarbench.common.errors import Diverged, NoRoom
+from roarbench.common.stopping import ENDED, defer_stop_until_checked, is_stop_requested
+from roarbench.common.text import format_bytes
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
@@ -37,22 +53,6 @@ from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
 from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
 from roarbench.compute.streamed_degraded_images import Streamed, StreamedChangingImages
-from roarbench.device_settings import (
-    CompilerFailed,
-    can_use_bf16,
-    compile_network,
-    compute_gpu_memory_share,
-    count_available_gpu_bytes,
-    find_device,
-    is_compilation_on,
-    is_out_of_memory,
-    run_compiled_backward,
-    send_to_device,
-    use_exact_float32,
-)
-from roarbench.errors import Diverged, NoRoom
-from roarbench.stopping import ENDED, defer_stop_until_checked, is_stop_requested
-from roarbench.text import format_bytes
 
 CHECKPOINT_EVERY = 300.0  # seconds of training after which the next step saves a checkpoint
 _SEED_DISTANCE = 2**32  # distance between the seeds that two training runs give torch's global generator

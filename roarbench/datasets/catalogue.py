@@ -6,8 +6,8 @@ Tabular data are stored as 1 x 1 images with one channel per column (docs/data.m
 from dataclasses import dataclass, replace
 from functools import partial
 
-from roarbench.enums import Split
-from roarbench.errors import UnknownName
+from roarbench.common.enums import Split
+from roarbench.common.errors import UnknownName
 
 _USUAL_CROP = 224 / 256  # usual crop: resize the short side to 256 and cut out the centre of 224 (protocol, section 5)
 _MEASURES = "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension"

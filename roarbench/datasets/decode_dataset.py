@@ -16,15 +16,15 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from roarbench import identity
+from roarbench.common import identity
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError, StoreError
+from roarbench.common.files import compute_sha256, flush_to_disk, record_whole_read
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.parallel_decoding import JOURNAL, DecodingProgress, decode_splits
 from roarbench.datasets.sources import RawSplit, check_image_limit, open_undecoded_splits
-from roarbench.enums import Split
-from roarbench.errors import DataError, StoreError
-from roarbench.files import compute_sha256, flush_to_disk, record_whole_read
 
 
 def decode_dataset(

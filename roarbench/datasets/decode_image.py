@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
+from roarbench.common.errors import DataError
+from roarbench.common.text import list_some
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_formats import POINTER
 from roarbench.datasets.preprocessing import resize_and_centre_crop
-from roarbench.errors import DataError
-from roarbench.text import list_some
 
 GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT = (
     "grey",

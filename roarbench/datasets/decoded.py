@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.common.enums import Split
+from roarbench.common.errors import StoreError
+from roarbench.common.files import refuse_altered_file
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.enums import Split
-from roarbench.errors import StoreError
-from roarbench.files import refuse_altered_file
 
 FORMAT = 1  # increases with every change of the code that gives the same source other pixels or files
 MANIFEST = "manifest.json"

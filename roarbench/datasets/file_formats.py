@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from roarbench.enums import Split
-from roarbench.errors import DataError
-from roarbench.text import list_some
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
+from roarbench.common.text import list_some
 
 ENDINGS = (
     *(".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg"),

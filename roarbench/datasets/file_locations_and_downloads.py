@@ -6,10 +6,10 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
+from roarbench.common.errors import DataError
 from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.file_formats import ENDINGS, list_files_below
-from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"

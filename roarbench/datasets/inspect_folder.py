@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image
 
+from roarbench.common.errors import DataError
+from roarbench.common.text import format_count, list_some
 from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.decode_image import (
@@ -36,8 +38,6 @@ from roarbench.datasets.tabular import (
     find_label_column,
     read_table,
 )
-from roarbench.errors import DataError
-from roarbench.text import format_count, list_some
 
 SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGES = ("image", "img", "photo", "picture")  # common names of an image column

@@ -22,15 +22,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from roarbench.common.enums import Split
+from roarbench.common.errors import CallerError, DataError, StoreError
+from roarbench.common.files import convert_write_errors
+from roarbench.common.job_interface import Job
+from roarbench.common.local_workers import LocalEngine
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_many_damaged_images
 from roarbench.datasets.file_formats import FileGroup, RowGroup, read_image_files, read_parquet_images
 from roarbench.datasets.sources import RawSplit, make_read_error
-from roarbench.enums import Split
-from roarbench.errors import CallerError, DataError, StoreError
-from roarbench.files import convert_write_errors
-from roarbench.job_interface import Job
-from roarbench.local_workers import LocalEngine
 
 PARTS_PER_WORKER = 32  # minimum parts per process, because a process takes seconds to start
 JOURNAL = "journal.jsonl"

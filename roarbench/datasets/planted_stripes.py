@@ -12,8 +12,8 @@ positions of removed features say nothing about the class.
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.enums import Split
 
 GREY = 128
 AMPLITUDE = 28

@@ -6,7 +6,7 @@ from typing import Any
 
 from PIL import Image
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 
 _BYTES = 255  # largest pixel value
 Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel

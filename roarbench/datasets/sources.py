@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
 from roarbench.datasets import file_formats, planted_corners, planted_stripes
 from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
@@ -21,8 +23,6 @@ from roarbench.datasets.file_locations_and_downloads import (
     shorten_hub_error,
 )
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
-from roarbench.enums import Split
-from roarbench.errors import DataError
 
 Groups = tuple[file_formats.RowGroup | file_formats.FileGroup, ...]
 MANY_CLASSES = 100  # a reduced data set may lack classes if the full data set has at least this many

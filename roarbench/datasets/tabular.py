@@ -16,9 +16,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from roarbench.common.errors import DataError, UnknownName
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_formats import has_text_type, refuse_lfs_pointer
-from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
 ENDINGS = (".parquet", *CSV_ENDINGS)

@@ -12,8 +12,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import NamedTuple
 
-from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
-from roarbench.errors import CallerError, UnknownName
+from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.text import fit_on_one_line
 from roarbench.estimators import families
 from roarbench.estimators.estimator import (
     EXCHANGED_TWINS,
@@ -25,7 +26,6 @@ from roarbench.estimators.estimator import (
     SharedPassSettings,
 )
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, parse_id_parameters
-from roarbench.text import fit_on_one_line
 
 _FORMS = {  # from a form to the ensemble's name and the operation that follows it
     "smooth": ("SmoothGrad", ""),

@@ -10,15 +10,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.device_settings import choose_float32_layout, is_out_of_memory, keep_freed_cpu_memory, use_exact_float32
-from roarbench.enums import Precision
-from roarbench.errors import MachineError
+from roarbench.common.device_settings import (
+    choose_float32_layout,
+    is_out_of_memory,
+    keep_freed_cpu_memory,
+    use_exact_float32,
+)
+from roarbench.common.enums import Precision
+from roarbench.common.errors import MachineError
+from roarbench.common.process_wide_settings import restore_after_last_exit
 from roarbench.estimators.catalogue import Form, find_shared_pass_settings, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, SharedPassSettings, blur
 from roarbench.estimators.families.gradients import ReportLogits, compute_base_maps
 from roarbench.estimators.faster_networks import convert_precision
 from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
-from roarbench.process_wide_settings import restore_after_last_exit
 
 # forms that need no noisy copies
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.common.identity import hash_value, make_json_record
 from roarbench.estimators.ids import EstimatorId, Value
 from roarbench.estimators.lazy_torch import F, Tensor, nn, torch
-from roarbench.identity import hash_value, make_json_record
 
 _PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
 _FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)

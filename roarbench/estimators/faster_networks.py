@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from roarbench.enums import Precision
+from roarbench.common.enums import Precision
 
 
 class Bf16Network(nn.Module):

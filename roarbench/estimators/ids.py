@@ -7,8 +7,8 @@ from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from roarbench.enums import OTHER_REFERENCE
-from roarbench.errors import CallerError
+from roarbench.common.enums import OTHER_REFERENCE
+from roarbench.common.errors import CallerError
 
 TRUSTED = "trusted"  # mark in the id of a submission that ran without the sandbox: NAME@hash~trusted
 CUDA = "cuda"  # mark in the id of a submission whose maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda

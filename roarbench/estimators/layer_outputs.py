@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roarbench.errors import RunError
+from roarbench.common.errors import RunError
 
 GradNode = torch.autograd.graph.Node
 _GATES = {"SigmoidBackward0", "HardsigmoidBackward0", "HardtanhBackward0", "SoftmaxBackward0", "TanhBackward0"}

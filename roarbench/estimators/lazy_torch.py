@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from captum.attr._utils import lrp_rules  # captum exports the rules only from this private module
     from torch import Tensor, nn
 
-    from roarbench import device_settings
+    from roarbench.common import device_settings
     from roarbench.estimators import backward_rules, faster_networks, layer_outputs, lrp_network, noise_and_random_draws
 else:
 
@@ -43,7 +43,7 @@ else:
     Tensor = Any
     torch, nn, F = (_Later(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _Later("captum.attr"), _Later("captum.attr._utils.lrp_rules")
-    device_settings = _Later("roarbench.device_settings")
+    device_settings = _Later("roarbench.common.device_settings")
     backward_rules = _Later("roarbench.estimators.backward_rules")
     faster_networks = _Later("roarbench.estimators.faster_networks")
     layer_outputs = _Later("roarbench.estimators.layer_outputs")

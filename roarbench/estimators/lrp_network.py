@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.nn import functional as F
 
-from roarbench.device_settings import is_out_of_memory
-from roarbench.errors import RunError
+from roarbench.common.device_settings import is_out_of_memory
+from roarbench.common.errors import RunError
 from roarbench.estimators.faster_networks import fold_batchnorm
 
 _POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.device_settings import choose_float32_layout, send_to_device
+from roarbench.common.device_settings import choose_float32_layout, send_to_device
 from roarbench.estimators.randomness import RngStream, make_rng
 
 _DRAWERS = 4  # threads that draw for a GPU, because one core is too slow; on a CPU the network needs the other cores

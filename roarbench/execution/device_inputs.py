@@ -14,6 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.common.device_settings import choose_device, count_available_gpu_bytes
+from roarbench.common.enums import Split, Unit
+from roarbench.common.errors import CallerError
+from roarbench.common.files import convert_write_errors
 from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import (
     DegradedImages,
@@ -28,11 +32,7 @@ from roarbench.compute.inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.decoded import ImageData
-from roarbench.device_settings import choose_device, count_available_gpu_bytes
-from roarbench.enums import Split, Unit
-from roarbench.errors import CallerError
 from roarbench.execution.importance import make_image_ids
-from roarbench.files import convert_write_errors
 from roarbench.plan.run_records import Cell, Run
 from roarbench.store.rankings import Rankings
 from roarbench.store.software_and_hardware import count_cores

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import StoreError
+from roarbench.common.errors import StoreError
+from roarbench.common.text import format_bytes, format_count, format_duration
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
 from roarbench.execution.workload import PARTS, Work, count_cost_per_image, count_operations, count_work
 from roarbench.plan.planned_runs import (
@@ -27,7 +28,6 @@ from roarbench.store.networks import StoredNetwork, StoredReference
 from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
-from roarbench.text import format_bytes, format_count, format_duration
 
 _DAY, _YEAR = 86400, 365  # seconds per day; days per year
 _LONG = 3 * _DAY  # seconds; longer times are shown in days, too

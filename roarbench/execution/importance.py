@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.compute.inputs import Normalisation, normalise
-from roarbench.compute.ranking import draw_tie_order
-from roarbench.datasets.decoded import ImageData
-from roarbench.device_settings import (
+from roarbench.common.device_settings import (
     choose_clock,
     choose_device,
     choose_precision,
     count_available_gpu_bytes,
     name_device,
 )
-from roarbench.enums import TEST_IDS, MapNumerics, Precision, Split
-from roarbench.errors import RunError
+from roarbench.common.enums import TEST_IDS, MapNumerics, Precision, Split
+from roarbench.common.errors import RunError
+from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.ranking import draw_tie_order
+from roarbench.datasets.decoded import ImageData
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.engine import (
     IMAGES_PER_PASS,

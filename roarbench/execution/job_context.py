@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from roarbench.common.enums import Split, Unit
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import set_batch_norm_scales_to_one
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.decoded import ImageData
-from roarbench.enums import Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.execution.pretrained_weights import load_starting_weights

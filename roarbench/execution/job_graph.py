@@ -14,8 +14,10 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
-from roarbench.device_settings import choose_device
-from roarbench.enums import OTHER_REFERENCE, ScoredNetwork, Split
+from roarbench.common.device_settings import choose_device
+from roarbench.common.enums import OTHER_REFERENCE, ScoredNetwork, Split
+from roarbench.common.identity import hash_value
+from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
@@ -23,8 +25,6 @@ from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.common_network_training import train_common_network, tune_common_network
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import SHARD, make_job_grouping_key
-from roarbench.identity import hash_value
-from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import CommonNetworkSpec, Point, hash_tuned_network, list_shared_inputs
 from roarbench.plan.run_records import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest

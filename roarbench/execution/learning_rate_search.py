@@ -11,6 +11,9 @@ from typing import NamedTuple
 import torch
 
 from roarbench.analysis.chance_test import is_near_chance
+from roarbench.common.device_settings import choose_device
+from roarbench.common.enums import Unit
+from roarbench.common.errors import CallerError, RunError
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
@@ -19,9 +22,6 @@ from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.sources import mark_balanced_subset, mark_held_out_images
-from roarbench.device_settings import choose_device
-from roarbench.enums import Unit
-from roarbench.errors import CallerError, RunError
 from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_starting_weights

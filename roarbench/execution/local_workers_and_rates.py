@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.device_settings import list_gpu_ids
-from roarbench.errors import CallerError
+from roarbench.common.device_settings import list_gpu_ids
+from roarbench.common.errors import CallerError
+from roarbench.common.job_interface import Engine, Job, JobOutcome
+from roarbench.common.local_workers import LocalEngine
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, SMALL, Rates, assume_rates
 from roarbench.execution.workload import Work
-from roarbench.job_interface import Engine, Job, JobOutcome
-from roarbench.local_workers import LocalEngine
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.software_and_hardware import count_cores
 

@@ -19,6 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from roarbench.common.device_settings import choose_device, choose_precision, list_gpu_libraries, name_device
+from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, Precision, ScoredNetwork, Split
+from roarbench.common.errors import CallerError, StoreError
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.degrade import RandomlyDegradedImages, RemovalMasks
 from roarbench.compute.images_with_exchanged_masks import RankingMask
@@ -32,9 +35,6 @@ from roarbench.compute.prediction import (
 )
 from roarbench.compute.train import fit
 from roarbench.datasets.decoded import ImageData
-from roarbench.device_settings import choose_device, choose_precision, list_gpu_libraries, name_device
-from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, Precision, ScoredNetwork, Split
-from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution.common_network_training import load_stored_common_network, make_images_with_exchanged_masks

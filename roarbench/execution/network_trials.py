@@ -6,10 +6,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from roarbench.common.enums import MapNumerics
+from roarbench.common.errors import CallerError, MachineError, RunError
+from roarbench.common.stopping import convert_exit_to_error
+from roarbench.common.text import describe_error, fit_on_one_line
 from roarbench.compute.external_networks import is_view_error
 from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits
-from roarbench.enums import MapNumerics
-from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch, Estimator
@@ -18,8 +20,6 @@ from roarbench.execution.workload import build_suite_network
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suite_record import drop_estimators_of_user_suite
-from roarbench.stopping import convert_exit_to_error
-from roarbench.text import describe_error, fit_on_one_line
 
 # value of black in normalised photographs; with 0, networks without biases would hide missing backward rules
 _BLACK = -2.0

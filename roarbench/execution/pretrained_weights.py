@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roarbench.common.errors import CallerError
+from roarbench.common.files import compute_sha256
+from roarbench.common.text import describe_error, list_some
 from roarbench.compute.external_networks import TIMM, TORCHVISION
 from roarbench.compute.inputs import Normalisation
 from roarbench.datasets.preprocessing import parse_mean_and_std
-from roarbench.errors import CallerError
-from roarbench.files import compute_sha256
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
-from roarbench.text import describe_error, list_some
 
 _URL = "https://download.pytorch.org/models/"
 # torchvision's mean and standard deviation, for pixels in [0, 255]

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
+from roarbench.common.text import format_bytes, format_duration
 from roarbench.datasets import parallel_decoding
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, count_forward_passes_per_image
@@ -26,7 +27,6 @@ from roarbench.plan.planned_runs import (
     list_ranked_splits,
 )
 from roarbench.plan.protocols import PROTOCOLS
-from roarbench.text import format_bytes, format_duration
 
 _BAR = 20  # width of the bar in characters
 _LINE_EVERY = 10.0  # seconds between log lines

@@ -14,8 +14,9 @@ from rich.console import Console
 from torch import nn
 
 from roarbench.analysis.retraining_free_metrics import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
-from roarbench.enums import Split
-from roarbench.errors import CallerError
+from roarbench.common.enums import Split
+from roarbench.common.errors import CallerError
+from roarbench.common.text import format_duration
 from roarbench.execution import importance, network_jobs
 from roarbench.execution.artifact_verification import verify_images_and_rankings
 from roarbench.execution.job_context import ReferenceModel
@@ -23,7 +24,6 @@ from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
 from roarbench.store.quantus_scores import Score, ScoreSpec, read_scores, store_scores
 from roarbench.store.results import ResultsStore
 from roarbench.store.software_and_hardware import read_code_version, read_package_version, read_provenance
-from roarbench.text import format_duration
 
 
 class QuantusInput(NamedTuple):

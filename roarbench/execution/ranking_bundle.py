@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from roarbench.enums import Split
-from roarbench.errors import CallerError, Hint, StoreError
+from roarbench.common.enums import Split
+from roarbench.common.errors import CallerError, Hint, StoreError
+from roarbench.common.files import compute_sha256, convert_write_errors, flush_to_disk
+from roarbench.common.identity import check_field_values, make_json_record
+from roarbench.common.text import fit_on_one_line, format_count
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import list_rankings_of_runs
-from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk
-from roarbench.identity import check_field_values, make_json_record
 from roarbench.plan.planned_runs import has_explained_model, list_runs
 from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
@@ -29,7 +30,6 @@ from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
 from roarbench.store.workspace import Workspace
-from roarbench.text import fit_on_one_line, format_count
 
 _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
 

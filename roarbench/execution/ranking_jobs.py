@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.common.enums import Split
+from roarbench.common.errors import RunError
 from roarbench.compute.device_ranking import rank_to_bit_planes
-from roarbench.enums import Split
-from roarbench.errors import RunError
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.execution.importance import (
     choose_map_batch_size,

@@ -15,6 +15,18 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional as F
 
+from roarbench.common.device_settings import (
+    COMPILING,
+    choose_clock,
+    choose_device,
+    choose_precision,
+    describe_compilation_failure,
+    find_device,
+    keep_freed_cpu_memory,
+)
+from roarbench.common.enums import PLAIN_FILLS, Unit
+from roarbench.common.errors import NoRoom
+from roarbench.common.text import fit_on_one_line
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, apply_non_mean_fill
 from roarbench.compute.device_ranking import rank_to_bit_planes
@@ -25,17 +37,6 @@ from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import decode_image
-from roarbench.device_settings import (
-    COMPILING,
-    choose_clock,
-    choose_device,
-    choose_precision,
-    describe_compilation_failure,
-    find_device,
-    keep_freed_cpu_memory,
-)
-from roarbench.enums import PLAIN_FILLS, Unit
-from roarbench.errors import NoRoom
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.estimators.estimator import Batch
@@ -56,7 +57,6 @@ from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.compilation_speeds import COMPILED, GRAPHS, UNCOMPILED, Speeds
-from roarbench.text import fit_on_one_line
 
 _STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
 # minimum timed steps per image size; as many untimed steps come first, in which a GPU chooses kernels and captures a

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from roarbench.analysis.load_results import find_run_key
 from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.common.errors import CallerError, DataError, Hint, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.local_workers_and_rates import measure_rates

@@ -17,13 +17,15 @@ from rich.console import Console
 from roarbench.analysis.chance_test import NEAR_CHANCE
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.device_settings import list_gpu_ids
+from roarbench.common.enums import Split
+from roarbench.common.errors import CallerError, RunError
+from roarbench.common.job_interface import Engine
+from roarbench.common.text import wrap_lines
 from roarbench.compute.external_networks import TIMM, import_timm
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.decoded import ImageData
-from roarbench.device_settings import list_gpu_ids
-from roarbench.enums import Split
-from roarbench.errors import CallerError, RunError
 from roarbench.execution.artifact_verification import (
     list_needed_artifacts,
     read_recorded_checksums,
@@ -39,7 +41,6 @@ from roarbench.execution.progress import DecodingDisplay, StepDisplay, estimate_
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.workload import Work, build_suite_network
-from roarbench.job_interface import Engine
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_untouched_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
@@ -51,7 +52,6 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.software_and_hardware import count_cores
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.submission_validation import SubmissionPace
-from roarbench.text import wrap_lines
 
 # function that starts an `Engine` with this many workers
 Start = Callable[[int], AbstractContextManager[Any]]

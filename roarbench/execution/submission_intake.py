@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from rich.console import Console
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.execution.progress import StageDisplay
 from roarbench.plan.suite import SuiteSpec

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.compute import inputs
 from roarbench.compute.augment import SHIFT
 from roarbench.compute.bit_planes import Layout
@@ -17,7 +18,6 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import NetworkCost, build_network, count_network_cost
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.sources import check_image_limit
-from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.estimators.estimator import NOISY, Estimator

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import (
     FOLDERS,
     OWN_IMAGES,
@@ -21,7 +22,6 @@ from roarbench.datasets.catalogue import (
 )
 from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
 from roarbench.datasets.sources import add_image_counts
-from roarbench.errors import CallerError
 from roarbench.plan.suite_record import append_hash_to_dataset_name
 from roarbench.plan.toml_table import TomlTable
 

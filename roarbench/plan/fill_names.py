@@ -1,7 +1,7 @@
 """Convert the names of fills between users and records, and refuse fills that are too slow for a protocol."""
 
-from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, ScoredNetwork
-from roarbench.errors import CallerError, UnknownName
+from roarbench.common.enums import FILL_WORDS, FILLS, PLAIN_FILLS, ScoredNetwork
+from roarbench.common.errors import CallerError, UnknownName
 
 
 def find_recorded_fill_name(name: str) -> str:

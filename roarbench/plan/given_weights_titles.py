@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.errors import CallerError, UnknownName
-from roarbench.files import compute_sha256
+from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.files import compute_sha256
 
 
 class PublishedWeights(NamedTuple):

@@ -5,15 +5,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from roarbench.common.errors import CallerError
+from roarbench.common.files import write_new_file
+from roarbench.common.text import fit_on_one_line
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.inspect_folder import infer_dataset
-from roarbench.errors import CallerError
-from roarbench.files import write_new_file
 from roarbench.plan.read_suite_file import make_suite_name
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import format_toml
-from roarbench.text import fit_on_one_line
 
 _FEW = 2000  # suites with fewer training images get smaller batches and more epochs
 _SEEN = 14_000  # epochs times training images of a small data set (docs/own-data.md)

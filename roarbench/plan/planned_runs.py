@@ -11,11 +11,11 @@ from functools import cache, lru_cache
 from itertools import product
 from typing import NamedTuple
 
+from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
+from roarbench.common.identity import Keyed, hash_value, make_json_record
 from roarbench.compute.recipe import Decay, Recipe
-from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, hash_value, make_json_record
 from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol, find_network_scored_without_removal
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.run_records import CLEAN, Cell, ReferenceSpec, Run

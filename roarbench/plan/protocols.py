@@ -6,8 +6,8 @@ ROAR and KAR are from Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is 
 
 from dataclasses import dataclass, replace
 
-from roarbench.enums import MATCHED_IMAGE, Order, ScoredNetwork
-from roarbench.errors import CallerError, UnknownName
+from roarbench.common.enums import MATCHED_IMAGE, Order, ScoredNetwork
+from roarbench.common.errors import CallerError, UnknownName
 
 ACCURACY = "test accuracy"  # axis label
 _ON_COMMON = (

@@ -7,7 +7,7 @@ Reading a suite does not execute the file that defines its network. Before comma
 import re
 from pathlib import Path
 
-from roarbench.errors import CallerError, make_missing_suite_file_error
+from roarbench.common.errors import CallerError, make_missing_suite_file_error
 from roarbench.plan.data_section import read_data_section
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import set_content_version

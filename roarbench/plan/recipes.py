@@ -6,9 +6,9 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from roarbench.common.enums import Precision
+from roarbench.common.errors import CallerError, UnknownName
 from roarbench.compute.recipe import Augmentation, Decay, Optimiser, Recipe
-from roarbench.enums import Precision
-from roarbench.errors import CallerError, UnknownName
 
 
 def _make_paper_recipe(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:

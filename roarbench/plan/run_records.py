@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from roarbench.common.enums import MapNumerics, Order, ScoredNetwork, Unit
+from roarbench.common.errors import CallerError
+from roarbench.common.identity import Keyed, hash_value, make_json_record
 from roarbench.compute.recipe import Recipe
-from roarbench.enums import MapNumerics, Order, ScoredNetwork, Unit
-from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, hash_value, make_json_record
 from roarbench.plan.recipes import find_recipe
 
 CLEAN = "none"  # estimator of the cell at t = 0, without removal

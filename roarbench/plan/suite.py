@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
+from roarbench.common.enums import TABULAR_FILLS, MapNumerics, ScoredNetwork, Split, Unit
+from roarbench.common.errors import CallerError
+from roarbench.common.text import format_count
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
-from roarbench.enums import TABULAR_FILLS, MapNumerics, ScoredNetwork, Split, Unit
-from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
@@ -16,7 +17,6 @@ from roarbench.plan.fill_names import find_displayed_fill_name, refuse_unusable_
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.run_records import CLEAN, Cell
-from roarbench.text import format_count
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0

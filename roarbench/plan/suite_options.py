@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from roarbench.enums import FEWEST_NETWORKS, ScoredNetwork, Unit
-from roarbench.errors import CallerError, UnknownName
+from roarbench.common.enums import FEWEST_NETWORKS, ScoredNetwork, Unit
+from roarbench.common.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, map_names_to_submissions, split_estimator_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name

@@ -6,12 +6,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from roarbench.common.enums import MapNumerics, Split, Unit
+from roarbench.common.errors import CallerError
+from roarbench.common.identity import check_field_values, hash_value, make_json_record
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
 from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
-from roarbench.enums import MapNumerics, Split, Unit
-from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import check_field_values, hash_value, make_json_record
 from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.recipes import find_recipe

@@ -11,11 +11,11 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from roarbench.common.enums import FEWEST_NETWORKS, MapNumerics, ScoredNetwork, Split, Unit
+from roarbench.common.errors import CallerError, UnknownName
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
 from roarbench.datasets.catalogue import DATASETS, DatasetRecord
-from roarbench.enums import FEWEST_NETWORKS, MapNumerics, ScoredNetwork, Split, Unit
-from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title

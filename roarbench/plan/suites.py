@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from roarbench.common.errors import UnknownName
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR, Protocol

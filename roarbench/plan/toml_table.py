@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from roarbench.errors import CallerError, Hint, UnknownName
+from roarbench.common.errors import CallerError, Hint, UnknownName
 
 _SIMILAR = 0.75  # minimum similarity, in [0, 1], of a misspelt key; `recipe` and `reference_recipe` have 0.55
 

@@ -19,7 +19,7 @@ from roarbench.analysis.paper_claims import (
     read_hooker2019,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Order, Unit
+from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.run_records import CLEAN
 from roarbench.stats.board import ONE_NETWORK, RANDOM

@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from scipy.optimize import isotonic_regression
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
+from roarbench.common.files import convert_write_errors, write_atomically
 from roarbench.estimators.catalogue import format_id_with_samples
-from roarbench.files import convert_write_errors, write_atomically
 from roarbench.plan.protocols import ACCURACY
 
 FONT_POINTS = 8.5

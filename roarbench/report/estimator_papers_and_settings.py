@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.text import fit_on_one_line, make_printable
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
 from roarbench.plan.suites import make_suite_option
-from roarbench.text import fit_on_one_line, make_printable
 
 _LONGEST = 300  # maximum characters of a line from outside
 

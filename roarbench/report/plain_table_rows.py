@@ -8,12 +8,12 @@ from typing import Any
 
 from roarbench.analysis.row_warnings import Grade
 from roarbench.analysis.stored_images_and_weights import describe_prediction_under_noise
+from roarbench.common.text import format_records_as_csv
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import ControlComparison
-from roarbench.text import format_records_as_csv
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # suffixes of the names of a number and of its interval's ends
 _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")

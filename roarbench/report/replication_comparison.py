@@ -9,7 +9,8 @@ from rich.table import Table
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError, Hint
+from roarbench.common.errors import CallerError, Hint
+from roarbench.common.text import MISSING, SAME, format_interval
 from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
@@ -18,7 +19,6 @@ from roarbench.report.table import find_default_unit
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
 from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, SAME, format_interval
 
 _LEGEND = (
     "(!): outside the 95% prediction interval of the first table; →: the second table has another verdict.",

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
+from roarbench.common.text import MISSING, SAME, format_interval, format_markdown_table, format_records_as_csv
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
@@ -24,7 +25,6 @@ from roarbench.stats.board import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, SAME, format_interval, format_markdown_table, format_records_as_csv
 
 HEADINGS = ("estimator", "ROAR gain [95%]", "vs Random", "own-network gain", "explains?")
 _SIDES: dict[str, Literal["left", "right"]] = {text: "right" if "gain" in text else "left" for text in HEADINGS}

@@ -14,13 +14,13 @@ from roarbench.analysis.row_warnings import (
     find_row_marks,
 )
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, describe_prediction_under_noise
-from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, use_typographic_signs
 from roarbench.estimators.catalogue import describe_control_inputs, find_display_name
 from roarbench.plan.protocols import Protocol
 from roarbench.report.table import is_control_off_zero
 from roarbench.stats.board import Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
-from roarbench.text import SAME, capitalize, fit_on_one_line, format_interval, use_typographic_signs
 
 CHANGED_CODE = "changed code"  # label of the doubt about runs of code with uncommitted changes
 RUN_ELSEWHERE = "run elsewhere"  # label of the doubt about a row's origin

@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
-from roarbench.errors import CallerError, Hint
+from roarbench.common.errors import CallerError, Hint
+from roarbench.common.text import format_count, format_markdown_table
 from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.report.roar_and_own_network_table import make_default_table, render
@@ -22,7 +23,6 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import Origin, find_imported_rows, read_origins
 from roarbench.store.transfer import export_results, import_results
-from roarbench.text import format_count, format_markdown_table
 
 
 def format_pull_request_comment(folder: Path, before: Path | None = None) -> str:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from roarbench.analysis.load_results import LIST_RUNS, find_run_key, has_run
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError, Hint
+from roarbench.common.errors import CallerError, Hint
+from roarbench.common.identity import make_json_record
+from roarbench.common.text import MISSING, list_some
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
 from roarbench.plan.run_records import Run
 from roarbench.report.status import find_run_states
@@ -20,7 +21,6 @@ from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import read_origins, read_reproductions
 from roarbench.store.user_suites import list_all_suites
 from roarbench.store.workspace import Workspace
-from roarbench.text import MISSING, list_some
 
 SHORT = 12  # hex digits of a key in a list; a collision among a million runs occurs in one of 500 stores
 

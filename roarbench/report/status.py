@@ -12,7 +12,8 @@ from rich.table import Table
 
 from roarbench.analysis.provenance_consistency import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import Hint
+from roarbench.common.errors import Hint
+from roarbench.common.text import MISSING, format_count, format_duration
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
@@ -20,7 +21,6 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.faults import SubmissionFault
-from roarbench.text import MISSING, format_count, format_duration
 
 _STATES = ("done", "running", "missing", "failed")
 _NOBODY = "no worker is running yet, or a command is starting"  # a command reads its images before its first job

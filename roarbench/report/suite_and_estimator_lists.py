@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from roarbench.common.text import format_count
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.ids import PARAMETERS, format_value
@@ -13,7 +14,6 @@ from roarbench.plan.planned_runs import expand_points, find_epochs_per_reference
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, SUITES, FastSuiteAgreement
-from roarbench.text import format_count
 
 
 class SuiteCost(NamedTuple):

@@ -6,15 +6,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from roarbench.analysis.paper_claims import read_published_curves
-from roarbench.enums import Order
-from roarbench.errors import CallerError
+from roarbench.common.enums import Order
+from roarbench.common.errors import CallerError
+from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, AxisLabel, Chart, PanelCurve
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.text import MISSING
 
 _ROW, _MARGINS = 0.26, 0.75  # inches per row; inches for margins
 _FIRST, _FURTHER = 6.4, 2.4

@@ -19,8 +19,9 @@ from roarbench.analysis.row_warnings import (
 )
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import ScoredNetwork, Unit
-from roarbench.errors import CallerError, UnknownName
+from roarbench.common.enums import ScoredNetwork, Unit
+from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.text import format_decimals, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
@@ -31,7 +32,6 @@ from roarbench.stats.curves import POINTS
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
-from roarbench.text import format_decimals, format_percent_number
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
 CONFUSED = "†"  # mark of rows with low prediction stability

@@ -7,16 +7,7 @@ from typing import Literal, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.report.plain_table_rows import format_csv, format_json
-from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
-from roarbench.report.table_notes import PAGE, summarize_notes, write_all_notes
-from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
-from roarbench.stats.board import Row
-from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.stats.own_network_gain import FEWEST_PERMUTED
-from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.text import (
+from roarbench.common.text import (
     MISSING,
     SAME,
     format_decimals,
@@ -26,6 +17,15 @@ from roarbench.text import (
     format_rank,
     format_signed,
 )
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.report.plain_table_rows import format_csv, format_json
+from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
+from roarbench.report.table_notes import PAGE, summarize_notes, write_all_notes
+from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
+from roarbench.stats.board import Row
+from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.own_network_gain import FEWEST_PERMUTED
+from roarbench.stats.verdicts import Comparison, Verdict
 
 _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"

@@ -9,15 +9,8 @@ from roarbench.analysis.retraining_free_metrics import IMAGES
 from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
 from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import Hint
-from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
-from roarbench.plan.fill_names import find_displayed_fill_name
-from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.suite import describe_missing_controls
-from roarbench.plan.suites import make_suite_option
-from roarbench.report.table import CONFUSED, SuiteTable
-from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
-from roarbench.text import (
+from roarbench.common.errors import Hint
+from roarbench.common.text import (
     SAME,
     capitalize,
     fit_on_one_line,
@@ -26,6 +19,13 @@ from roarbench.text import (
     format_percent_number,
     list_some,
 )
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.plan.fill_names import find_displayed_fill_name
+from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.suite import describe_missing_controls
+from roarbench.plan.suites import make_suite_option
+from roarbench.report.table import CONFUSED, SuiteTable
+from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
 
 PAGE = "docs/how-it-works.md"
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."

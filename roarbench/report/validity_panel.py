@@ -20,13 +20,13 @@ from roarbench.analysis.row_warnings import (
     find_row_warning,
     find_rows_not_above_mask_only,
 )
+from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import ROAR
 from roarbench.report.status import describe_unranked_rows
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.text import MISSING, format_decimals, format_interval, format_percent_number
 
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
 Columns = dict[str, list[str]]  # cells by heading, one per row of the panel

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from roarbench.enums import OTHER_IMAGE, Order
+from roarbench.common.enums import OTHER_IMAGE, Order
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol

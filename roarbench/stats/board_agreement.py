@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.enums import OTHER_IMAGE
+from roarbench.common.enums import OTHER_IMAGE
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate, Sample

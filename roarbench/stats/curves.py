@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.enums import Order
+from roarbench.common.enums import Order
 from roarbench.plan.run_records import CLEAN
 
 Bits = NDArray[np.bool_] | NDArray[np.int8]  # correctness, or difference of two correctness values of the same network

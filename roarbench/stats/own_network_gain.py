@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.enums import FEWEST_NETWORKS, Order
+from roarbench.common.enums import FEWEST_NETWORKS, Order
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, Floats
 from roarbench.stats.verdicts import Verdict, judge_comparisons

@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from roarbench.enums import ScoredNetwork
+from roarbench.common.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM, IntervalScope

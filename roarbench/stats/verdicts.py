@@ -7,10 +7,10 @@ from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from roarbench.common.text import SAME
 from roarbench.stats.bootstrap_intervals import Estimate, Sample, compute_quantile
 from roarbench.stats.curves import Floats
 from roarbench.stats.rank_intervals import Pairs
-from roarbench.text import SAME
 
 FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a board
 TAIL = 0.05  # smaller p values are computed from the pooled draws of the family, not from a comparison's own draws

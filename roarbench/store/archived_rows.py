@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, insert, inspect, select
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
+from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.run_records import CLEAN, Run, read_run_record
@@ -22,7 +23,6 @@ from roarbench.store.failures import REASON_LENGTH
 from roarbench.store.leases import read_leases
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
 from roarbench.store.software_and_hardware import read_code_version
-from roarbench.text import fit_on_one_line
 
 _KINDS = {"result": results, "failure": failures}
 _VOUCHED = {"imports": imports, "reproductions": reproductions}  # provenance records, which are archived with results

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import Connection, and_, select, update
 
-from roarbench.errors import StoreError
+from roarbench.common.errors import StoreError
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
 from roarbench.store.leases import SILENCE, make_clock_expression, read_leases
 from roarbench.store.schema import checksums, imports, results

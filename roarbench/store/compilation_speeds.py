@@ -6,7 +6,7 @@ Nothing here imports torch.
 import json
 from collections.abc import Mapping
 
-from roarbench.files import convert_write_errors, lock_file, write_atomically
+from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import Workspace
 

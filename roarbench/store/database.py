@@ -21,8 +21,8 @@ from sqlalchemy import Column, Connection, Engine, Select, Table, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from roarbench.errors import RunError, StoreError
-from roarbench.text import fit_on_one_line
+from roarbench.common.errors import RunError, StoreError
+from roarbench.common.text import fit_on_one_line
 
 T = TypeVar("T")
 _CHUNK = 10_000  # keys per statement; SQLite allows 32,766 parameters, PostgreSQL 65,535

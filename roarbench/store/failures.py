@@ -9,15 +9,15 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, delete, func, insert, inspect, select
 
-from roarbench.errors import LostLease
-from roarbench.identity import encode_canonically, make_json_record
+from roarbench.common.errors import LostLease
+from roarbench.common.identity import encode_canonically, make_json_record
+from roarbench.common.text import fit_on_one_line
 from roarbench.plan.run_records import Run
 from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
 from roarbench.store.leases import LeaseRequest, Owner, delete_leases, release_lease
 from roarbench.store.run_result import Failure, read_run
 from roarbench.store.schema import failures, stopped, tries
 from roarbench.store.software_and_hardware import read_code_version
-from roarbench.text import fit_on_one_line
 
 REASON_LENGTH = 500  # maximum characters of a failure's reason
 

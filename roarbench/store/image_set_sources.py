@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, inspect, select
 
-from roarbench.identity import Keyed, check_field_values, hash_value
+from roarbench.common.identity import Keyed, check_field_values, hash_value
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import images
 

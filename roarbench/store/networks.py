@@ -21,13 +21,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from roarbench.common.enums import Split
+from roarbench.common.errors import StoreError
+from roarbench.common.files import convert_write_errors, flush_to_disk, lock_file, write_atomically
+from roarbench.common.identity import make_json_record
+from roarbench.common.text import fit_on_one_line
 from roarbench.compute.inputs import Normalisation
-from roarbench.enums import Split
-from roarbench.errors import StoreError
-from roarbench.files import convert_write_errors, flush_to_disk, lock_file, write_atomically
-from roarbench.identity import make_json_record
 from roarbench.plan.run_records import ReferenceSpec
-from roarbench.text import fit_on_one_line
 
 
 class Predictions(NamedTuple):

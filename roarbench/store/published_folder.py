@@ -17,16 +17,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from roarbench.errors import CallerError, StoreError, UnknownName
-from roarbench.files import compute_sha256, write_atomically
-from roarbench.identity import check_field_values, make_json_record
+from roarbench.common.errors import CallerError, StoreError, UnknownName
+from roarbench.common.files import compute_sha256, write_atomically
+from roarbench.common.identity import check_field_values, make_json_record
+from roarbench.common.text import FORMULA, fit_on_one_line
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
 from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.store.run_result import RunResult
 from roarbench.store.transfer import read_exported_results, read_suites_of_file
-from roarbench.text import FORMULA, fit_on_one_line
 
 INDEX = "index.json"
 _FORMAT = 1

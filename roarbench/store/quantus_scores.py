@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import select
 
-from roarbench.enums import MapNumerics
-from roarbench.identity import Keyed, encode_canonically, make_json_record
+from roarbench.common.enums import MapNumerics
+from roarbench.common.identity import Keyed, encode_canonically, make_json_record
 from roarbench.store.database import Database, insert_new, select_matching
 from roarbench.store.schema import scores
 

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.common.enums import MapNumerics, Order, Split, Unit
+from roarbench.common.errors import Hint, StoreError
+from roarbench.common.identity import Keyed, hash_value, make_json_record
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.ranking import TIE_RULE, TIE_SEED
-from roarbench.enums import MapNumerics, Order, Split, Unit
-from roarbench.errors import Hint, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.identity import Keyed, hash_value, make_json_record
 from roarbench.plan.planned_runs import list_control_splits, list_ranked_splits, list_stored_levels, make_reference_spec
 from roarbench.plan.suite import SuiteSpec
 

@@ -24,10 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.compute.bit_planes import Layout
-from roarbench.enums import Split
-from roarbench.errors import StoreError
-from roarbench.files import (
+from roarbench.common.enums import Split
+from roarbench.common.errors import StoreError
+from roarbench.common.files import (
     compute_sha256,
     convert_write_errors,
     lock_file,
@@ -36,7 +35,8 @@ from roarbench.files import (
     refuse_altered_file,
     write_atomically,
 )
-from roarbench.identity import hash_value
+from roarbench.common.identity import hash_value
+from roarbench.compute.bit_planes import Layout
 from roarbench.store.ranking_files import (
     FORMAT,
     MANIFEST,

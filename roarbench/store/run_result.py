@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.identity import encode_canonically, make_json_record
+from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.plan.run_records import Run, read_run_record
 from roarbench.store.software_and_hardware import Provenance
 

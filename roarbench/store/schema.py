@@ -41,7 +41,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
-from roarbench.errors import EmptyStore, Hint, StoreError
+from roarbench.common.errors import EmptyStore, Hint, StoreError
 from roarbench.store.database import PATIENCE, Database, convert_database_errors
 
 HEAD = "0010"  # version of the newest schema; versions have four digits, so alphabetical order is order in time

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, inspect, select
 
-from roarbench.errors import CallerError, StoreError
+from roarbench.common.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.run_records import CLEAN, read_run_record

@@ -22,11 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sqlalchemy import select
 
-from roarbench.errors import CallerError, StoreError
+from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.files import compute_sha256, write_new_file
+from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
+from roarbench.common.text import fit_on_one_line, format_bytes
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.files import compute_sha256, write_new_file
-from roarbench.identity import check_field_values, encode_canonically, make_json_record
 from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
@@ -51,7 +52,6 @@ from roarbench.store.submissions_and_annotations import (
 )
 from roarbench.store.user_suites import insert_suites, read_suites
 from roarbench.submissions.file import Submission, parse_submission
-from roarbench.text import fit_on_one_line, format_bytes
 
 FORMAT = "1"  # increases when older versions of roarbench cannot read the files
 COLUMNS = pa.schema(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-from roarbench.errors import CallerError, StoreError
-from roarbench.files import convert_write_errors, write_atomically
+from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.files import convert_write_errors, write_atomically
+from roarbench.common.text import fit_on_one_line
 from roarbench.plan.suite import SuiteSpec
-from roarbench.text import fit_on_one_line
 
 _SHOWN = 160  # characters shown of a file's beginning
 

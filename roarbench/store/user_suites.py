@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, delete, inspect, select
 
-from roarbench.errors import CallerError
-from roarbench.identity import encode_canonically
+from roarbench.common.errors import CallerError
+from roarbench.common.identity import encode_canonically
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.plan.suites import VERSIONS

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from roarbench.errors import StoreError
+from roarbench.common.errors import StoreError
+from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.estimators.ids import EstimatorId
-from roarbench.files import convert_write_errors, lock_file, write_atomically
 
 DEFAULT_FILE = "results.sqlite"  # default database, a file in the store's folder
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import select
 
-from roarbench.files import write_new_file
-from roarbench.identity import encode_canonically
+from roarbench.common.files import write_new_file
+from roarbench.common.identity import encode_canonically
+from roarbench.common.text import write_csv
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import read_run
 from roarbench.store.schema import results
 from roarbench.store.submissions_and_annotations import Origin, read_origins
-from roarbench.text import write_csv
 
 _OF_RUN = ("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data")
 _OF_OUTCOME = ("correct", "total", "seconds", "rankings", "smoothness", "weights", "loss", "created", "code_version")

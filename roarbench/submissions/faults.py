@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from roarbench.text import fit_on_one_line, make_printable
+from roarbench.common.text import fit_on_one_line, make_printable
 
 LINE = 189  # maximum characters of a fault's line; the terminal shows 200 with the prefix "roarbench: "
 _TRACE = 4000  # maximum characters of a traceback

@@ -17,13 +17,13 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
+from roarbench.common.files import write_new_file
+from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.ids import Parameter, Value, format_value, parse_id_parameters
-from roarbench.files import write_new_file
 from roarbench.plan.run_records import CLEAN
 from roarbench.submissions.faults import SubmissionFault, make_printable_fault
-from roarbench.text import fit_on_one_line
 
 NAMES = ("estimate", "estimator", "explain_func")  # names of entry points; a submission defines exactly one
 _LARGEST = 1e9  # maximum absolute value of a numeric parameter

@@ -16,12 +16,12 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
-from roarbench.errors import SandboxError
+from roarbench.common.errors import SandboxError
+from roarbench.common.text import fit_on_one_line
 from roarbench.submissions.faults import HarnessFault
 from roarbench.submissions.limits import Limits
 from roarbench.submissions.sandbox_command import make_sandbox_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
-from roarbench.text import fit_on_one_line
 
 _TRUST = "read the code and run it with --trust-submission"
 _INSTALL = f"run `apt-get install bubblewrap libseccomp2`, or {_TRUST}"

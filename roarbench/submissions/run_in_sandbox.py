@@ -13,18 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.common.enums import TEST_IDS
+from roarbench.common.errors import SandboxError
+from roarbench.common.identity import hash_value
+from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.compute.networks import NetworkCost, count_network_cost
-from roarbench.enums import TEST_IDS
-from roarbench.errors import SandboxError
 from roarbench.estimators.engine import IMAGES_PER_PASS
-from roarbench.identity import hash_value
 from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_printable_fault
 from roarbench.submissions.limits import FILES, Limits
 from roarbench.submissions.sandbox_command import make_sandbox_command, make_trusted_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 from roarbench.submissions.sealed_memory_messages import create_answer, create_request, read_answer
 from roarbench.submissions.seccomp_filter import open_filter
-from roarbench.text import fit_on_one_line, list_some
 
 _SANDBOXED = 512 * 3 * 64 * 64  # input values per sandbox, about 512 images of 3 x 64 x 64; rounded to whole batches
 

@@ -20,7 +20,8 @@ HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
 _NETWORKS = ("__init__", "external_networks", "builtin_network_table", "networks", "torchvision_networks")
 _INSIDE = ("__init__", "adapters", "sealed_memory_messages", "isolation_probe", "limits", "sandbox_program")
 _OWN = (  # files of roarbench for the program in the sandbox
-    *("__init__.py", "errors.py", "stopping.py", "text.py"),
+    "__init__.py",
+    *(f"common/{name}.py" for name in ("__init__", "errors", "stopping", "text")),
     *(f"compute/{name}.py" for name in _NETWORKS),
     *(f"submissions/{name}.py" for name in _INSIDE),
 )

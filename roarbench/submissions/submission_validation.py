@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from roarbench.common.text import format_bytes, format_duration
 from roarbench.compute.networks import build_network, set_batch_norm_scales_to_one
 from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.ids import format_value
@@ -30,7 +31,6 @@ from roarbench.submissions.run_in_sandbox import (
     count_images_per_sandbox,
     run_submission,
 )
-from roarbench.text import format_bytes, format_duration
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # tested in batches of 4 and 2, then reversed in batches of 3 and 3

@@ -8,7 +8,7 @@ import json
 from itertools import product
 from pathlib import Path
 
-from roarbench.text import MISSING, format_markdown_table, format_percent_number
+from roarbench.common.text import MISSING, format_markdown_table, format_percent_number
 from studies.page import write_shipped_tables
 
 FOLDER = Path(__file__).parent

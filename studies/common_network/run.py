@@ -12,7 +12,7 @@ import json
 from itertools import product
 from pathlib import Path
 
-from roarbench.text import MISSING, format_markdown_table
+from roarbench.common.text import MISSING, format_markdown_table
 from studies.page import write_shipped_tables
 
 FOLDER = Path(__file__).parent

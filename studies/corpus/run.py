@@ -6,7 +6,7 @@ Run: python -m studies.corpus.run writes the tables of results.npz into the page
 from collections.abc import Iterator
 from pathlib import Path
 
-from roarbench.text import MISSING, format_markdown_table
+from roarbench.common.text import MISSING, format_markdown_table
 from studies.matched.run import CORPUS, compute_gains, count_standard_errors, format_points, read_answers
 from studies.page import write_shipped_tables
 

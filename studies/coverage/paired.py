@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from roarbench.common.text import format_markdown_table
 from roarbench.plan.protocols import MATCHED
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.compute_board import compute_board_from_draws
@@ -26,7 +27,6 @@ from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, 
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.training_and_network_variance import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import format_markdown_table
 from studies.page import make_parser
 
 HEADS = (

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.protocols import ROAR
 from roarbench.stats import resampling as drawing
 from roarbench.stats.board import Board, Row
@@ -27,7 +28,6 @@ from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
 from roarbench.stats.training_and_network_variance import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, format_markdown_table
 from studies.coverage.tau import simulate_agreement
 from studies.coverage.worlds import (
     CONTROLS,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roarbench.text import format_markdown_table
+from roarbench.common.text import format_markdown_table
 from studies.matched.run import LEVELS, Answers, Gains, compute_gains, count_standard_errors, read_answers
 from studies.page import write_shipped_tables
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.text import format_markdown_table
+from roarbench.common.text import format_markdown_table
 from studies.page import write_shipped_tables
 
 FOLDER = Path(__file__).parent

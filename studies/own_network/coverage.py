@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.enums import Order
+from roarbench.common.enums import Order
 from roarbench.stats.bootstrap_intervals import Bootstrap, compute_half_width, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain, compute_pair_gains, predict_replicated_gain
 from studies.page import make_parser

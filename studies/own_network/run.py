@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 import roarbench as rb
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.enums import Order, Unit
+from roarbench.common.enums import Order, Unit
+from roarbench.common.text import format_interval, format_markdown_table
 from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain
-from roarbench.text import format_interval, format_markdown_table
 from studies.page import Tables, write_shipped_tables
 from studies.paper.published import draw_own_network_gains
 

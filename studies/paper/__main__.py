@@ -12,7 +12,8 @@ from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, Curve, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Order, Unit
+from roarbench.common.enums import Order, Unit
+from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.estimators.catalogue import PAPER, find_estimator, format_id_with_samples
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
@@ -20,7 +21,6 @@ from roarbench.report.claim_table import compute_accuracy_tables, list_claim_ver
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import format_verdict, make_parser, write_tables
 from studies.paper.agreement import levels, machines, orders, replication
 from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture

@@ -9,12 +9,12 @@ from scipy.stats import kendalltau
 
 from roarbench.analysis.paper_claims import read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Order
+from roarbench.common.enums import Order
+from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board_agreement import Agreement, Replication, compute_agreement
 from roarbench.stats.bootstrap_intervals import Estimate, Sample
-from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.paper.published import (
     HALF,
     HIGH,

@@ -10,7 +10,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import PercentFormatter
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import format_id_with_samples
 from roarbench.plan.protocols import ROAR
 from roarbench.report.curve_panels import (

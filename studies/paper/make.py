@@ -19,7 +19,7 @@ import torch
 from rich.console import Console
 
 from roarbench import load_suite
-from roarbench.errors import RoarbenchError
+from roarbench.common.errors import RoarbenchError
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions, read_submissions
 from roarbench.plan.protocols import PROTOCOLS

@@ -14,9 +14,9 @@ from pathlib import Path
 from scipy.stats import kendalltau
 
 from roarbench.analysis.paper_claims import Curve
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
+from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.report.claim_table import compute_accuracy_tables
-from roarbench.text import MISSING, format_markdown_table
 from studies.paper.published import HIGH, DataSet, format_accuracy
 
 FILE = Path(__file__).with_name("cifar10_of_others.csv")

@@ -10,7 +10,8 @@ from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gai
 from roarbench.analysis.paper_claims import Curve
 from roarbench.analysis.stored_images_and_weights import add_stored_estimators, collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
+from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
@@ -22,7 +23,6 @@ from roarbench.store.published_folder import read_index
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 from roarbench.store.user_suites import read_suites
-from roarbench.text import MISSING
 
 RESULTS = Path(__file__).parents[2] / "results"
 REPLICATION = 1  # number of the replication that is compared

@@ -8,14 +8,14 @@ from pathlib import Path
 from roarbench.analysis.own_network_gain_of_suite import make_own_network_board
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
+from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.results import ResultsStore
-from roarbench.text import MISSING, format_markdown_table
 from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_by_gain, write_store_tables
 
 SHOWN = (ROAR, KAR, MATCHED, MORF, LERF, OWN_NETWORK, OWN_NETWORK_LERF)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from roarbench.analysis.stored_images_and_weights import add_stored_estimators
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
+from roarbench.common.text import format_interval, format_markdown_table
 from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import SuiteSpec
@@ -17,7 +18,6 @@ from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.store.results import ResultsStore
-from roarbench.text import format_interval, format_markdown_table
 from studies.page import collect_runs, format_verdict, sort_rows_by_gain, write_store_tables
 
 SUITE = read_suite(Path(__file__).with_name("quick-2.toml"))

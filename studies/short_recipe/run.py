@@ -9,14 +9,14 @@ from pathlib import Path
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
+from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.store.results import ResultsStore
-from roarbench.text import MISSING, format_interval, format_markdown_table
 from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_by_gain, write_store_tables
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from roarbench.analysis.paper_claims import (
     compute_curve_gain,
     read_hooker2019,
 )
-from roarbench.enums import PAPER_LEVELS, Order
+from roarbench.common.enums import PAPER_LEVELS, Order
 from roarbench.estimators.catalogue import ESTIMATORS
 
 CLAIM = {claim.id: claim for claim in CLAIMS}

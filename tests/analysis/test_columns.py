@@ -11,7 +11,7 @@ from roarbench.analysis.retraining_free_metrics import METRICS, compute_probabil
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.analysis.stored_images_and_weights import add_prediction_stability_and_ties, collect_results
-from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
+from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import LERF, MORF, ROAR

@@ -6,7 +6,7 @@ import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
-from roarbench.enums import ScoredNetwork, Unit
+from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.table import make_table

@@ -19,13 +19,13 @@ from roarbench.analysis.row_warnings import (
     find_warnings_by_row,
 )
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Order, ScoredNetwork, Unit
+from roarbench.common.enums import Order, ScoredNetwork, Unit
+from roarbench.common.text import format_interval
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.validity_panel import format_agreements
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
-from roarbench.text import format_interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
 
 BOOTSTRAP = Bootstrap(300, seed=4)

@@ -9,8 +9,8 @@ import pytest
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.analysis.stored_images_and_weights import collect_results, collect_results_by_images_and_weights
 from roarbench.cli.suggested_commands import describe_other_results
+from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED
-from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
 from roarbench.plan.run_records import CLEAN

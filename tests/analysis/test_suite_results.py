@@ -13,7 +13,7 @@ from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.chance_test import is_at_chance, is_near_chance
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
-from roarbench.enums import Order, ScoredNetwork, Unit
+from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import Point, list_untouched_points
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.run_records import CLEAN, Cell

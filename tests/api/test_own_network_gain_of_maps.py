@@ -11,7 +11,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.removal import rank_maps
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 
 LEVELS = (0.1, 0.4)
 

@@ -10,7 +10,7 @@ import torch
 from captum.attr import Saliency
 
 import roarbench
-from roarbench.enums import Split
+from roarbench.common.enums import Split
 from roarbench.execution import local_workers_and_rates
 from roarbench.submissions.file import read_submission
 from tests.helpers.elsewhere import python, said_by

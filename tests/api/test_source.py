@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.api.submission_source import make_submission
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.submissions.adapters import find_entry_point
 
 SCALE = 3.0

@@ -10,7 +10,7 @@ import pytest
 
 from roarbench.cli import doctor
 from roarbench.cli.doctor import examine_machine
-from roarbench.errors import SandboxError
+from roarbench.common.errors import SandboxError
 
 _DRIVER = doctor._read_gpus_and_cuda_version
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from leaderboard.views import read_views
+from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
-from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
 from roarbench.plan.given_weights_titles import make_weights_title

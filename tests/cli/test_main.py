@@ -17,8 +17,8 @@ import typer
 from roarbench.api import suites
 from roarbench.cli import main
 from roarbench.cli.terminal import PlainConsole
-from roarbench.enums import ScoredNetwork
-from roarbench.errors import RunError
+from roarbench.common.enums import ScoredNetwork
+from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import network_jobs, run_suite
 from roarbench.execution.rates import CORE, assume_rates

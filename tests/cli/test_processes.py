@@ -9,7 +9,7 @@ import time
 import pytest
 from sqlalchemy import select
 
-from roarbench.errors import StoreError
+from roarbench.common.errors import StoreError
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
 from tests.helpers import command_line, forked

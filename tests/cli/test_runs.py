@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from roarbench.common.errors import StoreError
 from roarbench.datasets import decoded
-from roarbench.errors import StoreError
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.store import rankings

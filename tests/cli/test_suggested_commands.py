@@ -18,7 +18,7 @@ from roarbench.cli.suggested_commands import (
     propose_command,
     propose_third_training,
 )
-from roarbench.errors import EmptyStore, StoreError, UnknownName
+from roarbench.common.errors import EmptyStore, StoreError, UnknownName
 from roarbench.execution import forecast
 from roarbench.plan.protocols import LERF, MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block

@@ -4,8 +4,8 @@ import pytest
 import torch
 from scipy import ndimage
 
+from roarbench.common.enums import FILLS
 from roarbench.compute.degrade import apply_non_mean_fill, interpolate_removed_values
-from roarbench.enums import FILLS
 from tests.helpers.streamed import seeded
 
 MEAN = torch.tensor([120.0, 60.0])

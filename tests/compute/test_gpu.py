@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from roarbench.common.device_settings import COMPILING
+from roarbench.common.enums import Order, Precision, Unit
+from roarbench.common.errors import NoRoom
 from roarbench.compute.augment import augment
 from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.inputs import normalise
@@ -13,9 +16,6 @@ from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training, fit
-from roarbench.device_settings import COMPILING
-from roarbench.enums import Order, Precision, Unit
-from roarbench.errors import NoRoom
 from tests.helpers import trainings
 from tests.helpers.networks import randomised
 from tests.helpers.streamed import CPU, both, seeded

@@ -5,11 +5,11 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
+from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import compute_removal_magnitudes
 from roarbench.compute.mask_smoothness import compute_smoothness
 from roarbench.compute.matched_other_image_masks import assign_strata, make_other_image_masks
-from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators.estimator import blur
 from tests.helpers.streamed import encoded
 

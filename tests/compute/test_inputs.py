@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.common.enums import Order, Split, Unit
 from roarbench.compute import streamed_degraded_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import (
@@ -22,7 +23,6 @@ from roarbench.compute.degrade import (
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
 from roarbench.datasets.decoded import _map_file
-from roarbench.enums import Order, Split, Unit
 from roarbench.execution import common_network_training, network_jobs
 from roarbench.execution import device_inputs as inputs
 from tests.helpers.slow_pipeline import removed_features

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from roarbench.common.errors import CallerError
 from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits
-from roarbench.errors import CallerError
 
 IMAGES = torch.randn(3, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 

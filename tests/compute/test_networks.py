@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from roarbench.common.errors import CallerError
 from roarbench.compute import torchvision_networks
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.network_checks import compute_checked_logits
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
-from roarbench.errors import CallerError
 from roarbench.estimators.faster_networks import fold_batchnorm
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.streamed import seeded

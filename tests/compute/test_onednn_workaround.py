@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from roarbench.common.enums import Precision
 from roarbench.compute.networks import build_network
 from roarbench.compute.onednn_workaround import CorrectedGradients, has_weights_only_on_padding
 from roarbench.compute.train import fit
-from roarbench.enums import Precision
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES
 from tests.helpers.streamed import seeded

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from roarbench.common.enums import PAPER_LEVELS, Order, Unit
+from roarbench.common.errors import CallerError, RunError
 from roarbench.compute import device_ranking
 from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
 from roarbench.compute.ranking import count_removed, draw_tie_order, flatten_importance, rank
-from roarbench.enums import PAPER_LEVELS, Order, Unit
-from roarbench.errors import CallerError, RunError
 from tests.helpers.fake_gpu import GPU
 from tests.helpers.slow_pipeline import features_of, ranking
 from tests.helpers.streamed import CPU, encoded

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.common.device_settings import use_exact_float32
+from roarbench.common.enums import Precision
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Augmentation, Optimiser
 from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
 from roarbench.compute.train import Training, fit
-from roarbench.device_settings import use_exact_float32
-from roarbench.enums import Precision
 from tests.helpers import trainings
 from tests.helpers.eager_graph import stand_in_for_graphs
 from tests.helpers.streamed import seeded

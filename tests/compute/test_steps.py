@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench import device_settings
+from roarbench.common import device_settings
+from roarbench.common.errors import NoRoom
 from roarbench.compute import train
 from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.inputs import PIXEL_MOVING
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training
-from roarbench.errors import NoRoom
 from tests.helpers.networks import Small
 from tests.helpers.trainings import NORM, RECIPE, network, pictures
 

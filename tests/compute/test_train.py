@@ -11,6 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.common.device_settings import can_use_bf16
+from roarbench.common.enums import Order, Precision, Unit
+from roarbench.common.errors import Diverged
 from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
@@ -20,9 +23,6 @@ from roarbench.compute.inputs import normalise
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit
-from roarbench.device_settings import can_use_bf16
-from roarbench.enums import Order, Precision, Unit
-from roarbench.errors import Diverged
 from roarbench.plan.recipes import find_recipe
 from tests.helpers.streamed import encoded, seeded
 from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures

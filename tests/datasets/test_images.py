@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
 from roarbench.compute import torchvision_networks
 from roarbench.compute.inputs import Normalisation
 from roarbench.datasets.catalogue import find_dataset
@@ -25,8 +27,6 @@ from roarbench.datasets.decode_image import (
     refuse_many_damaged_images,
 )
 from roarbench.datasets.file_formats import has_idx_files, read_idx
-from roarbench.enums import Split
-from roarbench.errors import DataError
 from tests.helpers.deep_files import deep_png, deep_tiff
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, write_split
 

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.planted_stripes import DECAY, generate_split, make_stripe_patterns
@@ -18,8 +20,6 @@ from roarbench.datasets.sources import (
     open_undecoded_splits,
     select_rows_of_split,
 )
-from roarbench.enums import Split
-from roarbench.errors import DataError
 
 PUBLISHED = {  # what is not here: classes, training and test images; of Birdsnap those of the hub's copy
     "imagenet-5k": (1000, 1000 * 5, 1000 * 5),

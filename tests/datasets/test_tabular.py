@@ -10,11 +10,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from roarbench.common.errors import DataError
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.file_locations_and_downloads import BUNDLED, BUNDLED_TABLE
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
-from roarbench.errors import DataError
 
 CELLS = find_dataset("breast-cancer")
 MINE = replace(CELLS, bundled="", label_column="kind", columns=())

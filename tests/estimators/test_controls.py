@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from roarbench.errors import DataError
+from roarbench.common.errors import DataError
 from roarbench.estimators.estimator import SEED, blur
 from roarbench.estimators.noise_and_random_draws import draw_random_importance
 from tests.helpers.networks import importance

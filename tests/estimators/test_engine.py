@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
+from roarbench.common.errors import MachineError
 from roarbench.compute.bit_planes import Layout, read_bin_codes
 from roarbench.compute.networks import build_network
-from roarbench.enums import PAPER_LEVELS, Precision, Unit
-from roarbench.errors import MachineError
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, count_passes, find_estimator
 from roarbench.estimators.engine import (

@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.functional import relu
 
+from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
-from roarbench.errors import CallerError
 from roarbench.estimators.estimator import IG_STEPS, PAPERS
 from roarbench.estimators.families.gradients import compute_base_maps, compute_logit_gradients
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem

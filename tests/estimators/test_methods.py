@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn.functional import interpolate
 
+from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
-from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED, Batch
 from roarbench.estimators.families.cam import resize_maps_to_images

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import (
     ESTIMATORS,
     PAPER,

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
-from roarbench.errors import RunError
 from roarbench.estimators.backward_rules import Rescaled
 from roarbench.estimators.estimator import Batch
 from roarbench.estimators.lrp_network import rewrite_for_relevance_rules

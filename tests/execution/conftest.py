@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from roarbench.common.files import compute_sha256
 from roarbench.execution import network_jobs, scheduler
-from roarbench.files import compute_sha256
 from roarbench.plan.given_weights_titles import PUBLISHED, PublishedWeights
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block

@@ -6,9 +6,9 @@ from unittest.mock import Mock
 import pytest
 import torch
 
+from roarbench.common.enums import FILLS, Split
+from roarbench.common.errors import CallerError
 from roarbench.compute.degrade import apply_non_mean_fill, unpack_removal_masks
-from roarbench.enums import FILLS, Split
-from roarbench.errors import CallerError
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.rate_measurement import measure_worker_rates

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from roarbench.common.device_settings import COMPILING, choose_float32_layout
+from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.compute import device_ranking, train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
@@ -14,8 +16,6 @@ from roarbench.compute.inputs import MEMORY_SHARE
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
-from roarbench.device_settings import COMPILING, choose_float32_layout
-from roarbench.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import compute_importance_maps

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.errors import MachineError, NoRoom, RunError, StoreError
+from roarbench.common.job_interface import JobOutcome
 from roarbench.compute.networks import NetworkCost
-from roarbench.errors import MachineError, NoRoom, RunError, StoreError
 from roarbench.execution import forecast, local_workers_and_rates, rate_measurement, rates
 from roarbench.execution.forecast import Plan, make_plan
 from roarbench.execution.local_workers_and_rates import measure_rates
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
-from roarbench.job_interface import JobOutcome
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.run_records import CLEAN

@@ -13,18 +13,18 @@ from rich.console import Console
 from torch import nn
 
 from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.common.enums import Order, Split
+from roarbench.common.errors import CallerError
+from roarbench.common.identity import encode_canonically
 from roarbench.compute import external_networks
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
-from roarbench.enums import Order, Split
-from roarbench.errors import CallerError
 from roarbench.execution import local_workers_and_rates, pretrained_weights
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
-from roarbench.identity import encode_canonically
 from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.planned_runs import list_run_keys
 from roarbench.plan.protocols import MORF, OWN_NETWORK

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from roarbench.enums import ScoredNetwork, Split, Unit
+from roarbench.common.enums import ScoredNetwork, Split, Unit
+from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import job_graph, progress
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_depending_on_recipes
@@ -17,7 +18,6 @@ from roarbench.execution.progress import StepDisplay, estimate_step_seconds
 from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_work
-from roarbench.job_interface import Job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.enums import MapNumerics
-from roarbench.errors import CallerError
+from roarbench.common.enums import MapNumerics
+from roarbench.common.errors import CallerError
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.plan.read_suite_file import read_suite
 from tests.helpers.own_photos import TEXT, write_suite

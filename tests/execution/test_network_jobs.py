@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench import device_settings
+from roarbench.common import device_settings
+from roarbench.common.enums import MapNumerics, Order, Precision, ScoredNetwork, Split, Unit
+from roarbench.common.errors import CallerError, StoreError
 from roarbench.compute import train
-from roarbench.enums import MapNumerics, Order, Precision, ScoredNetwork, Split, Unit
-from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies

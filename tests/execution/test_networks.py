@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
-from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import common_network_training as networks

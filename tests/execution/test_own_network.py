@@ -14,9 +14,9 @@ from roarbench.analysis.own_network_gain_of_suite import describe_total_disagree
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.api.suite_result import SuiteResult
+from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
+from roarbench.common.errors import LostLease
 from roarbench.compute.inputs import Normalisation, normalise
-from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit
-from roarbench.errors import LostLease
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.job_graph import build_job_graph

@@ -12,10 +12,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from roarbench.common.enums import Order, ScoredNetwork, Split, Unit
+from roarbench.common.errors import CallerError
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
-from roarbench.enums import Order, ScoredNetwork, Split, Unit
-from roarbench.errors import CallerError
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import common_network_training as networks
 from roarbench.execution import network_jobs, pretrained_weights

@@ -8,8 +8,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from roarbench.enums import ScoredNetwork, Split
-from roarbench.errors import CallerError, StoreError
+from roarbench.common.enums import ScoredNetwork, Split
+from roarbench.common.errors import CallerError, StoreError
 from roarbench.execution import local_workers_and_rates
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.ranking_bundle import export_rankings, import_rankings

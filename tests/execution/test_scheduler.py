@@ -9,12 +9,12 @@ from itertools import islice
 import pytest
 import torch
 
-from roarbench.enums import ScoredNetwork, Split
-from roarbench.errors import CallerError, Diverged, MachineError, RunError
+from roarbench.common.enums import ScoredNetwork, Split
+from roarbench.common.errors import CallerError, Diverged, MachineError, RunError
+from roarbench.common.job_interface import JobOutcome
 from roarbench.execution import importance, network_jobs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
-from roarbench.job_interface import JobOutcome
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.software_and_hardware import read_code_version
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs

@@ -9,10 +9,10 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
+from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.prediction import predict_logits
-from roarbench.enums import ScoredNetwork, Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps
 from roarbench.execution import importance

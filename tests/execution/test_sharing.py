@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import select, update
 
 from roarbench.analysis.provenance_consistency import explain_inconsistency
-from roarbench.enums import ScoredNetwork, Split
-from roarbench.errors import MachineError, RunError
+from roarbench.common.enums import ScoredNetwork, Split
+from roarbench.common.errors import MachineError, RunError
+from roarbench.common.job_interface import JobOutcome
 from roarbench.execution import network_jobs, ranking_jobs, scheduler
 from roarbench.execution.artifact_verification import list_needed_artifacts, read_recorded_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
-from roarbench.job_interface import JobOutcome
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.artifact_checksums import Checksums

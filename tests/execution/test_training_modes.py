@@ -8,11 +8,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from roarbench import device_settings
 from roarbench.cli import doctor
 from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _enable_compiling_if_faster
-from roarbench.device_settings import COMPILING
+from roarbench.common import device_settings
+from roarbench.common.device_settings import COMPILING
 from roarbench.execution import rate_measurement
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suites import find_suite

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from roarbench.common.enums import Split
 from roarbench.compute import train
 from roarbench.compute.networks import SmallResNet, count_network_cost
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.enums import Split
 from roarbench.estimators import engine
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.engine import compute_maps_of_subjects

@@ -11,8 +11,8 @@ import numpy as np
 
 from leaderboard.render import export_site
 from leaderboard.views import Views, read_views
+from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.datasets.catalogue import PINNED
-from roarbench.enums import Order, ScoredNetwork
 from roarbench.plan.planned_runs import Point, build_run, expand_points
 from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SuiteSpec

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from operator import add, truediv
 
-from roarbench.errors import CallerError, RunError
-from roarbench.job_interface import Engine, Job, JobOutcome
+from roarbench.common.errors import CallerError, RunError
+from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.plan.suites import find_suite
 
 PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one

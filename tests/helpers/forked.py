@@ -16,8 +16,8 @@ from typing import Any
 import psycopg  # noqa: F401
 import pytest  # noqa: F401
 
-from roarbench import local_workers
 from roarbench.cli import main
+from roarbench.common import local_workers
 from roarbench.execution import rates, run_suite
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore

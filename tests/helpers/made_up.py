@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED
-from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.run_records import CLEAN, Cell

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roarbench.enums import Order, ScoredNetwork, Unit
+from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.run_records import Cell, Run
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore

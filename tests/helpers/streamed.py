@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
+from roarbench.common.enums import Order, Unit
 from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
 from roarbench.compute.streamed_degraded_images import StreamedImages
-from roarbench.enums import Order, Unit
 
 CPU = torch.device("cpu")
 FILL = torch.tensor([10.5, 20.25, 30.0])

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from roarbench.common.enums import Order, Split, Unit
+from roarbench.common.job_interface import Job, JobOutcome, perform_job
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.enums import Order, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance, job_graph, network_jobs, ranking_jobs
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.execution.scheduler import run_missing
-from roarbench.job_interface import Job, JobOutcome, perform_job
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.recipes import find_recipe

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
+from roarbench.common.enums import Precision, Unit
 from roarbench.compute.degrade import DegradedImages
 from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Augmentation, Decay, Recipe
-from roarbench.enums import Precision, Unit
 from tests.helpers.streamed import seeded
 
 NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))

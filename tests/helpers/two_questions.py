@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from roarbench.analysis.row_warnings import Grade, RowWarning
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope, Row

@@ -12,7 +12,7 @@ from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.render import list_addresses, render_page
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.enums import Order, ScoredNetwork, Unit
+from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
 from roarbench.plan.run_records import CLEAN

@@ -18,9 +18,9 @@ from roarbench.analysis.pictured_images import (
     find_pictured_protocol,
 )
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import TEST_IDS, Split, Unit
 from roarbench.compute.degrade import compute_removal_magnitudes
 from roarbench.compute.matched_other_image_masks import compute_removal_magnitudes_in_numpy
-from roarbench.enums import TEST_IDS, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution import network_jobs

@@ -13,7 +13,7 @@ from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sen
 from leaderboard.render import list_addresses, render_page
 from leaderboard.roar_and_own_network_board import make_paired_board
 from leaderboard.roar_and_own_network_scatter import make_scatter
-from roarbench.enums import Order, ScoredNetwork
+from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.run_records import CLEAN

@@ -16,7 +16,7 @@ from leaderboard.page.estimator import (
 )
 from leaderboard.render import load_templates
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.enums import Order
+from roarbench.common.enums import Order
 from roarbench.plan.protocols import SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED

@@ -23,12 +23,12 @@ from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates, render_page
 from leaderboard.single_file_report import render_report, write_report
 from leaderboard.views import SuiteView
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
+from roarbench.common.text import format_interval
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.table_notes import describe_methods
 from roarbench.store.published_folder import read_index
 from roarbench.store.results import DEFAULT_FILE
-from roarbench.text import format_interval
 from studies import trust
 from tests.helpers.board_store import make_store, views_of
 from tests.helpers.older_suites import OLDER

@@ -12,7 +12,7 @@ from leaderboard.first_page_cache import ShownStore
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
 from leaderboard.render import PAGES, export_site, list_addresses, render_live_page, render_message, render_page
 from leaderboard.views import read_views
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.report.table_formats import render as as_format

@@ -12,10 +12,10 @@ from leaderboard.curves_and_preview_pictures import make_estimator_curves
 from leaderboard.first_page_cache import ShownStore
 from leaderboard.page.estimator import list_curves
 from leaderboard.views import LiveStore, SuiteView, find_live_store, read_views
+from roarbench.common.errors import StoreError
+from roarbench.common.identity import make_json_record
 from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
-from roarbench.errors import StoreError
-from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.run_records import CLEAN

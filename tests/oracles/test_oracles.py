@@ -11,11 +11,11 @@ import torch
 from captum import attr
 from torch import nn
 
+from roarbench.common.enums import Order, Unit
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import DegradedImages, interpolate_removed_values
 from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.prediction import predict_logits
-from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import MapInput
 from roarbench.estimators.families.perturbation import number_grid_squares

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.enums import Unit
-from roarbench.errors import CallerError, UnknownName
+from roarbench.common.enums import Unit
+from roarbench.common.errors import CallerError, UnknownName
 from roarbench.plan.protocols import KAR, MASK_ONLY, MATCHED, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_options import set_fill_and_unit

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roarbench.errors import CallerError, DataError
+from roarbench.common.errors import CallerError, DataError
 from roarbench.plan import new_suite
 from roarbench.plan.read_suite_file import read_suite
 from tests.helpers.own_photos import write_pictures, write_table

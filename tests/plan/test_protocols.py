@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from roarbench.enums import ScoredNetwork
+from roarbench.common.enums import ScoredNetwork
 from roarbench.plan import protocols
 from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol
 

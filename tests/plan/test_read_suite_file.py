@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from roarbench.common.enums import Split, Unit
+from roarbench.common.errors import CallerError
+from roarbench.common.identity import encode_canonically
 from roarbench.datasets.catalogue import TABLE
-from roarbench.enums import Split, Unit
-from roarbench.errors import CallerError
 from roarbench.execution.network_trials import drop_inapplicable_estimators
-from roarbench.identity import encode_canonically
 from roarbench.plan import new_suite
 from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.plan.planned_runs import expand_points

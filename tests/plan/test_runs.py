@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Unit
-from roarbench.errors import CallerError
-from roarbench.identity import encode_canonically, hash_value, make_json_record
+from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Unit
+from roarbench.common.errors import CallerError
+from roarbench.common.identity import encode_canonically, hash_value, make_json_record
 from roarbench.plan.planned_runs import (
     Point,
     build_run,

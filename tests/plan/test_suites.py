@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from roarbench.api.suites import load_suite
+from roarbench.common.enums import Order, ScoredNetwork, Unit
+from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.identity import make_json_record
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
 from roarbench.datasets.catalogue import DATASETS, find_dataset
-from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
-from roarbench.identity import make_json_record
 from roarbench.plan.planned_runs import expand_points, list_run_keys, make_tuning_recipe
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite

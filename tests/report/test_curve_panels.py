@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.paper_claims import read_published_curves
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Order
-from roarbench.errors import CallerError
+from roarbench.common.enums import Order
+from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import MORF
 from roarbench.plan.suite import Block
 from roarbench.report.curve_panels import AxisLabel, Chart, PanelCurve, make_figure, save_figure, spread_labels

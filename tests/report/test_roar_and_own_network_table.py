@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.plan.suites import SUITES
 from roarbench.report.roar_and_own_network_table import (

@@ -8,6 +8,7 @@ import pytest
 
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.common.text import format_duration
 from roarbench.plan.planned_runs import build_run, describe_run, expand_points, make_reference_spec
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.run_records import CLEAN
@@ -19,7 +20,6 @@ from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.transfer import export_results
-from roarbench.text import format_duration
 from tests.helpers.command_line import publish
 from tests.helpers.made_up import DATA, MAIN, SUITE, held
 from tests.helpers.store_rows import lease

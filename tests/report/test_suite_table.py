@@ -8,8 +8,8 @@ import pytest
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.stored_images_and_weights import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import Order, ScoredNetwork, Unit
-from roarbench.errors import CallerError
+from roarbench.common.enums import Order, ScoredNetwork, Unit
+from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import KAR, MATCHED, ROAR, find_protocol
 from roarbench.plan.suite import Block
 from roarbench.report.suite_charts import make_chart

@@ -10,7 +10,8 @@ import roarbench.cli.main  # noqa: F401  # registers the commands that proposed 
 from roarbench.analysis.row_warnings import Grade, Mark, RowWarning
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.cli.terminal import print_table
-from roarbench.enums import Unit
+from roarbench.common.enums import Unit
+from roarbench.common.text import format_interval, format_percent_number, format_rank
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import SHOWN
 from roarbench.plan.read_suite_file import read_suite
@@ -22,7 +23,6 @@ from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
-from roarbench.text import format_interval, format_percent_number, format_rank
 from tests.helpers.made_up import SUITE, TWINS, held
 from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tables import printed, rows_of, table_of, words_of

@@ -13,7 +13,8 @@ from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_row_warning
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.enums import ScoredNetwork, Unit
+from roarbench.common.enums import ScoredNetwork, Unit
+from roarbench.common.text import format_interval
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.read_suite_file import read_suite
@@ -27,7 +28,6 @@ from roarbench.stats.compute_board import KeptPredictions
 from roarbench.stats.sampled_gains import SampledGains
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
-from roarbench.text import format_interval
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held, leaky, usual
 from tests.helpers.tables import printed
 

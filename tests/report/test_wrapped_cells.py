@@ -7,6 +7,7 @@ import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.api.published_results import load_published_results
+from roarbench.common.text import SAME
 from roarbench.plan.suites import RESULTS
 from roarbench.report.roar_and_own_network_table import (
     CombinedTable,
@@ -20,7 +21,6 @@ from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.published_folder import add_file_to_index, read_index
-from roarbench.text import SAME
 from tests.helpers.tables import printed
 
 NAMES = ("name", "grad(steps=5,noise=0.1)~blurred (!)", "random")

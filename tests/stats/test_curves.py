@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from roarbench.enums import Order
+from roarbench.common.enums import Order
 from roarbench.stats.curves import UNTOUCHED, Correctness, compute_gain
 from roarbench.stats.probability_drop import compute_probability_drop
 

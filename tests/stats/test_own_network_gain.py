@@ -6,7 +6,7 @@ from math import isclose
 import numpy as np
 import pytest
 
-from roarbench.enums import Order
+from roarbench.common.enums import Order
 from roarbench.stats import own_network_gain
 from roarbench.stats.bootstrap_intervals import Bootstrap, make_estimate
 from roarbench.stats.own_network_gain import (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, select
 
-from roarbench import files
-from roarbench.errors import StoreError
+from roarbench.common import files
+from roarbench.common.errors import StoreError
 from roarbench.store.artifact_checksums import Artifact, Checksums, RecordedChecksum
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.schema import checksums, imports, leases

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import func, select
 
-from roarbench.errors import StoreError
-from roarbench.identity import encode_canonically
+from roarbench.common.errors import StoreError
+from roarbench.common.identity import encode_canonically
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.store import schema, transfer
 from roarbench.store.results import ResultsStore, make_default_url

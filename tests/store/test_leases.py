@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from sqlalchemy import select, text, update
 
-from roarbench.errors import LostLease, StoreError
+from roarbench.common.errors import LostLease, StoreError
 from roarbench.store import database as database_module
 from roarbench.store import leases as leases_module
 from roarbench.store import results as results_module

@@ -10,10 +10,10 @@ import torch
 from filelock import FileLock
 from torch import nn
 
-from roarbench import files
+from roarbench.common import files
+from roarbench.common.enums import ScoredNetwork, Split
+from roarbench.common.errors import StoreError
 from roarbench.compute import train
-from roarbench.enums import ScoredNetwork, Split
-from roarbench.errors import StoreError
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.run_records import ReferenceSpec
 from roarbench.store import networks

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from roarbench.analysis.stored_images_and_weights import collect_results
-from roarbench.errors import CallerError, StoreError
-from roarbench.files import compute_sha256
+from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_suite
 from roarbench.report.row_pull_request import format_pull_request_comment, prepare_published_file, write_published_file
 from roarbench.store.published_folder import (

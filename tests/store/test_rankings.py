@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from filelock import FileLock
 
+from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Split, Unit
+from roarbench.common.errors import StoreError
 from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import draw_tie_order, make_sort_keys
-from roarbench.enums import PAPER_LEVELS, MapNumerics, Split, Unit
-from roarbench.errors import StoreError
 from roarbench.store import rankings
 from roarbench.store.ranking_files import FORMAT, ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore

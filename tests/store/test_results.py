@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from roarbench.errors import StoreError
+from roarbench.common.errors import StoreError
 from roarbench.store import schema, software_and_hardware
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness

@@ -13,7 +13,7 @@ from sqlalchemy import event
 
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
 from roarbench.cli.suggested_commands import append_proposed_command
-from roarbench.errors import StoreError
+from roarbench.common.errors import StoreError
 from roarbench.store import schema
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.store_rows import make_result, make_run

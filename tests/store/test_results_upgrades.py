@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import inspect
 
 from roarbench.analysis.load_results import open_writable_results
-from roarbench.errors import StoreError
+from roarbench.common.errors import StoreError
 from roarbench.store import schema
 from roarbench.store.archived_rows import find_run_keys, read_archived_rows
 from roarbench.store.image_set_sources import read_image_sources

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from roarbench.enums import Order
-from roarbench.errors import CallerError, StoreError
+from roarbench.common.enums import Order
+from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
-from roarbench.identity import encode_canonically, make_json_record
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite

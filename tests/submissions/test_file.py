@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.errors import CallerError, StoreError
+from roarbench.common.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.submissions.adapters import _CONVENTIONS

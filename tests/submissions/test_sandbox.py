@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from roarbench.common.errors import SandboxError
 from roarbench.compute.networks import build_network
-from roarbench.errors import SandboxError
 from roarbench.submissions import isolation_check, sandbox_command, sandbox_process
 from roarbench.submissions import run_in_sandbox as module
 from roarbench.submissions.faults import HarnessFault, SubmissionFault

@@ -9,10 +9,10 @@ import pytest
 import torch
 from rich.console import Console
 
+from roarbench.common.enums import ScoredNetwork, Split
+from roarbench.common.errors import RunError
 from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
-from roarbench.enums import ScoredNetwork, Split
-from roarbench.errors import RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import blur
 from roarbench.execution import importance, network_jobs

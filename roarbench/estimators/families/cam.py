@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from roarbench.errors import CallerError, RunError
+from roarbench.common.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
 from roarbench.estimators.lazy_torch import F, Tensor, layer_outputs, torch

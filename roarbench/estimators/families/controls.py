@@ -3,7 +3,7 @@
 The class templates raise DataError if the training images are not available.
 """
 
-from roarbench.errors import DataError
+from roarbench.common.errors import DataError
 from roarbench.estimators.estimator import SEED, ClassImages, Estimator, MapInput, Paper, blur
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.estimators.lazy_torch import F, Tensor, noise_and_random_draws, torch

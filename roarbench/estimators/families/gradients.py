@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from contextlib import nullcontext
 
-from roarbench.errors import CallerError
+from roarbench.common.errors import CallerError
 from roarbench.estimators.estimator import (
     IG_STEPS,
     NOISE,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from roarbench.errors import RunError
+from roarbench.common.errors import RunError
 from roarbench.estimators.estimator import NOISE, SEED, Estimator, MapInput, Paper, Passes, make_baseline_images
 from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
 from roarbench.estimators.lazy_torch import F, Tensor, device_settings, noise_and_random_draws, torch

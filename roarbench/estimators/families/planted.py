@@ -6,8 +6,8 @@ reads the class from a different corner.
 
 from functools import partial
 
+from roarbench.common.errors import DataError
 from roarbench.datasets import planted_corners
-from roarbench.errors import DataError
 from roarbench.estimators.estimator import SEED, Estimator, MapInput
 from roarbench.estimators.lazy_torch import Tensor, torch
 

@@ -2,7 +2,7 @@
 
 import warnings
 
-from roarbench.errors import RunError
+from roarbench.common.errors import RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
 from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_network, lrp_rules, nn, torch
 

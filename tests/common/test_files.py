@@ -6,9 +6,15 @@ import stat
 
 import pytest
 
-from roarbench import files
-from roarbench.errors import StoreError
-from roarbench.files import compute_sha256, convert_write_errors, flush_to_disk, refuse_altered_file, write_atomically
+from roarbench.common import files
+from roarbench.common.errors import StoreError
+from roarbench.common.files import (
+    compute_sha256,
+    convert_write_errors,
+    flush_to_disk,
+    refuse_altered_file,
+    write_atomically,
+)
 
 
 def refuse(monkeypatch, number, folders):

@@ -10,11 +10,8 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from roarbench import device_settings
-from roarbench.compute.networks import build_network
-from roarbench.compute.train import let_cudnn_choose_kernels
-from roarbench.datasets.catalogue import find_dataset
-from roarbench.device_settings import (
+from roarbench.common import device_settings
+from roarbench.common.device_settings import (
     SHARING,
     CompilerFailed,
     choose_device,
@@ -23,7 +20,10 @@ from roarbench.device_settings import (
     count_available_gpu_bytes,
     list_gpu_ids,
 )
-from roarbench.errors import CallerError, MachineError
+from roarbench.common.errors import CallerError, MachineError
+from roarbench.compute.networks import build_network
+from roarbench.compute.train import let_cudnn_choose_kernels
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators.engine import IMAGES_PER_PASS
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution import importance, local_workers_and_rates

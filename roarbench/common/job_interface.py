@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from roarbench.device_settings import is_gpu_dead, is_machine_failure
-from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.logs import add_log_fields
-from roarbench.stopping import convert_exit_to_error
+from roarbench.common.device_settings import is_gpu_dead, is_machine_failure
+from roarbench.common.errors import CallerError, MachineError, RunError
+from roarbench.common.logs import add_log_fields
+from roarbench.common.stopping import convert_exit_to_error
 
 _log = logging.getLogger(__name__)
 IN_A_ROW = 3  # a worker that has failed this many jobs in a row is not used any more

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from filelock import FileLock
 
-from roarbench.errors import CallerError, StoreError
+from roarbench.common.errors import CallerError, StoreError
 
 Made = TypeVar("Made")
 LARGE = 2**28  # bytes from which a file that was once read completely is compared by a sample (`refuse_altered_file`)

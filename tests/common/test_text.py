@@ -1,8 +1,6 @@
 """Numbers and text from outside as a reader sees them."""
 
-from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.stats.rank_intervals import RankInterval
-from roarbench.text import (
+from roarbench.common.text import (
     fit_on_one_line,
     format_decimals,
     format_interval,
@@ -11,6 +9,8 @@ from roarbench.text import (
     make_printable,
     wrap_lines,
 )
+from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.rank_intervals import RankInterval
 
 
 def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.enums import Precision
-from roarbench.errors import CallerError, MachineError
-from roarbench.process_wide_settings import restore_after_last_exit
-from roarbench.text import fit_on_one_line
+from roarbench.common.enums import Precision
+from roarbench.common.errors import CallerError, MachineError
+from roarbench.common.process_wide_settings import restore_after_last_exit
+from roarbench.common.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable with the number of workers that use the worker's GPU
 # environment variable with the mode of torch.compile, set in workers that compile the networks that they train on a GPU

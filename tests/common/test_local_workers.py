@@ -20,11 +20,11 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from roarbench import local_workers, stopping
-from roarbench.device_settings import SHARING
-from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
-from roarbench.job_interface import Job, perform_job
-from roarbench.local_workers import LocalEngine
+from roarbench.common import local_workers, stopping
+from roarbench.common.device_settings import SHARING
+from roarbench.common.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
+from roarbench.common.job_interface import Job, perform_job
+from roarbench.common.local_workers import LocalEngine
 from roarbench.store.leases import _read_start_time
 from tests.helpers.commands import eventually
 from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
@@ -241,7 +241,7 @@ def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts
     script = tmp_path / "script.py"
     script.write_text(
         "import threading\nfrom operator import add\n"
-        "from roarbench.job_interface import Job\nfrom roarbench.local_workers import LocalEngine\n"
+        "from roarbench.common.job_interface import Job\nfrom roarbench.common.local_workers import LocalEngine\n"
         "def work():\n    with LocalEngine(1) as engine:\n        engine.start_job(Job('sum', add, (1, 2)))\n"
         "        while not (ended := engine.wait(1.0)):\n            pass\n        print('sum', ended[0].value)\n"
         "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n"
@@ -271,7 +271,7 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
 
 ENDED_TWICE = """
 import time
-from roarbench.stopping import defer_stop_until_checked, end_on_sigterm, is_stop_requested
+from roarbench.common.stopping import defer_stop_until_checked, end_on_sigterm, is_stop_requested
 end_on_sigterm()
 with defer_stop_until_checked():
     print("ready", flush=True)

@@ -22,11 +22,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.device_settings import SHARING, avoid_avx512_sorts, keep_freed_cpu_memory, limit_compiler_threads
-from roarbench.errors import MachineError
-from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
-from roarbench.logs import write_worker_log
-from roarbench.stopping import end_on_sigterm
+from roarbench.common.device_settings import SHARING, avoid_avx512_sorts, keep_freed_cpu_memory, limit_compiler_threads
+from roarbench.common.errors import MachineError
+from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
+from roarbench.common.logs import write_worker_log
+from roarbench.common.stopping import end_on_sigterm
 
 STARTING = 1200.0  # a new worker has this many seconds to its first sign of life: importing torch can be slow
 STILL = 120.0  # a worker is replaced after this many seconds without a sign of life

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.device_settings import SHARING
-from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.job_interface import Job
+from roarbench.common.device_settings import SHARING
+from roarbench.common.errors import CallerError, MachineError, RunError
+from roarbench.common.job_interface import Job
 from tests.helpers import forked
 from tests.helpers.command_line import PART, SMALL
 from tests.helpers.commands import eventually, rows
@@ -39,7 +39,7 @@ def ray_folder():
 @pytest.fixture(scope="module")
 def cluster(ray_folder):
     """A cluster whose head does no jobs, with two nodes of one core each, which this process has joined."""
-    from roarbench import ray_workers as module  # before Ray itself: it says how Ray is to be
+    from roarbench.common import ray_workers as module  # before Ray itself: it says how Ray is to be
 
     ray = module.ray
     from ray.cluster_utils import Cluster
@@ -58,7 +58,7 @@ def cluster(ray_folder):
 @pytest.fixture
 def started(cluster, tmp_path):
     """Start an engine, and wait until so many of its workers are idle."""
-    from roarbench.ray_workers import RayEngine
+    from roarbench.common.ray_workers import RayEngine
 
     made = []
 
@@ -98,7 +98,7 @@ def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(start
 
 def test_a_worker_that_fails_jobs_in_a_row_leaves(started, monkeypatch):
     """Whatever process does its work meanwhile; the same job again, or one that was stopped, is no fault of it."""
-    monkeypatch.setattr("roarbench.ray_workers.IN_A_ROW", 2)
+    monkeypatch.setattr("roarbench.common.ray_workers.IN_A_ROW", 2)
     engine = started(1, 1)
     for name in ("one", "one"):
         engine.start_job(Job(name, os._exit, (3,)))
@@ -146,7 +146,7 @@ def test_more_workers_than_gpus_share_them(cluster, started):
 
 
 def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, started, tmp_path):
-    from roarbench import ray_workers as module
+    from roarbench.common import ray_workers as module
 
     monkeypatch.setattr(module, "IN_A_ROW", 1)
     engine = started(1, 1)
@@ -183,7 +183,7 @@ def test_without_a_cluster_or_ray_itself_one_line_says_how_to_get_it(call, monke
     asked = ("run", *SMALL, "--engine", "ray", "--address", "localhost:9", "--store", tmp_path / "store")
     answers = [call(*asked)]
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "roarbench.ray_workers")
+    monkeypatch.delitem(sys.modules, "roarbench.common.ray_workers")
     answers.append(call(*asked))
     assert [(answer.code, answer.out, answer.err.count("\n")) for answer in answers] == [(2, "", 1)] * 2
     assert "cannot join the Ray cluster at 'localhost:9' (" in answers[0].err

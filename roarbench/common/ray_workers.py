@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.device_settings import COMPILING, SHARING, limit_compiler_threads
-from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
-from roarbench.logs import write_worker_log
-from roarbench.stopping import keep_sigterm_handler
-from roarbench.text import fit_on_one_line
+from roarbench.common.device_settings import COMPILING, SHARING, limit_compiler_threads
+from roarbench.common.errors import CallerError, MachineError, RunError
+from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
+from roarbench.common.logs import write_worker_log
+from roarbench.common.stopping import keep_sigterm_handler
+from roarbench.common.text import fit_on_one_line
 
 # Ray, which reads this variable when it is imported, must not send usage statistics to its developers
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
