@@ -22,7 +22,7 @@ from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from studies.page import format_verdict, make_parser, write_tables
-from studies.paper.agreement import levels, machines, orders, replication
+from studies.paper.agreement import kar_levels, levels, machines, orders, replication
 from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture
 from studies.paper.others import others
 from studies.paper.published import (
@@ -85,7 +85,7 @@ def accuracies(sets: list[DataSet]) -> str:
 
 def accuracies_at_50(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first half: the paper's and ours."""
-    return _accuracies_at(HALF, {each.name: each.results for each in sets if each.other_roar_samples[HALF]})
+    return _accuracies_at(HALF, {each.name: each.results for each in sets if each.other_samples[ROAR, HALF]})
 
 
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
@@ -244,6 +244,7 @@ _TABLES = (
     others,
     estimators,
     kar,
+    kar_levels,
     masks,
     matched,
     submissions,

@@ -29,6 +29,7 @@ from studies.paper.published import (
 CONFIDENCE = 0.95
 HOLDS = 0.6  # Kendall's tau from here on says that an order carries over
 _DIFFERS = 0.3  # below this tau, the order at .9 does not stand for the order at another level
+_ORDER_HEADS = ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict")
 _SAME, _INSIDE = 0.8, 0.9  # least tau, and least share of differences within the error, of rows of two machines
 
 
@@ -51,12 +52,10 @@ def orders(sets: list[DataSet]) -> str:
             whole = first.whole(protocol) and second.whole(protocol)
             samples = first.samples(protocol), second.samples(protocol)
             rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, _carries_over))
-        halves = first.other_roar_samples[HALF], second.other_roar_samples[HALF]
+        halves = first.other_samples[ROAR, HALF], second.other_samples[ROAR, HALF]
         whole = first.whole(ROAR) and second.whole(ROAR)
         rows.append(_order(f"ROAR at .5: {first.name}, {second.name}", *halves, whole, _carries_over))
-    return format_markdown_table(
-        ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict"), filter(None, rows)
-    )
+    return format_markdown_table(_ORDER_HEADS, filter(None, rows))
 
 
 def levels(sets: list[DataSet]) -> str:
@@ -67,10 +66,24 @@ def levels(sets: list[DataSet]) -> str:
             tau = kendalltau(*zip(*((curve[level], curve[HIGH]) for curve in curves.values()), strict=True)).statistic
             rows.append([f"{level:g}", f"{data}, paper", str(len(curves)), f"{tau:+.2f}", MISSING, MISSING])
         for each in sets:
-            order = _order(each.name, each.other_roar_samples[level], each.samples(ROAR), True, _stands_for)
+            order = _order(each.name, each.other_samples[ROAR, level], each.samples(ROAR), True, _stands_for)
             rows += [[f"{level:g}", *order]] if order else []
     heads = ("level", "data set", "rows", "Kendall's tau with .9 [95 %]", "settled pairs", "verdict")
     return format_markdown_table(heads, rows)
+
+
+def kar_levels(sets: list[DataSet]) -> str:
+    """Return whether the order by KAR at .9 stands for other levels, and whether KAR and ROAR agree at each of them."""
+    rows = []
+    for each in sets:
+        for level in OTHER_LEVELS:
+            kar, roar = each.other_samples[KAR, level], each.other_samples[ROAR, level]
+            for name, other, judged in (
+                (f"KAR at {level:g} and at {HIGH:g}: {each.name}", each.samples(KAR), _stands_for),
+                (f"KAR and ROAR at {level:g}: {each.name}", roar, _contradicts),
+            ):
+                rows.append(_order(name, kar, other, True, judged))
+    return format_markdown_table(_ORDER_HEADS, filter(None, rows))
 
 
 def _order(

@@ -32,7 +32,7 @@ ALONE = "quick@7"  # whose rows are the first of benchmark-imagenette64
 HIGH = 0.9  # the level that every data set has
 HALF = 0.5  # the level at which orders of data sets are compared, too
 ENOUGH = 15  # estimators of 19 with ROAR, for the verdicts of plan.md's fifth test
-OTHER_LEVELS = (0.1, 0.3, 0.5, 0.7)  # of ROAR, compared with it
+OTHER_LEVELS = (0.1, 0.3, 0.5, 0.7)  # of ROAR and KAR, compared with it
 UNTRAINED = {"own-network gain": OWN_NETWORK, "MoRF": MORF, "LeRF": LERF}  # questions without retraining
 RETRAINED = (ROAR, KAR)  # protocols whose boards have one level alone here
 
@@ -140,9 +140,9 @@ class DataSet:
         return draw_gains(self._suite_draws, protocol)
 
     @cached_property
-    def other_roar_samples(self) -> dict[float, dict[str, Sample]]:
-        """Return the draws of ROAR gains by other level, of estimators alone."""
-        return {level: draw_gains_at(self.results, ROAR, level) for level in OTHER_LEVELS}
+    def other_samples(self) -> dict[tuple[Protocol, float], dict[str, Sample]]:
+        """Return the draws of ROAR and KAR gains by other level, of estimators alone."""
+        return {(of, level): draw_gains_at(self.results, of, level) for of in RETRAINED for level in OTHER_LEVELS}
 
     @cached_property
     def _submitted_draws(self) -> SuiteDraws:
