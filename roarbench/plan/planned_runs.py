@@ -2,7 +2,7 @@
 
 An estimator's row does not depend on the suite's other rows. Under protocols with a common network, the network that
 scores a row was tuned on the row's own masks, so no row has the advantage of familiar masks
-(docs/decisions/0022-tune-the-common-network-on-every-row.md).
+(docs/decisions/0022-common-network-tuned-for-every-row.md).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set

@@ -43,7 +43,7 @@ def _make_convergent_recipe(
     """Make a recipe that trains explained and retrained networks until convergence, with shifts and flips.
 
     With flips alone, or after few epochs, networks learn the positions of the masks, which then determine a row's
-    accuracy (docs/decisions/0020-retrain-with-moved-images-to-the-end.md).
+    accuracy (docs/decisions/0020-shifted-images-and-enough-epochs.md).
     """
     return replace(_make_small_recipe(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
 
