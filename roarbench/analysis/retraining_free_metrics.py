@@ -84,7 +84,7 @@ def compute_probability_drops(
 
 
 def _collect_probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
-    """Return the predicted class's probability for each image, by point, averaged over seeds."""
+    """Return a dict from points (row, t) to each image's probability of the predicted class, averaged over seeds."""
     probabilities: dict[Point, Floats] = {}
     for point, seeds in suite_results.find_results(protocol, unit).items():
         known = [made.probabilities for made in seeds.values() if made.probabilities is not None]

@@ -95,9 +95,9 @@ Workers = Annotated[
 
 
 def expand_option_records(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function into a command: each record parameter contributes its fields as options.
+    """Make a command whose options are a function's parameters; each dataclass parameter is replaced by its fields.
 
-    Options are in the order of parameters, and within a record in the order of its fields.
+    Options keep the order of the parameters, and the fields of a dataclass keep their order.
     """
     given = signature(function).parameters
     records: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Commands for folders of published results (extended by pull requests) and folders of rankings (for retraining)."""
+"""Commands that check folders of published results, and export and import rankings for retraining elsewhere."""
 
 import subprocess
 from collections.abc import Iterator

@@ -162,7 +162,7 @@ def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[fro
 def find_rows_in_reversed_order(
     name: str, first_board: Mapping[str, RankInterval], second_board: Mapping[str, RankInterval]
 ) -> tuple[str, ...]:
-    """Find the rows that are significantly above a row on one board and significantly below it on the other."""
+    """Find rows that differ significantly from the row `name` on both boards, but in opposite directions."""
     if name not in first_board or name not in second_board:
         return ()
     boards = (first_board, second_board)

@@ -55,12 +55,12 @@ def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
 def judge_comparisons(
     family: Mapping[Key, Sample], added_rows: Iterable[Mapping[Key, Sample]] = ()
 ) -> dict[Key, Comparison]:
-    """Judge all comparisons of a family together; a positive difference is better.
+    """Judge all comparisons of a family together; a positive difference counts as better.
 
     Args:
         family: Differences by comparison.
-        added_rows: Differences of each row that is not part of the family. Each row is judged as if it alone joined the
-            family, so it changes no result of the family or of another such row.
+        added_rows: Differences of each row that is not part of the family. Each added row is judged in the family plus
+            this row alone, and the family is judged without added rows.
     """
     whole: dict[Key, Comparison] = {}
     tails, own = _Tails(), list[float]()
