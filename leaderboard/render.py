@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqlite_stamp
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
-from leaderboard.page import board, compare, estimator, images, submit_and_cite, trust, verdicts_by_suite
+from leaderboard.page import board, compare, estimator, images, submit_and_cite, trust_and_claims, verdicts_by_suite
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
 from leaderboard.views import Views, find_live_store
 from roarbench.common.errors import CallerError, StoreError
@@ -34,11 +34,11 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     # in the order of the navigation
     "suites": ("Overview", verdicts_by_suite.build_context),
     "board": ("Board", board.build_context),
-    "claims": ("Claims", trust.build_claims_context),
+    "claims": ("Claims", trust_and_claims.build_claims_context),
     "method": ("", estimator.build_context),
     "images": ("Images", images.build_context),
     "compare": ("Compare", compare.build_context),
-    "trust": ("Can I trust this?", trust.build_context),
+    "trust": ("Can I trust this?", trust_and_claims.build_context),
     "submit": ("Submit", submit_and_cite.build_submit_context),
     "cite": ("", submit_and_cite.build_cite_context),
 }
@@ -119,7 +119,7 @@ def list_addresses(views: Views) -> list[Address]:
     if sum(view.results.has_rows for view in suites) > 1:
         several = sum(view.leads_with_roar_and_own_network and view.results.has_rows for view in suites) > 1
         addresses.insert(0 if several else len(addresses), make_address("suites"))
-    if trust.find_suites_with_paper_protocols(views):
+    if trust_and_claims.find_suites_with_paper_protocols(views):
         addresses.append(make_address("claims"))
     names = dict.fromkeys(name for view in suites for name in view.rows)
     addresses += [make_address("method", estimator=name) for name in names]

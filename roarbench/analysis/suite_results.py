@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.chance_test import describe_at_chance, describe_reference_accuracy
+from roarbench.analysis.networks_at_chance import describe_at_chance, describe_reference_accuracy
 from roarbench.analysis.provenance_consistency import (
     UnrankedRow,
     explain_inconsistency,

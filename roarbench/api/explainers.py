@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.inputs import move_to_model, to_tensor
 from roarbench.api.network_checks_and_logits import split_into_batches
-from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import check_map_shape, compute_image_seeds, rank_maps
 from roarbench.api.submission_source import is_quantus_signature, read_signature
+from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.device_settings import keep_freed_cpu_memory, release_freed_cpu_memory
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
@@ -116,7 +116,7 @@ class Explainers:
                 raise CallerError(f"{name} for network {batch.number + 1}: {error}") from None
             yield ranked
 
-    def try_out(self, batches: Sequence[ExplainedBatch], threads: NetworkThreads) -> None:
+    def try_out(self, batches: Sequence[ExplainedBatch], threads: ThreadedNetworks) -> None:
         """Make maps of a few images for every network, so that all failing estimators are reported at the start."""
 
         def try_batch(networks: Sequence[nn.Module], item: tuple[ExplainedBatch, Maps]) -> Exception | None:

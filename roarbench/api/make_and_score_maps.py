@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
 from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
-from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import FillFunction, RemovalSettings, mark_removed
+from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import Order
 from roarbench.compute.degrade import degrade
 from roarbench.estimators.engine import Maps
@@ -76,7 +76,7 @@ _Batch = tuple[Tensor, list[tuple[ExplainedBatch, Maps]]]
 
 
 def make_and_score_maps(
-    request: ScoringRequest, explainers: Explainers, threads: NetworkThreads
+    request: ScoringRequest, explainers: Explainers, threads: ThreadedNetworks
 ) -> dict[str, MapScores]:
     """Make the maps of all estimators batch by batch; return the networks' scores by estimator name."""
 

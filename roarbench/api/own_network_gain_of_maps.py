@@ -17,8 +17,8 @@ from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
 from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
-from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.removal import RemovalSettings, read_fill_value
+from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_decimals, format_interval
@@ -196,7 +196,7 @@ def own_network_gain(
     removal = RemovalSettings.read(order, levels, unit)
     with borrow_networks(models):
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
-        threads, logits = NetworkThreads.start(models, pixels)
+        threads, logits = ThreadedNetworks.start(models, pixels)
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)

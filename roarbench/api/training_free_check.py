@@ -9,17 +9,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from roarbench.analysis.chance_test import is_at_chance
+from roarbench.analysis.networks_at_chance import is_at_chance
 from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.make_and_score_maps import MapScores, RemovalMeasure, ScoringRequest, make_and_score_maps
 from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
-from roarbench.api.network_threads import NetworkThreads
 from roarbench.api.own_network_gain_of_maps import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
 from roarbench.api.removal import RemovalSettings, make_fill_function, read_fill_value
+from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_percent_number
@@ -74,7 +74,7 @@ def check(
     with borrow_networks(models):
         names = ["the network", *(f"network {number + 1} (sibling {number})" for number in range(1, len(models)))]
         networks = [check_and_wrap_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
-        threads, logits = NetworkThreads.start(networks, pixels)
+        threads, logits = ThreadedNetworks.start(networks, pixels)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()

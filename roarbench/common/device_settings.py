@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from roarbench.common.enums import Precision
 from roarbench.common.errors import CallerError, MachineError
-from roarbench.common.process_wide_settings import restore_after_last_exit
+from roarbench.common.restore_process_settings import restore_after_last_exit
 from roarbench.common.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable with the number of workers that use the worker's GPU

@@ -24,7 +24,7 @@ from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.parallel_decoding import JOURNAL, DecodingProgress, decode_splits
-from roarbench.datasets.sources import RawSplit, check_image_limit, open_undecoded_splits
+from roarbench.datasets.undecoded_splits import RawSplit, check_image_limit, open_undecoded_splits
 
 
 def decode_dataset(

@@ -28,7 +28,6 @@ from roarbench.datasets.decode_image import (
 )
 from roarbench.datasets.file_formats import find_split_pairs, is_split_name, is_train_name
 from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
-from roarbench.datasets.sources import add_image_counts
 from roarbench.datasets.tabular import (
     CSV_ENDINGS,
     ENDINGS,
@@ -38,6 +37,7 @@ from roarbench.datasets.tabular import (
     find_label_column,
     read_table,
 )
+from roarbench.datasets.undecoded_splits import add_image_counts
 
 SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGES = ("image", "img", "photo", "picture")  # common names of an image column

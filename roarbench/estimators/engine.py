@@ -18,7 +18,7 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.enums import Precision
 from roarbench.common.errors import MachineError
-from roarbench.common.process_wide_settings import restore_after_last_exit
+from roarbench.common.restore_process_settings import restore_after_last_exit
 from roarbench.estimators.catalogue import Form, find_shared_pass_settings, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import NOISY, PAPERS, SEED, Batch, Estimator, MapInput, SharedPassSettings, blur
 from roarbench.estimators.families.gradients import ReportLogits, compute_base_maps

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from roarbench.analysis.chance_test import is_near_chance
+from roarbench.analysis.networks_at_chance import is_near_chance
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
@@ -21,7 +21,7 @@ from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import ImageData
-from roarbench.datasets.sources import mark_balanced_subset, mark_held_out_images
+from roarbench.datasets.undecoded_splits import mark_balanced_subset, mark_held_out_images
 from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_starting_weights

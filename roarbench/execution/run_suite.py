@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from roarbench.analysis.chance_test import NEAR_CHANCE
+from roarbench.analysis.networks_at_chance import NEAR_CHANCE
 from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids

@@ -17,7 +17,7 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import NetworkCost, build_network, count_network_cost
 from roarbench.compute.recipe import Recipe
-from roarbench.datasets.sources import check_image_limit
+from roarbench.datasets.undecoded_splits import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.estimators.estimator import NOISY, Estimator

@@ -21,7 +21,7 @@ from roarbench.datasets.catalogue import (
     make_user_dataset_record,
 )
 from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
-from roarbench.datasets.sources import add_image_counts
+from roarbench.datasets.undecoded_splits import add_image_counts
 from roarbench.plan.suite_record import append_hash_to_dataset_name
 from roarbench.plan.toml_table import TomlTable
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.chance_test import is_at_chance, is_near_chance
+from roarbench.analysis.networks_at_chance import is_at_chance, is_near_chance
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.common.enums import Order, ScoredNetwork, Unit

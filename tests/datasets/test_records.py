@@ -13,7 +13,7 @@ from roarbench.common.errors import DataError
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.planted_stripes import DECAY, generate_split, make_stripe_patterns
-from roarbench.datasets.sources import (
+from roarbench.datasets.undecoded_splits import (
     check_image_limit,
     mark_balanced_subset,
     mark_held_out_images,

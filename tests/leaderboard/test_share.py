@@ -18,7 +18,7 @@ from leaderboard import text_helpers
 from leaderboard.curves_and_preview_pictures import draw_preview_card
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import submit_and_cite, verdicts_by_suite
-from leaderboard.page.trust import TRUST, build_context
+from leaderboard.page.trust_and_claims import TRUST, build_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates, render_page
 from leaderboard.single_file_report import render_report, write_report

@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class NetworkThreads(NamedTuple):
+class ThreadedNetworks(NamedTuple):
     """Python threads that share the work on batches, which is faster than more torch threads in each convolution.
 
     Networks on a GPU, and networks that cannot be copied, are used without copies in the calling thread.
@@ -30,7 +30,7 @@ class NetworkThreads(NamedTuple):
     copies: Sequence[Sequence[nn.Module]]  # the networks of each thread
 
     @classmethod
-    def start(cls, networks: Sequence[nn.Module], pixels: Tensor) -> tuple["NetworkThreads", list[Tensor]]:
+    def start(cls, networks: Sequence[nn.Module], pixels: Tensor) -> tuple["ThreadedNetworks", list[Tensor]]:
         """Copy networks for as many threads as torch uses, and compute their logits for all images.
 
         A copy has its batch norms folded if folding changes the logits only by rounding.
@@ -46,7 +46,7 @@ class NetworkThreads(NamedTuple):
         return cls._copy(best), logits[: len(networks)]
 
     @classmethod
-    def _copy(cls, networks: Sequence[nn.Module]) -> "NetworkThreads":
+    def _copy(cls, networks: Sequence[nn.Module]) -> "ThreadedNetworks":
         return cls([list(map(copy_sharing_weights, networks)) for _ in range(min(torch.get_num_threads(), _MOST))])
 
     def compute_logits(self, pixels: Tensor) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Let several threads change and restore a setting of the whole process at the same time."""
+"""Restore a setting of the whole process after the last of several overlapping threads has used it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import roarbench as rb
 from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.network_checks_and_logits import compute_logits
-from roarbench.api.network_threads import NetworkThreads
+from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.compute import network_copies_for_threads
 
 LABELS = np.arange(8) % 2
@@ -159,11 +159,11 @@ def small_batches(monkeypatch):
 
 
 def start(networks):
-    return NetworkThreads.start(networks, IMAGES)[0]
+    return ThreadedNetworks.start(networks, IMAGES)[0]
 
 
 def in_one_thread(networks, pixels):
-    return NetworkThreads([networks]), [compute_logits(network, pixels) for network in networks]
+    return ThreadedNetworks([networks]), [compute_logits(network, pixels) for network in networks]
 
 
 def tables(networks, estimators):
@@ -231,7 +231,7 @@ def test_an_estimator_that_passes_baselines_gets_half_of_a_batch_whatever_its_na
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_tables_are_those_of_one_thread_without_copies(networks, threads, small_batches, monkeypatch):
     fast = tables(networks, OF_TABLES)
-    monkeypatch.setattr(NetworkThreads, "start", in_one_thread)
+    monkeypatch.setattr(ThreadedNetworks, "start", in_one_thread)
     torch.set_num_threads(1)
     for one, other in zip(fast, tables(networks, OF_TABLES), strict=True):
         numbers = one.select_dtypes("number").columns
