@@ -1,4 +1,4 @@
-"""A board as a whole: what its rows are held against, which of them move which, and what its intervals cover."""
+"""Boards: comparisons of their rows, independence of rows from submissions, and interval coverage."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from roarbench.stats.verdicts import Verdict, judge_comparisons
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
 
-def test_verdicts_places_and_gains_come_out_as_built():
+def test_board_recovers_verdicts_ranks_and_gains_of_synthetic_rows():
     judged = compute_board(synthetic(3), ROAR, BOOTSTRAP)
     words = {one.estimator: one.vs_random.verdict for one in judged.rows if one.vs_random}
     assert words == {"sobel": Verdict.BETTER, "good": Verdict.BETTER, "bad": Verdict.WORSE, "same": Verdict.SAME}
@@ -31,7 +31,7 @@ def test_verdicts_places_and_gains_come_out_as_built():
     assert 0.5 < judged.detectable < 10
 
 
-def test_numbers_of_a_row_by_loops_and_none_above_1():
+def test_row_numbers_match_loops_with_upper_bounds_at_most_1():
     scores = synthetic(2)
     good = row(compute_board(scores, ROAR, BOOTSTRAP), "good")
     mean = {point: sum(float(bit) for bit in bits.ravel()) / bits.size for point, bits in scores.correct.items()}
@@ -50,8 +50,8 @@ def test_numbers_of_a_row_by_loops_and_none_above_1():
     assert row(compute_board(replace(scores, correct=nearly), ROAR, BOOTSTRAP), "bad").accuracies[0].high == 1.0
 
 
-def test_a_missing_cell_is_missing():
-    scores, exchanged = synthetic(2), paired()
+def test_missing_cell_leaves_gain_rank_and_verdicts_empty():
+    scores, exchanged = synthetic(2), make_paired_scores()
     del scores.correct["good", 0.9]
     judged = compute_board(scores, ROAR, BOOTSTRAP)
     good = row(judged, "good")
@@ -60,14 +60,14 @@ def test_a_missing_cell_is_missing():
     assert good.accuracies[0].low is not None
     assert sorted(one.place.place for one in judged.rows if one.place) == [1, 2, 3, 4]
     for left in (exchanged.differences.correct, exchanged.differences.references):
-        del left["good", 0.9]  # answers to hold it against
+        del left["good", 0.9]  # its paired answers
     judged = compute_board(exchanged, AUGMENTED, BOOTSTRAP)
     assert row(judged, "good").gain.value is None and row(judged, "good").accuracies[1].value is not None
     assert row(judged, "bad").gain.value is not None
 
 
-def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_trained():
-    """There chance is that of the images and the networks."""
+def test_single_training_row_gets_intervals_from_pooled_variance_or_images():
+    """Without training, intervals cover images and explained networks."""
     judged = compute_board(synthetic(1), ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert (judged.covers, judged.detectable) == (IntervalScope.NOTHING, None)
@@ -85,7 +85,7 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     assert row(judged, "good").vs_random.verdict is Verdict.BETTER
     assert (
         compute_board(synthetic(1), MORF, BOOTSTRAP, estimate_variance_components([synthetic(3)])) == judged
-    )  # trainings mean nothing here
+    )  # MoRF trains no network
     for networks, covers in ((("r0", "r1"), IntervalScope.NETWORKS), (("r0",), IntervalScope.IMAGES)):
         scores = synthetic(len(networks))
         judged = compute_board(replace(scores, references=dict.fromkeys(scores.correct, networks)), MORF, BOOTSTRAP)
@@ -93,7 +93,7 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     assert row(judged, "good").predicted == (None, None, None)
 
 
-def test_choosing_rows_changes_none_of_their_numbers():
+def test_shown_rows_filter_keeps_row_numbers():
     scores = synthetic(2)
     whole, shown = (
         compute_board(scores, ROAR, BOOTSTRAP),
@@ -105,8 +105,8 @@ def test_choosing_rows_changes_none_of_their_numbers():
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_an_added_row_joins_the_others_alone_and_says_so_whichever_are_shown(seeds):
-    """Two copies of the best row share its place with it, and the last row of the suite keeps its own."""
+def test_submitted_row_rank_is_flagged_and_moves_no_suite_row(seeds):
+    """Two submitted copies of the best row share rank 1; the last row of the suite keeps its rank."""
     names = (*MAIN, "added-1", "added-2")
     scores = synthetic(seeds, names)
     copies = {(name, t): scores.correct["good", t] for name in names[-2:] for t in scores.levels}
@@ -117,7 +117,7 @@ def test_an_added_row_joins_the_others_alone_and_says_so_whichever_are_shown(see
         assert (found["added-1"].place, found["added-2"].place, found["bad"].place) == (1, 1, len(MAIN))
 
 
-def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared():
+def test_sanity_check_rows_have_gains_and_leave_other_rows_unchanged():
     scores = synthetic(2, (*MAIN, "best~blurred", "another~blurred"))
     spread = estimate_variance_components([scores])
     judged = compute_board(replace(scores, checks=frozenset(scores.estimators) - {*MAIN}), ROAR, BOOTSTRAP, spread)
@@ -131,7 +131,7 @@ def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared():
     assert row(together, "same").place != row(alone, "same").place  # as rows they would have changed it
 
 
-def test_a_row_is_held_against_its_maps_of_other_images():
+def test_row_is_compared_with_other_image_variant():
     twin = "good~other-image"
     scores = replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin}))
     judged = compute_board(scores, ROAR, BOOTSTRAP)
@@ -145,17 +145,17 @@ def test_a_row_is_held_against_its_maps_of_other_images():
     assert {one.vs_other_image for one in drop_ranks_and_verdicts(judged).rows} == {None}
 
 
-def judge(scores, protocol=ROAR):
+def make_judge(scores, protocol=ROAR):
     spread = estimate_variance_components([scores.differences or scores])
     return Judge.from_draws(scores, protocol, BOOTSTRAP, spread, draw_resamples(scores, BOOTSTRAP, spread))
 
 
 @pytest.mark.parametrize(("scores", "protocol"), [(synthetic(3, (*MAIN, "good~untrained")), ROAR), (None, MATCHED)])
-def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(scores, protocol):
-    """A table has it for a control or a twin; the pair of two others joins the same comparisons alone."""
-    scores = replace(scores or paired(), model_free_controls=frozenset({"random", "sobel", "bad"}))
+def test_judge_compare_matches_board_verdict_in_both_directions(scores, protocol):
+    """A board holds verdicts against controls and variants; any other pair joins the same family of comparisons."""
+    scores = replace(scores or make_paired_scores(), model_free_controls=frozenset({"random", "sobel", "bad"}))
     scores = replace(scores, checks=frozenset(name for name in scores.estimators if "~" in name))
-    judged, judging = compute_board(scores, protocol, BOOTSTRAP), judge(scores, protocol)
+    judged, judging = compute_board(scores, protocol, BOOTSTRAP), make_judge(scores, protocol)
     for one in judged.rows:
         for rival, found in one.against.items():
             assert judging.compare(one.estimator, rival) == found, (one.estimator, rival)
@@ -174,18 +174,18 @@ def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(
     assert judging.compare("good", "good") is None and judging.compare("good", "nobody") is None
 
 
-def test_a_verdict_of_the_table_is_adjusted_and_not_read_off_the_interval_of_one_pair():
-    """With 40 controls as good as Random some interval of one pair alone excludes 0, as one in twenty does."""
+def test_verdict_follows_q_value_not_single_pair_interval():
+    """With 40 controls as good as Random some single-pair interval excludes 0, as one in twenty does."""
     names = ("random", "good", *(f"control-{number}" for number in range(40)))
     scores = replace(synthetic(2, names), model_free_controls=frozenset(names) - {"good"})
-    found = judge(scores).comparisons
+    found = make_judge(scores).comparisons
     open_ = [one for one in found.values() if one.verdict is Verdict.SAME]
     assert any(one.p <= 0.05 and one.difference.low > 0 or one.difference.high < 0 for one in open_)
     assert {one.verdict for one in found.values() if one.q > 0.05} == {Verdict.SAME}
 
 
-def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_another_stranger():
-    """A row like Random, a strong one and twenty that never vary: the numbers are those without them, to the bit."""
+def test_submitted_rows_leave_numbers_of_all_other_rows_unchanged():
+    """A row like Random, a strong row and twenty constant rows leave the other numbers equal, to the bit."""
     names = tuple(f"stranger-{number}" for number in range(22))
 
     def judged(*strangers):
@@ -207,23 +207,23 @@ def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_ano
     assert alone.reference_deviation is not None and 2 <= alone.reference_freedom <= 3 * 2
 
 
-def test_controls_and_rows_beside_unfinished_ones_have_no_verdict_over_all_controls():
+def test_verdict_over_all_controls_requires_complete_controls():
     scores = replace(synthetic(3, (*MAIN, "weak")), model_free_controls=frozenset({"random", "bad", "weak"}))
     found = {one.estimator: one.beating for one in compute_board(scores, ROAR, BOOTSTRAP).rows}
     assert {name for name, beating in found.items() if beating is None} == scores.model_free_controls
-    assert found["sobel"].beats_all and found["sobel"].hardest_control == "weak"  # no row has to beat the best one
+    assert found["sobel"].beats_all and found["sobel"].hardest_control == "weak"  # Sobel is no control here
     del scores.correct["weak", 0.9]
     assert {one.beating for one in compute_board(scores, ROAR, BOOTSTRAP).rows} == {None}
 
 
 SEEDS, LEVELS = 3, (0.5, 0.9)
-KNOWS = {"random": 0.0, "sobel": -0.05, "good": 0.06, "bad": -0.08, "idle": 0.0}  # of the image, in accuracy
+KNOWS = {"random": 0.0, "sobel": -0.05, "good": 0.06, "bad": -0.08, "idle": 0.0}  # accuracy that the map costs
 
 
-def paired(luck=0.05, random_luck=0.0):
-    """Answers with a row's own removal mask and with another image's; a network's luck is the same in all of them.
+def make_paired_scores(luck=0.05, random_luck=0.0):
+    """Return correctness with a row's own removal mask and with another image's; all share a network's luck.
 
-    `random_luck` is what Random's own map costs by mere chance.
+    `random_luck` is the accuracy that Random's own map costs by chance.
     """
     generator = np.random.default_rng(1)
     difficulty = generator.uniform(size=IMAGES)
@@ -241,8 +241,8 @@ def paired(luck=0.05, random_luck=0.0):
     return replace(held, differences=against)
 
 
-def test_a_gain_is_the_area_of_the_differences_by_hand():
-    scores = paired()
+def test_matched_gain_equals_area_of_differences():
+    scores = make_paired_scores()
     judged = compute_board(scores, MATCHED, BOOTSTRAP)
     for name in KNOWS:
         at = [float(scores.differences.correct[name, t].mean()) for t in LEVELS]
@@ -253,27 +253,27 @@ def test_a_gain_is_the_area_of_the_differences_by_hand():
         assert [one.value for one in row(judged, name).accuracies] == pytest.approx(own)
 
 
-def test_the_luck_of_a_network_widens_no_gain_and_randoms_own_chance_decides_no_matched_verdict():
-    """Accuracies vary by the first, differences of one network's answers do not.
+def test_matched_verdict_ignores_training_noise_and_gain_of_random():
+    """Training noise widens intervals of accuracies but not of differences between one network's answers.
 
-    Random's matched gain is 0 by construction: what was measured of it is shown and held against nobody.
+    Random's matched gain is 0 by construction: its measured gain is shown and enters no comparison.
     """
-    calm, lucky = (compute_board(paired(luck), MATCHED, BOOTSTRAP) for luck in (0.0, 0.08))
+    calm, lucky = (compute_board(make_paired_scores(luck), MATCHED, BOOTSTRAP) for luck in (0.0, 0.08))
     for name in ("good", "bad", "idle"):
         wide, narrow = (row(judged, name).gain for judged in (lucky, calm))
         assert wide.high - wide.low < 1.6 * (narrow.high - narrow.low)
         wide, narrow = (row(judged, name).accuracies[0] for judged in (lucky, calm))
         assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-    lucky = compute_board(paired(random_luck=0.05), MATCHED, BOOTSTRAP)
-    calm = compute_board(paired(), MATCHED, BOOTSTRAP)
+    lucky = compute_board(make_paired_scores(random_luck=0.05), MATCHED, BOOTSTRAP)
+    calm = compute_board(make_paired_scores(), MATCHED, BOOTSTRAP)
     assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
     for one, other in ((row(calm, name), row(lucky, name)) for name in ("good", "bad", "idle")):
         assert (one.vs_random.verdict, one.gain.value) == (other.vs_random.verdict, other.gain.value)
 
 
-def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread():
-    """Under the augmented protocol Random is held against itself: 0 in every draw, and no sign of a small spread."""
-    scores = paired()
+def test_row_compared_with_itself_is_left_out_of_training_variance():
+    """The augmented protocol compares Random with itself: 0 in every draw, which is no sign of a small variance."""
+    scores = make_paired_scores()
     zeros = {(RANDOM, t): np.zeros((SEEDS, IMAGES), np.int8) for t in LEVELS}
     itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
     assert row(compute_board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP), RANDOM).gain == (0.0, 0.0, 0.0)

@@ -10,13 +10,13 @@ pytestmark = pytest.mark.slow
 BOARDS = 50
 
 
-def test_intervals_places_and_verdicts_keep_their_promises_with_two_references():
-    """As far as so few boards can tell; the simulation is able to fail: told of one reference, gains would."""
+def test_coverage_study_reaches_nominal_level_with_two_explained_networks():
+    """Intervals that assume a single explained network fall short, so the simulation can fail."""
     world = worlds.World("test", 2, 2, images=600, of_references=(3.0, 5.0), of_trainings=(0.5, 0.5))
     found = run.simulate(world, BOARDS, 1, resamples=300)
     for promise in ("accuracies", "gains", "controls", "over_sobel", "between", "predicted"):
         mean, error = found["here"][promise]
-        assert mean > 0.93 - 3 * error, promise  # two references leave each row's own spread open
+        assert mean > 0.93 - 3 * error, promise  # two explained networks hardly determine each row's own variance
     for promise in ("gains", "over_sobel", "between", "predicted"):
         mean, error = found["one_reference"][promise]
         assert mean < 0.9 - 3 * error, promise
@@ -25,8 +25,8 @@ def test_intervals_places_and_verdicts_keep_their_promises_with_two_references()
     assert found["other"]["all_places"][0] > 0.95 - 3 * np.sqrt(0.95 * 0.05 / BOARDS)
 
 
-def test_gains_by_pairs_hold_and_rows_that_know_nothing_have_no_verdict():
-    """Networks whose luck is four times as large widen nothing, because it is in both answers."""
+def test_paired_gain_coverage_holds_under_large_training_noise():
+    """Training noise four times as large widens no interval, because both answers share it."""
     world = paired.WORLDS[2]
     assert world.luck == 4.0
     found = paired.PairedOutcome(*paired.simulate(world, 30, seed=1).mean(0))
@@ -35,7 +35,7 @@ def test_gains_by_pairs_hold_and_rows_that_know_nothing_have_no_verdict():
     assert found.found > 0.5
 
 
-def test_rows_beside_the_suites_own_that_ignore_the_reference_narrow_nothing():
+def test_paired_gain_coverage_holds_beside_model_free_submissions():
     world = next(world for world in paired.WORLDS if world.trials == 20)
     found = paired.PairedOutcome(*paired.simulate(world, 20, seed=1, resamples=300).mean(0))
     assert found.explained > 0.9 and found.wrong < 0.1

@@ -1,4 +1,4 @@
-"""Which curves are whole, and what probabilities fall by along one."""
+"""Completeness of curves, the sign of gains, and drops of probability along a curve."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from roarbench.stats.curves import UNTOUCHED, Correctness, compute_gain
 from roarbench.stats.probability_drop import compute_probability_drop
 
 
-def test_a_curve_is_complete_with_a_cell_for_every_level():
+def test_curve_is_complete_with_cell_for_every_level():
     bits = np.ones((2, 5), dtype=bool)
     cells = {UNTOUCHED: bits[:1], ("random", 0.5): bits[:1], ("random", 0.9): bits}
     assert Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
@@ -18,14 +18,14 @@ def test_a_curve_is_complete_with_a_cell_for_every_level():
     assert Correctness((), (0.5,), {}).images == 0
 
 
-def test_a_gain_by_hand_has_the_sign_of_its_order():
+def test_compute_gain_matches_manual_computation_with_sign_of_order():
     """A lead of 20 points at the middle level, whose weight is .5: a lower curve is better for MoRF, worse for LeRF."""
     curve, random = np.array([0.8, 0.4, 0.2]), np.array([0.8, 0.6, 0.2])
     gains = [compute_gain((0.0, 0.5, 1.0), curve, random, order) for order in (Order.MORF, Order.LERF)]
     assert gains == pytest.approx([10.0, -10.0])
 
 
-def test_probabilities_by_hand():
+def test_probability_drop_matches_manual_computation():
     """Two images whose probabilities fall, at two levels, by .2 and 0, then by .6 and -.1."""
     untouched, degraded = np.array([0.8, 0.5]), np.array([[0.6, 0.5], [0.2, 0.6]])
     drop = compute_probability_drop(untouched, degraded)

@@ -1,4 +1,4 @@
-"""Own-network gain: by hand, by slow loops over pairs and images, and what it cannot see."""
+"""Own-network gain: manual computation, slow loops over pairs and images, and effects that cancel."""
 
 from itertools import combinations, permutations
 from math import isclose
@@ -19,8 +19,8 @@ from roarbench.stats.own_network_gain import (
 FEW = Bootstrap(resamples=400)
 
 
-def answers(networks: int, images: int = 60, levels: int = 2, own: float = 0.2) -> np.ndarray:
-    """Draw answers of networks that their own map hurts more by `own`."""
+def draw_answers(networks: int, images: int = 60, levels: int = 2, own: float = 0.2) -> np.ndarray:
+    """Draw answers of networks, each of which loses the share `own` more under its own map."""
     chance = np.random.default_rng(networks)
     kept = chance.random((networks, networks, levels, images)) < 0.6
     for number in range(networks):
@@ -28,7 +28,7 @@ def answers(networks: int, images: int = 60, levels: int = 2, own: float = 0.2) 
     return kept
 
 
-def slow_gain(kept: np.ndarray) -> float:
+def compute_gain_by_loops(kept: np.ndarray) -> float:
     """Add up the definition, one answer at a time."""
     maps, _, levels, images = kept.shape
     numbers = [
@@ -40,7 +40,7 @@ def slow_gain(kept: np.ndarray) -> float:
     return 100 * sum(numbers) / len(numbers)
 
 
-def test_one_image_by_hand() -> None:
+def test_own_network_gain_matches_manual_computation_for_one_image() -> None:
     kept = np.ones((3, 3, 1, 1), dtype=bool)
     kept[0, 0] = False  # map 0 misleads network 0 alone: +50 in both of its pairs, 0 in the third
     found = compute_own_network_gain(kept, Order.MORF, FEW)
@@ -49,24 +49,24 @@ def test_one_image_by_hand() -> None:
 
 
 @pytest.mark.parametrize("networks", [3, 5])
-def test_gain_is_the_definition(networks: int) -> None:
-    kept = answers(networks)
+def test_own_network_gain_matches_loops_over_definition(networks: int) -> None:
+    kept = draw_answers(networks)
     found = compute_own_network_gain(kept, Order.MORF, FEW)
-    assert isclose(found.gain.value, slow_gain(kept), abs_tol=1e-9)
+    assert isclose(found.gain.value, compute_gain_by_loops(kept), abs_tol=1e-9)
     for level, sample in enumerate(found.levels):
-        assert isclose(sample.value, slow_gain(kept[:, :, level : level + 1]), abs_tol=1e-9)
+        assert isclose(sample.value, compute_gain_by_loops(kept[:, :, level : level + 1]), abs_tol=1e-9)
 
 
 @pytest.mark.parametrize("networks", [3, 4])
-def test_maps_that_ignore_the_network_score_exactly_0(networks: int) -> None:
+def test_own_network_gain_is_0_for_maps_that_ignore_network(networks: int) -> None:
     one_map = np.random.default_rng(0).random((1, networks, 3, 50)) < np.linspace(0.2, 0.9, networks)[:, None, None]
     found = compute_own_network_gain(np.repeat(one_map, networks, axis=0), Order.MORF, FEW)
     assert found.gain.value == 0
     assert not found.gain.draws.any()
 
 
-def test_harm_to_every_network_and_fragility_cancel() -> None:
-    kept = answers(4, images=2000, own=0)
+def test_own_network_gain_cancels_harmful_maps_and_fragile_networks() -> None:
+    kept = draw_answers(4, images=2000, own=0)
     harmful, fragile = kept.copy(), kept.copy()
     harmful[1] = False  # map 1 misleads all networks
     fragile[:, 2] = False  # network 2 always fails
@@ -74,25 +74,25 @@ def test_harm_to_every_network_and_fragility_cancel() -> None:
         assert abs(compute_own_network_gain(changed, Order.MORF, FEW).gain.value) < 3
 
 
-def test_network_part_of_the_draws_is_the_jackknife() -> None:
-    kept = np.repeat(answers(5, images=1, levels=1), 50, axis=3)  # equal images: networks alone vary
+def test_network_draws_match_jackknife() -> None:
+    kept = np.repeat(draw_answers(5, images=1, levels=1), 50, axis=3)  # equal images: networks alone vary
     whole = compute_own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
     rest = [[j for j in range(5) if j != i] for i in range(5)]
-    without = np.array([slow_gain(kept[np.ix_(some, some)]) for some in rest])
-    jackknife = np.sqrt(4 / 5 * ((without - slow_gain(kept)) ** 2).sum())
+    without = np.array([compute_gain_by_loops(kept[np.ix_(some, some)]) for some in rest])
+    jackknife = np.sqrt(4 / 5 * ((without - compute_gain_by_loops(kept)) ** 2).sum())
     half = make_estimate(whole.gain, 0.95).high - whole.gain.value
     assert isclose(half, 2.776 * jackknife, rel_tol=0.04)  # Student's t with 4 degrees of freedom
 
 
-def test_image_part_of_the_draws_is_the_standard_error() -> None:
+def test_image_draws_match_standard_error() -> None:
     kept = np.ones((3, 3, 1, 400), dtype=bool)
     kept[[0, 1, 2], [0, 1, 2], :, ::2] = False  # every pair says +100 on half of the images and 0 on the others
     found = compute_own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
     assert isclose(float(found.gain.draws.std()), 50 / 20, rel_tol=0.03)
 
 
-def test_permutation_test_counts_assignments() -> None:
-    kept = answers(4, own=0.5)
+def test_permutation_p_value_counts_assignments() -> None:
+    kept = draw_answers(4, own=0.5)
     share = kept.mean((2, 3))
     sums = np.array([sum(share[m, n] for n, m in enumerate(maps)) for maps in permutations(range(4))])
     expected = np.mean(np.abs(sums - share.sum() / 4) >= abs(np.trace(share) - share.sum() / 4) - 1e-9)
@@ -100,16 +100,16 @@ def test_permutation_test_counts_assignments() -> None:
     assert compute_own_network_gain(kept[:3, :3], Order.MORF, FEW).permutation is None
 
 
-def test_many_networks_are_tested_by_random_assignments() -> None:
-    found = compute_own_network_gain(answers(9, images=20, own=0.6), Order.MORF, FEW)
+def test_permutation_test_samples_assignments_of_many_networks() -> None:
+    found = compute_own_network_gain(draw_answers(9, images=20, own=0.6), Order.MORF, FEW)
     assert found.permutation is not None
     assert 0 < found.permutation < 0.001
 
 
-def test_rows_of_a_table_share_one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their gains are those of each row alone, bit for bit; a row with fewer images has its own draw."""
-    rows = {name: answers(4, own=own) for name, own in (("one", 0.2), ("two", 0.4), ("three", 0.0))}
-    rows["few"] = answers(4, images=30)
+def test_rows_of_table_share_one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gains equal those of each row alone, bit for bit; a row with fewer images has its own draw."""
+    rows = {name: draw_answers(4, own=own) for name, own in (("one", 0.2), ("two", 0.4), ("three", 0.0))}
+    rows["few"] = draw_answers(4, images=30)
     alone = {name: compute_own_network_gain(kept, Order.LERF, FEW) for name, kept in rows.items()}
     draw, drawn = own_network_gain._draw_images_and_networks, []
 
@@ -125,32 +125,32 @@ def test_rows_of_a_table_share_one_draw(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_draws_are_paired_between_estimators() -> None:
-    one, two = answers(4, own=0.3), answers(4, own=0.3)
+    one, two = draw_answers(4, own=0.3), draw_answers(4, own=0.3)
     two[..., 0] = True
     first, second = (compute_own_network_gain(kept, Order.MORF, FEW).gain for kept in (one, two))
     assert first.subtract(second).draws.std() < 0.5 * first.draws.std()
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 1, 5), (3, 2, 1, 5), (3, 3, 1, 0), (3, 3, 5)])
-def test_refuses_other_shapes(shape: tuple[int, ...]) -> None:
+def test_own_network_gain_rejects_other_shapes(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="maps = networks >= 3"):
         compute_own_network_gain(np.ones(shape, dtype=bool), Order.MORF, FEW)
 
 
-def test_verdicts_name_the_side_of_0() -> None:
-    kept = answers(5, images=300, own=0.4)
+def test_own_network_verdict_names_side_of_0() -> None:
+    kept = draw_answers(5, images=300, own=0.4)
     above, below = (compute_own_network_gain(kept, order, FEW).gain for order in (Order.MORF, Order.LERF))
-    unclear = compute_own_network_gain(answers(5, images=300, own=0), Order.MORF, FEW).gain
+    unclear = compute_own_network_gain(draw_answers(5, images=300, own=0), Order.MORF, FEW).gain
     found = judge_own_network_gains({"a": above, "b": below, "c": unclear, "d": None})
     assert list(found.values()) == ["explains its network", "opposes it", "not shown", "0 by construction"]
 
 
 @pytest.mark.parametrize("networks", [3, 5])
-def test_a_replication_with_other_networks_and_images_lies_where_it_is_predicted(networks: int) -> None:
-    """Networks differ in how much their own map hurts them; an interval of the gain itself is too short."""
+def test_prediction_interval_covers_gain_of_replication(networks: int) -> None:
+    """Networks lose different shares under their own maps; an interval of the gain itself is too short."""
     chance, inside = np.random.default_rng(networks), []
     for _ in range(250):
-        one, other = (varied_answers(chance, networks) for _ in range(2))
+        one, other = (draw_varied_answers(chance, networks) for _ in range(2))
         gain = compute_own_network_gain(one, Order.MORF, FEW).gain
         again = compute_own_network_gain(other, Order.MORF, Bootstrap(resamples=2)).gain.value
         ranges = [make_estimate(each, 0.95) for each in (gain, predict_replicated_gain(gain))]
@@ -160,8 +160,8 @@ def test_a_replication_with_other_networks_and_images_lies_where_it_is_predicted
     assert 0.93 <= predicted < 0.99
 
 
-def varied_answers(chance: np.random.Generator, networks: int) -> np.ndarray:
-    """Draw answers of networks whose own maps hurt each of them by another share, on images of all kinds."""
+def draw_varied_answers(chance: np.random.Generator, networks: int) -> np.ndarray:
+    """Draw answers of networks that lose different shares under their own maps, on easy and hard images."""
     kept = chance.random((networks, networks, 2, 60)) < chance.uniform(0.3, 1, 60)
     own = np.arange(networks)
     kept[own, own] &= chance.random((networks, 2, 60)) >= chance.uniform(0, 0.8, networks)[:, None, None]

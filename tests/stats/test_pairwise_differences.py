@@ -1,4 +1,4 @@
-"""Two numbers and all pairs of many: how far apart they are, places, the agreement of two orders, and shares."""
+"""Pairwise differences of gains, rank intervals, agreement of two boards, and ratios."""
 
 from itertools import combinations
 
@@ -26,14 +26,14 @@ from roarbench.stats.rank_intervals import (
 
 
 @given(st.integers(1, 2001), st.floats(0, 1), st.integers(0, 10_000))
-def test_a_quantile_is_that_of_numpy_to_the_bit(count, part, seed):
+def test_compute_quantile_equals_numpy_quantile(count, part, seed):
     numbers = np.random.default_rng(seed).normal(size=(2, count)) ** 3
     np.testing.assert_array_equal(compute_quantile(numbers, part), np.quantile(numbers, part, axis=-1))
 
 
 @given(st.integers(0, 8), st.integers(0, 10_000))
-def test_every_pair_is_the_difference_of_its_samples(size, seed):
-    """To the last bit, of gains some of which are equal or have the same draws: however a board's pairs are counted."""
+def test_pairs_equal_differences_of_samples(size, seed):
+    """Equal to the last bit, also for gains that are equal or share their draws."""
     generator = np.random.default_rng(seed)
     draws = generator.normal(size=(max(1, size - 1), 40))
     values = generator.integers(-3, 4, size) / 4
@@ -48,17 +48,17 @@ def test_every_pair_is_the_difference_of_its_samples(size, seed):
         assert make_estimate(difference, 0.9) == (difference.value, difference.value - half, difference.value + half)
 
 
-def normal_draws(gains, deviation, resamples=2000, seed=0):
+def draw_normal(gains, deviation, resamples=2000, seed=0):
     noise = np.random.default_rng(seed).normal(size=(len(gains), resamples))
     return gains[:, None] + deviation * noise
 
 
-def test_places_by_hand():
-    """Equal gains share the better place. Noise of 1 makes a difference of 1 nothing and one of 20 certain."""
+def test_rank_intervals_match_manual_computation():
+    """Equal gains share the better rank. Under noise of 1, a difference of 1 is a tie and one of 20 is significant."""
     assert [place.place for place in rank_by_gain(np.array([3.0, 5.0, 3.0, -1.0]))] == [2, 1, 2, 4]
     assert rank_by_gain(np.array([1.0]))[0].low is None
     gains = np.array([20.0, 0.0, 21.0, -20.0, 0.5])
-    found = compute_rank_intervals(Pairs(gains, normal_draws(gains, 1.0), 0.95))
+    found = compute_rank_intervals(Pairs(gains, draw_normal(gains, 1.0), 0.95))
     assert [(one.place, one.low, one.high, one.groups) for one in found] == [
         (2, 1, 2, (1,)),
         (4, 3, 4, (2,)),
@@ -68,7 +68,7 @@ def test_places_by_hand():
     ]
 
 
-def apart_by_loops(gains, draws, confidence):
+def find_significant_pairs_by_loops(gains, draws, confidence):
     """Romano and Wolf's step-down over all pairs, draw by draw."""
     pairs = {}
     for one, other in combinations(range(len(gains)), 2):
@@ -88,17 +88,17 @@ def apart_by_loops(gains, draws, confidence):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_told_apart_is_the_step_down_by_loops(seed):
+def test_significant_pairs_match_step_down_by_loops(seed):
     generator = np.random.default_rng(seed)
     gains = generator.normal(size=6) * 4
-    draws = normal_draws(gains, 1.0, 200, seed) + generator.normal(size=200)
-    expected = apart_by_loops(gains, draws, 0.9)
+    draws = draw_normal(gains, 1.0, 200, seed) + generator.normal(size=200)
+    expected = find_significant_pairs_by_loops(gains, draws, 0.9)
     assert expected.any() and not expected.all()
     np.testing.assert_array_equal(find_significant_pairs(Pairs(gains, draws, 0.9)), expected)
 
 
-@pytest.mark.parametrize("common", [normal_draws(np.array([1.0]), 1.0), np.arange(200.0)[None]])  # rounded, and exact
-def test_twins_are_never_told_apart_and_what_no_draw_moves_always_is(common):
+@pytest.mark.parametrize("common", [draw_normal(np.array([1.0]), 1.0), np.arange(200.0)[None]])  # rounded, and exact
+def test_significant_pairs_exclude_equal_rows_and_include_constant_gaps(common):
     gains = np.array([1.0, 1.0, 2.0])
     draws = np.repeat(common, 3, axis=0) + np.array([[0.0], [0.0], [1.0]])
     apart = find_significant_pairs(Pairs(gains, draws, 0.95))
@@ -106,7 +106,7 @@ def test_twins_are_never_told_apart_and_what_no_draw_moves_always_is(common):
 
 
 @given(st.integers(1, 7), st.integers(0, 10_000))
-def test_groups_are_all_maximal_sets_not_told_apart(size, seed):
+def test_tie_groups_are_all_maximal_sets_without_significant_pair(size, seed):
     generator = np.random.default_rng(seed)
     apart = np.triu(generator.random((size, size)) < generator.random(), 1)
     apart = apart | apart.T
@@ -118,8 +118,8 @@ def test_groups_are_all_maximal_sets_not_told_apart(size, seed):
     assert set(groups) == largest
 
 
-def gains_of(values, seed):
-    """Gains with noise of a tenth, by estimator; equal values are twins, with the same draws."""
+def draw_gains(values, seed):
+    """Draw gains with noise of a tenth, by estimator; equal values share their draws."""
     draws = 0.1 * np.random.default_rng(seed).normal(size=(len(values), 500))
     noise = dict(zip(values.values(), draws, strict=True))
     return {name: Sample(value, value + noise[value]) for name, value in values.items()}
@@ -135,15 +135,15 @@ def gains_of(values, seed):
         ({"a": 1, "b": 2, "c": 3, "d": 4}, {"e": 0, "b": 2, "c": 3, "a": 1}, (1, 1, 1), (3, 3, 0)),
     ],
 )
-def test_the_agreement_of_two_orders_by_hand(one, other, tau, counts):
-    found = compute_agreement(gains_of(one, 0), gains_of(other, 1), 0.95)
+def test_compute_agreement_matches_manual_counts(one, other, tau, counts):
+    found = compute_agreement(draw_gains(one, 0), draw_gains(other, 1), 0.95)
     assert (found.tau, found[1:]) == (pytest.approx(tau), counts)
 
 
 @pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.9])
 @pytest.mark.parametrize("part", [-3.0, 0.0, 4.0, 9.0])
-def test_a_share_ends_where_the_difference_is_no_longer_excluded(part, correlation):
-    """Two numbers of standard error 1 whose draws have this correlation."""
+def test_ratio_interval_ends_where_difference_includes_0(part, correlation):
+    """The two numbers have standard error 1, and their draws have this correlation."""
     draws, other = np.random.default_rng(0).normal(size=(2, 4000))
     one = Sample(part, part + correlation * other + np.sqrt(1 - correlation**2) * draws)
     value, low, high = estimate_ratio(one, Sample(8.0, 8 + other), 0.95)
@@ -153,7 +153,7 @@ def test_a_share_ends_where_the_difference_is_no_longer_excluded(part, correlati
         assert side * left.value == pytest.approx(compute_half_width(left, 0.95), rel=0.08)  # quantiles of 4,000 draws
 
 
-def test_shares_by_hand():
+def test_estimate_ratio_matches_manual_computation():
     """Half widths of 3 (part) and 4 (whole) about 10 and 5, uncorrelated: 9 c^2 - 100 c + 91 = 0."""
     part = Sample(10.0, 10 + 3 * np.array([1.0, 1.0, -1.0, -1.0]))
     up_and_down = np.array([1.0, -1.0, 1.0, -1.0])

@@ -1,4 +1,4 @@
-"""How much cells vary with images, trainings and references, and the draws of one bootstrap for all of it."""
+"""Variance of cells over images, trainings and explained networks, and the bootstrap draws that include all three."""
 
 from dataclasses import replace
 
@@ -40,20 +40,20 @@ KNOWN = ReferenceVariance(
 )
 
 
-def random_bits(seed, seeds, images, luck=0.0):
-    """Answers with difficulties of images and luck of seeds."""
+def draw_bits(seed, seeds, images, luck=0.0):
+    """Draw correctness from difficulties of images and luck of seeds."""
     generator = np.random.default_rng(seed)
     hidden = generator.normal(size=images) + luck * generator.normal(size=(seeds, 1))
     return hidden + generator.normal(size=(seeds, images)) > 0
 
 
-def board_of(cells, seeds, images, luck=0.0):
-    bits = {(f"e{index}", 0.5): random_bits(index, seeds, images, luck) for index in range(cells)}
+def make_correctness(cells, seeds, images, luck=0.0):
+    bits = {(f"e{index}", 0.5): draw_bits(index, seeds, images, luck) for index in range(cells)}
     return Correctness(tuple(name for name, _ in bits), (0.5,), bits)
 
 
-def explained(rows, networks, trainings=1, images=60, seed=0):
-    """Rows explained by references, training s by reference s mod their number, and a control."""
+def make_explained_rows(rows, networks, trainings=1, images=60, seed=0):
+    """Return rows with explained networks, training s with network s mod their number, and a control."""
     generator = np.random.default_rng(seed)
     names = tuple(f"e{row}" for row in range(rows))
     difficulty = generator.normal(size=images)
@@ -65,15 +65,15 @@ def explained(rows, networks, trainings=1, images=60, seed=0):
     return Correctness((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
 
 
-def inside(draws, end):
+def find_coverage(draws, end):
     return np.mean(np.abs(draws) < end)
 
 
 @pytest.mark.parametrize("piece", [module._CHUNK, 90])  # all draws at once, and 4 and 2 of them
-def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch, piece):
+def test_image_draws_match_loops_over_drawn_images(monkeypatch, piece):
     monkeypatch.setattr(module, "_CHUNK", piece)
     module.draw_image_counts.cache_clear()
-    bits = {("a", 0.5): random_bits(0, 2, 20), ("b", 0.5): random_bits(1, 1, 20), ("c", 0.5): random_bits(2, 5, 20)}
+    bits = {("a", 0.5): draw_bits(0, 2, 20), ("b", 0.5): draw_bits(1, 1, 20), ("c", 0.5): draw_bits(2, 5, 20)}
     drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
     draws = draw_resamples(Correctness(("a", "b", "c"), (0.5,), bits), Bootstrap(6, seed=4), None)
     for point, answers in bits.items():
@@ -85,11 +85,11 @@ def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch
 
 
 @pytest.mark.parametrize("seeds", [1, 5])
-def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
-    """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
+def test_draw_variance_is_sum_of_image_and_seed_variance(seeds):
+    """Images add the variance of their means over n, seeds the pooled component over the cell's seeds."""
     resamples, images = 8000, 300
-    spread = estimate_variance_components([board_of(60, 3, images, luck=0.2)]).trainings
-    bits = random_bits(99, seeds, images, luck=0.2)
+    spread = estimate_variance_components([make_correctness(60, 3, images, luck=0.2)]).trainings
+    bits = draw_bits(99, seeds, images, luck=0.2)
     draws = draw_resamples(
         Correctness(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), VarianceComponents(spread, None)
     )
@@ -101,18 +101,18 @@ def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
     assert np.var(draws.repeated) == pytest.approx(2 * whole / seeds, rel=6 * np.sqrt(2 / resamples))
 
 
-def test_a_spread_known_from_few_trainings_widens_draws_as_students_t_does():
-    """Images that are all right leave chance to the seed alone: normal over a root of chi-squared over freedom."""
+def test_draws_follow_student_t_with_few_trainings():
+    """Images that are all correct leave variation to the seed: normal over a root of chi-squared over freedom."""
     spread = TrainingVariance(0.01**2, 0.0, 4, NORMAL / NORMAL.std())
     draws = draw_resamples(
         Correctness(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), MANY, VarianceComponents(spread, None)
     )
     chance = np.sqrt(2 * 0.95 * 0.05 / MANY.resamples)  # of the draws and of the pool
-    assert abs(inside(draws.resampled - 1.0, 0.01 * student(4).ppf(0.975)) - 0.95) < 4 * chance
+    assert abs(find_coverage(draws.resampled - 1.0, 0.01 * student(4).ppf(0.975)) - 0.95) < 4 * chance
 
 
-def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_others():
-    board = board_of(6, 2, 300, luck=0.5)
+def test_training_noise_of_cell_depends_only_on_its_correctness():
+    board = make_correctness(6, 2, 300, luck=0.5)
     board = replace(board, correct={**board.correct, ("twin", 0.5): board.correct["e0", 0.5].copy()})
     some = replace(board, correct=dict([*board.correct.items()][4:1:-1]))  # fewer, in another order
     spread, bootstrap = estimate_variance_components([board]), Bootstrap(4000)
@@ -129,52 +129,52 @@ def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_ot
     assert (whole.resampled != draw_resamples(board, Bootstrap(4000, seed=2), spread).resampled).any()
 
 
-def lucky(references, trainings=None, *, whole=False):
-    """Deviations of the cells: true ones, or with the noise of single images."""
+def draw_deviations(references, trainings=None, *, whole=False):
+    """Draw deviations of the cells: true ones, or with the noise of single images."""
     return dict(
         zip(
-            explained(2, 2).correct,
-            draw_repetition_noise(explained(2, 2), MANY, VarianceComponents(trainings, references))[whole].T,
+            make_explained_rows(2, 2).correct,
+            draw_repetition_noise(make_explained_rows(2, 2), MANY, VarianceComponents(trainings, references))[whole].T,
             strict=True,
         )
     )
 
 
-def test_references_bring_the_covariance_of_curves_which_rows_share_and_controls_have_no_part_in():
-    found = lucky(KNOWN, TrainingVariance(0.03**2, 0.0, 10**9, NORMAL / NORMAL.std()))
+def test_network_variance_adds_curve_covariance_to_rows_but_not_controls():
+    found = draw_deviations(KNOWN, TrainingVariance(0.03**2, 0.0, 10**9, NORMAL / NORMAL.std()))
     assert np.var(found["e0", 0.5]) == pytest.approx(4e-4 / 2, rel=CLOSE)
     assert np.var(found["e0", 0.9]) == pytest.approx(9e-4 / 2, rel=CLOSE)
     assert np.cov(found["e0", 0.5], found["e0", 0.9])[0, 1] == pytest.approx(3e-4 / 2, rel=2 * CLOSE)
     assert np.var(found["random", 0.9]) == pytest.approx(0.03**2 / 2, rel=2 * CLOSE)
     assert abs(np.corrcoef(found["random", 0.9], found["e0", 0.9])[0, 1]) < 6 / np.sqrt(MANY.resamples)
-    np.testing.assert_array_equal(found["e0", 0.9], lucky(KNOWN)["e0", 0.9])
-    np.testing.assert_array_equal(lucky(KNOWN)["random", 0.9], 0)
+    np.testing.assert_array_equal(found["e0", 0.9], draw_deviations(KNOWN)["e0", 0.9])
+    np.testing.assert_array_equal(draw_deviations(KNOWN)["random", 0.9], 0)
     for shared in (0.0, 0.5, 1.0):  # differences are drawn jointly
-        found = lucky(replace(KNOWN, shared=shared))
+        found = draw_deviations(replace(KNOWN, shared=shared))
         one, other = found["e0", 0.9], found["e1", 0.9]
         assert np.corrcoef(one, other)[0, 1] == pytest.approx(shared, abs=6 / np.sqrt(MANY.resamples))
         assert np.var(one - other) == pytest.approx((1 - shared) * 9e-4, rel=CLOSE, abs=1e-6)
 
 
-def test_few_references_widen_draws_as_students_t_does_and_differences_between_rows_by_their_own_freedom():
-    """One row, R = 2: a normal over the root of one degree of freedom. However little is known of what is shared."""
+def test_draws_follow_student_t_with_few_explained_networks():
+    """One row, R = 2: a normal over the root of one degree of freedom, however uncertain the shared part is."""
     chance = np.sqrt(0.95 * 0.05 / MANY.resamples)
     for freedom in (1.0, 4.0):
-        found = lucky(replace(KNOWN, freedom=freedom, shared=1.0, own_freedom=0))["e0", 0.9]
-        assert abs(inside(found, 0.03 / np.sqrt(2) * student(freedom).ppf(0.975)) - 0.95) < 5 * chance
-    found = lucky(replace(KNOWN, freedom=4.0, own_freedom=8))
+        found = draw_deviations(replace(KNOWN, freedom=freedom, shared=1.0, own_freedom=0))["e0", 0.9]
+        assert abs(find_coverage(found, 0.03 / np.sqrt(2) * student(freedom).ppf(0.975)) - 0.95) < 5 * chance
+    found = draw_deviations(replace(KNOWN, freedom=4.0, own_freedom=8))
     difference = found["e0", 0.9] - found["e1", 0.9]
-    assert abs(inside(difference, np.sqrt(0.5) * 0.03 * student(8).ppf(0.975)) - 0.95) < 5 * chance
+    assert abs(find_coverage(difference, np.sqrt(0.5) * 0.03 * student(8).ppf(0.975)) - 0.95) < 5 * chance
 
 
-def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_replication():
+def test_image_noise_enters_replication_but_not_true_deviations():
     noisy = replace(KNOWN, noise=0.25 * KNOWN.variance)
-    true, whole = lucky(noisy), lucky(noisy, whole=True)
+    true, whole = draw_deviations(noisy), draw_deviations(noisy, whole=True)
     for found, own, apart in ((true, 0.75, 0.5 - 0.25), (whole, 1.0, 0.5)):  # each row's own: none of it is shared
         assert np.var(found["e0", 0.9]) == pytest.approx(own * 9e-4 / 2, rel=CLOSE)
         assert np.var(found["e0", 0.9] - found["e1", 0.9]) == pytest.approx(apart * 9e-4, rel=CLOSE)
     repeated = (
-        draw_resamples(explained(2, 2), MANY, VarianceComponents(None, noisy))
+        draw_resamples(make_explained_rows(2, 2), MANY, VarianceComponents(None, noisy))
         .replication.get_accuracy(("e0", 0.9))
         .draws
     )
@@ -182,19 +182,20 @@ def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_
 
 
 @pytest.mark.parametrize("prior", [1.0, 4.0])
-def test_a_rows_own_mean_square_counts_beside_the_pooled_one_as_smyth_has_it(prior):
-    """Student's t of prior and own degrees of freedom, times the root of the moderated variance."""
-    scores, chosen = explained(2, 3), np.eye(len(PRIORS))[np.abs(PRIORS - prior).argmin()]
+def test_row_variance_is_moderated_as_by_smyth(prior):
+    """Draws follow Student's t of prior and own degrees of freedom, times the root of the moderated variance."""
+    scores, chosen = make_explained_rows(2, 3), np.eye(len(PRIORS))[np.abs(PRIORS - prior).argmin()]
     prior = float(PRIORS @ chosen)
     answers = [scores.correct["e0", t].mean(1) for t in LEVELS]
     square = np.var(compute_area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
     moderated = (prior + 2 * square / KNOWN.variance) / (prior + 2)
     true, _ = draw_repetition_noise(scores, MANY, VarianceComponents(None, replace(KNOWN, prior=chosen, shared=0.0)))
     end = 0.03 / np.sqrt(3) * np.sqrt(moderated) * student(prior + 2).ppf(0.95)
-    assert abs(inside(true[:, 1], end) - 0.9) < 5 * np.sqrt(0.9 * 0.1 / MANY.resamples)  # the first row at t = .9
+    first = find_coverage(true[:, 1], end)  # the first row at t = .9
+    assert abs(first - 0.9) < 5 * np.sqrt(0.9 * 0.1 / MANY.resamples)
 
 
-def test_components_by_hand_and_by_mean_squares():
+def test_shared_and_row_variance_match_mean_squares():
     assert split_shared_and_row_variance(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), "one row shares all with itself"
     assert split_shared_and_row_variance(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), (
         "rows that oppose share nothing"
@@ -214,8 +215,8 @@ def test_components_by_hand_and_by_mean_squares():
 
 
 @pytest.mark.parametrize("trainings", [1, 2])
-def test_the_spread_over_references_by_mean_squares(trainings):
-    board = explained(rows=4, networks=3, trainings=trainings, seed=8)
+def test_network_variance_matches_mean_squares(trainings):
+    board = make_explained_rows(rows=4, networks=3, trainings=trainings, seed=8)
     found = estimate_variance_components([board]).references
     weights = compute_area_weights((0.0, *LEVELS))[1:]
     answers = np.array(
@@ -235,7 +236,7 @@ def test_the_spread_over_references_by_mean_squares(trainings):
     assert found.freedom == pytest.approx(found.variance**2 / (common**2 / 2 + own**2 / 6), rel=1e-12)
 
 
-def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_fewer_degrees_of_freedom():
+def test_posterior_over_priors_matches_f_likelihood():
     squares, freedom = np.array([0.2, 0.5, 1.1, 2.2]), np.array([2, 2, 2, 1])
     mean = 5.8 / 7
     expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIORS]
@@ -248,7 +249,7 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
     assert alike < 0.1 < 0.3 < apart
 
 
-def test_the_spread_over_trainings_by_hand():
+def test_training_variance_matches_manual_computation():
     # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
     spread = estimate_variance_components(
         [Correctness(("random",), (0.9,), {("random", 0.9): np.arange(6) < np.array([[6], [3]])})]
@@ -257,12 +258,12 @@ def test_the_spread_over_trainings_by_hand():
     assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
     assert found.deviation_without_image_noise**2 == pytest.approx(1 / 10)
     assert found.deviations.tolist() == pytest.approx([1, -1])
-    single, double = (estimate_variance_components([explained(4, 3, trainings)]) for trainings in (1, 2))
+    single, double = (estimate_variance_components([make_explained_rows(4, 3, trainings)]) for trainings in (1, 2))
     assert single.trainings.freedom == 2 * 2  # Random's alone
     assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
-    assert estimate_variance_components([explained(4, 1)]) is None
+    assert estimate_variance_components([make_explained_rows(4, 1)]) is None
     # a single run varies with its reference, else with its training
-    alone, found = estimate_variance_components([explained(4, 1, trainings=2)]), double.references
+    alone, found = estimate_variance_components([make_explained_rows(4, 1, trainings=2)]), double.references
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
     assert double.compute_run_standard_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
     assert double.compute_run_standard_deviation(False, 0.9) == double.trainings.deviation_without_image_noise
@@ -272,8 +273,8 @@ def test_the_spread_over_trainings_by_hand():
     )
 
 
-def test_the_order_of_rows_and_a_second_name_change_nothing():
-    board = explained(4, 3)
+def test_variance_components_ignore_row_order_and_duplicates():
+    board = make_explained_rows(4, 3)
     correct, references = dict(board.correct), dict(board.references)
     turned = replace(board, correct=dict(reversed(correct.items())), references=dict(reversed(references.items())))
     for t in LEVELS:
@@ -287,8 +288,8 @@ def test_the_order_of_rows_and_a_second_name_change_nothing():
         assert once.trainings.freedom == estimate_variance_components(boards).trainings.freedom
 
 
-def test_a_row_in_the_making_counts_with_what_it_has():
-    board = explained(4, 3)
+def test_variance_components_use_available_cells_of_incomplete_row():
+    board = make_explained_rows(4, 3)
     correct, references = board.correct, board.references
     del correct["e0", 0.9], references["e0", 0.9]  # a level
     correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level

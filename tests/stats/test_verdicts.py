@@ -1,4 +1,4 @@
-"""From draws to p, from p to words: of a family, beside every control, and anew in a replication."""
+"""P values, adjusted verdicts, comparisons with all controls, and agreement of a board with its replication."""
 
 from dataclasses import replace
 
@@ -22,43 +22,45 @@ from roarbench.stats.verdicts import (
 )
 
 
-def normal(value, deviation=1.0, resamples=2000, seed=0):
+def draw_sample(value, deviation=1.0, resamples=2000, seed=0):
     return Sample(value, value + deviation * np.random.default_rng(seed).normal(size=resamples))
 
 
-def p_values(*samples):
+def find_p_values(*samples):
     return [found.p for found in judge_comparisons(dict(enumerate(samples))).values()]
 
 
-def test_p_counts_draws_as_far_from_the_value_as_0_is():
+def test_p_value_counts_draws_at_least_as_far_as_0():
     sample = Sample(2.0, np.array([2.0, 4.5, -0.5, 3.9, 0.0]))  # distances 0, 2.5, 2.5, 1.9, 2
-    assert p_values(sample) == p_values(Sample(-2.0, -sample.draws)) == [(1 + 3) / (1 + 5)]
-    assert p_values(Sample(0.0, np.zeros(99))) == [1]
-    assert p_values(normal(50.0, resamples=99)) == [0.01]  # the smallest there is
+    assert find_p_values(sample) == find_p_values(Sample(-2.0, -sample.draws)) == [(1 + 3) / (1 + 5)]
+    assert find_p_values(Sample(0.0, np.zeros(99))) == [1]
+    assert find_p_values(draw_sample(50.0, resamples=99)) == [0.01]  # the smallest there is
 
 
-def test_beyond_its_own_interval_the_draws_of_the_family_count_in_its_units():
-    one, other = normal(0.0, 1.0, 2000, seed=1), normal(7.0, 2.0, 2000, seed=2)
+def test_p_value_uses_family_draws_beyond_own_interval():
+    one, other = draw_sample(0.0, 1.0, 2000, seed=1), draw_sample(7.0, 2.0, 2000, seed=2)
     away = np.abs([sample.draws - sample.value for sample in (one, other)])
     halves = np.quantile(away, 0.95, axis=1, keepdims=True)
-    assert p_values(one, other) == [*p_values(one), (1 + (away / halves >= 7.0 / halves[1]).sum()) / (1 + 4000)]
-    assert p_values(one, other)[1] < 0.05
+    beyond = (1 + (away / halves >= 7.0 / halves[1]).sum()) / (1 + 4000)
+    assert find_p_values(one, other) == [*find_p_values(one), beyond]
+    assert find_p_values(one, other)[1] < 0.05
 
 
-def test_twelve_standard_errors_are_significant_among_two_hundred_rows_and_a_p_of_four_percent_is_not():
+def test_verdict_among_200_rows_requires_adjusted_significance():
     values = [12.0] + [0.0] * 199
-    samples = [normal(value, 1 + index % 3, seed=index) for index, value in enumerate(values)]
-    assert min(p for sample in samples for p in p_values(sample)) > 0.05 / 200  # 2,000 draws of its own cannot say it
+    samples = [draw_sample(value, 1 + index % 3, seed=index) for index, value in enumerate(values)]
+    alone = [p for sample in samples for p in find_p_values(sample)]
+    assert min(alone) > 0.05 / 200  # a row's own 2,000 draws reach no smaller p
     words = [found.verdict for found in judge_comparisons(dict(enumerate(samples))).values()]
     assert words == [Verdict.BETTER] + [Verdict.SAME] * 199
-    lone = {0: normal(2.06)}
+    lone = {0: draw_sample(2.06)}
     assert judge_comparisons(lone)[0].verdict is Verdict.BETTER
     assert judge_comparisons(dict(enumerate(samples)) | lone)[0].verdict is Verdict.SAME
 
 
-def test_detectable_is_two_point_eight_standard_errors():
-    """(1.96 + 0.84) times the error of a difference, which is sqrt(2) for two independent ones."""
-    samples = [normal(float(index), resamples=50_000, seed=index) for index in range(5)]
+def test_detectable_difference_is_2_8_standard_errors():
+    """(1.96 + 0.84) times the error of a difference, which is sqrt(2) for two independent gains."""
+    samples = [draw_sample(float(index), resamples=50_000, seed=index) for index in range(5)]
     assert compute_detectable_difference(Pairs.from_samples(samples, 0.95)) == pytest.approx(
         2.8016 * np.sqrt(2), rel=0.02
     )
@@ -66,7 +68,7 @@ def test_detectable_is_two_point_eight_standard_errors():
     assert compute_detectable_difference(Pairs.from_samples([Sample(0.0, np.zeros(500))] * 2, 0.95)) is None
 
 
-def test_q_values_are_scipys_to_the_bit_and_one_of_five_percent_is_significant_but_not_more():
+def test_q_values_equal_scipy_and_verdict_accepts_5_percent():
     for count in (1, 2, 7, 200):
         ps = np.random.default_rng(count).random(count) ** 3
         ps[-1] = ps[0]  # a tie
@@ -87,8 +89,8 @@ BESIDE = {  # by row, its verdicts on two controls, with p and difference
 
 
 @pytest.mark.parametrize("words", BESIDE)
-def test_a_row_beats_all_controls_if_it_is_better_than_each(words):
-    """An interval of one pair alone says nothing: all of these exclude 0."""
+def test_control_comparison_beats_all_only_if_better_than_each(words):
+    """Verdicts do not follow from single-pair intervals: all of these exclude 0."""
     verdict, nearest, held = BESIDE[words]
     made = {name: Comparison(word, p, p, Estimate(d, d - 0.1, d + 0.1)) for name, (word, p, d) in held.items()}
     found = ControlComparison(made)
@@ -101,8 +103,8 @@ def test_a_row_beats_all_controls_if_it_is_better_than_each(words):
     assert found.loses_to_a_control is words.startswith("<")
 
 
-def row(name, gain, half, *words):
-    """With verdicts against Random and Sobel."""
+def make_row(name, gain, half, *words):
+    """Return a row with verdicts against Random and Sobel."""
     random, sobel = (word and Comparison(word, 0.5, 0.5) for word in (*words, None, None)[:2])
     predicted = Estimate() if gain is None or half is None else Estimate(gain, gain - half, gain + half)
     empty = Estimate()
@@ -110,28 +112,28 @@ def row(name, gain, half, *words):
     return Row(name, 3, empty, (), (), Estimate(gain), None, predicted=predicted, against=against)
 
 
-def board(*rows):
+def make_board(*rows):
     return Board(ROAR, (0.5, 0.9), rows, 3925, Bootstrap(), IntervalScope.REFERENCES, 1.0, 0.5, 6)
 
 
-ONE = board(
-    row("random", 0.0, 0.0),
-    row("a", 5.0, 1.0, BETTER, BETTER),
-    row("b", 2.0, 2.0, BETTER, SAME),
-    row("c", -1.0, 1.0, WORSE, WORSE),
-    row("gone", 9.0, 1.0, BETTER, BETTER),
+ONE = make_board(
+    make_row("random", 0.0, 0.0),
+    make_row("a", 5.0, 1.0, BETTER, BETTER),
+    make_row("b", 2.0, 2.0, BETTER, SAME),
+    make_row("c", -1.0, 1.0, WORSE, WORSE),
+    make_row("gone", 9.0, 1.0, BETTER, BETTER),
 )
-OTHER = board(
-    row("new", 3.0, 1.0, BETTER, BETTER),
-    row("c", 0.5, 2.0, SAME, WORSE),
-    row("b", 3.5, 1.0, WORSE, BETTER),
-    row("a", 4.0, 1.0, BETTER, BETTER),
-    row("random", 0.0, 0.0),
-    row("gone", None, None),
+OTHER = make_board(
+    make_row("new", 3.0, 1.0, BETTER, BETTER),
+    make_row("c", 0.5, 2.0, SAME, WORSE),
+    make_row("b", 3.5, 1.0, WORSE, BETTER),
+    make_row("a", 4.0, 1.0, BETTER, BETTER),
+    make_row("random", 0.0, 0.0),
+    make_row("gone", None, None),
 )
 
 
-def test_a_replication_is_counted_by_hand():
+def test_compare_boards_matches_manual_counts():
     """a: 4 in 5 ± 1 and 5 in 4 ± 1. b: 3.5 in 2 ± 2, 2 not in 3.5 ± 1. c: .5 not in -1 ± 1, -1 in .5 ± 2."""
     found = compare_boards(ONE, OTHER)
     assert [one.estimator for one in found.rows] == ["random", "a", "b", "c"]
@@ -150,11 +152,11 @@ def test_a_replication_is_counted_by_hand():
     assert found.tau == pytest.approx(4 / 6)
 
 
-def test_a_replication_without_anything_to_count_or_of_another_question():
-    values = board(row("a", 1.0, None), row("b", 2.0, None))
+def test_compare_boards_leaves_empty_shares_none_and_rejects_other_settings():
+    values = make_board(make_row("a", 1.0, None), make_row("b", 2.0, None))
     found = compare_boards(values, values)
     assert (found.equal_share, found.opposed_share, found.inside_share, found.tau) == (None, None, None, None)
-    level = board(row("a", 1.0, None), row("b", 1.0, None), row("c", 1.0, None))
+    level = make_board(make_row("a", 1.0, None), make_row("b", 1.0, None), make_row("c", 1.0, None))
     assert compare_boards(level, level).tau is None
     for other in (replace(ONE, protocol=KAR), replace(ONE, levels=(0.9,)), replace(ONE, images=100)):
         with pytest.raises(ValueError, match="must be equal"):
