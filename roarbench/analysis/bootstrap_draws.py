@@ -160,7 +160,7 @@ class SuiteDraws:
 
 
 def find_main_protocol(suite_results: SuiteResults) -> Protocol:
-    """Return ROAR if a suite has results of ROAR, or includes ROAR and has no results; else the headline protocol.
+    """Return ROAR if a suite has results of ROAR, or has ROAR but no results at all; else the headline protocol.
 
     If the headline protocol has no gains (mask-only), ROAR is returned instead.
     """

@@ -39,7 +39,7 @@ LIST_RUNS = Hint("; `{}` lists the runs of a suite", "list-runs", ("--suite", "N
 
 
 def open_results(store: Path, db: str) -> ResultsStore:
-    """Open the results of a store folder or database for reading; EmptyStore if there is no store yet."""
+    """Open the results of a store folder or database for reading; raise EmptyStore if there is no store."""
     return ResultsStore.open(db or make_default_url(store), read_only=True)
 
 
@@ -112,7 +112,7 @@ class ResultsQuery(NamedTuple):
 
 
 def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
-    """Load a suite's results; raise StoreError without a store, CallerError for unknown images or networks."""
+    """Load a suite's results; raise StoreError without a store, and CallerError for unknown images or networks."""
     with open_results(query.store, query.db) as results:
         return load_from_open_store(results, suite, query)
 

@@ -69,7 +69,7 @@ def list_complete_points(results: SuiteResults, protocol: Protocol, unit: Unit) 
 
 
 def describe_total_disagreement_of_networks(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
-    """Return a sentence saying that the networks agree on no test image, or an empty string if they agree on one.
+    """Return a sentence saying that the networks agree on no test image, or "" if they agree on some.
 
     The result is also empty if a network lacks stored predictions on the untouched images.
     """

@@ -19,8 +19,8 @@ from roarbench.stats.verdicts import Comparison
 class PredictionCount(NamedTuple):
     """Predictions at one level that count for and against a row, and their total.
 
-    The total is networks times test images; for own-network gain, pairs of a network and another network's map times
-    the images on which all networks agree.
+    The total is the number of networks times the number of test images. For own-network gain, the total is the number
+    of pairs of a network and another network's map, times the number of images on which all networks agree.
     """
 
     gained: int

@@ -77,7 +77,7 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
 
 
 def find_warnings_by_row(draws: SuiteDraws, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
-    """Return the warning of each estimator that has one under a protocol."""
+    """Return a dict from estimators to their warnings under a protocol, without estimators that have no warning."""
     results, warnings = draws.suite_results, dict[str, RowWarning]()
     with_marks = results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
     for name in results.suite.estimators:

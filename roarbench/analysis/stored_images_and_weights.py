@@ -84,7 +84,7 @@ def _list_result_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version
 
 
 def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
-    """Join weights given in one command, which have results for some seeds each; weights given alone have all seeds."""
+    """Join the weights of one command, among which the seeds were divided, into one title; keep other weights apart."""
     numbers = {given: {seed % REPLICATION for seed in used} for given, used in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
     count = len(in_order)
@@ -94,7 +94,7 @@ def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
 
 
 def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, of_explained_network: bool) -> bool:
-    """Return whether a version has results that depend on an explained network, or else results that do not."""
+    """Return whether a version has results of one kind: dependent on an explained network, or independent."""
     runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
     return bool(store.find_done_keys([run.key for run in runs if bool(run.reference) is of_explained_network]))
 
@@ -274,7 +274,7 @@ def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path)
 
 
 def _average_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
-    """Average `shares`, which are by checksum of rankings, over the rankings of each estimator."""
+    """Average `shares`, a dict from checksums of rankings, over the rankings of each estimator."""
     by_rankings: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:

@@ -130,7 +130,7 @@ class SuiteResults:
         return next((protocol for protocol in protocols if self.has_started(protocol)), self.suite.blocks[0].protocol)
 
     def has_started(self, protocol: Protocol) -> bool:
-        """Return whether a protocol has a result of any row; with two masks per image, a result for the second mask."""
+        """Return whether any row of a protocol has a result; if images have two masks, a result for the second mask."""
         kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)

@@ -178,7 +178,7 @@ def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -
 def _enable_compiling_if_faster(
     engine: EngineOptions, workspace: "Workspace", part: SuiteSpec, console: Console
 ) -> None:
-    """Let workers compile networks if the user asked for it, or if `doctor --suite` found this faster on this GPU.
+    """Let workers compile networks with `--compile`, or if `doctor --suite` found compiling faster on this GPU.
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """

@@ -40,7 +40,7 @@ def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptio
 def _load_results_and_run_records(
     command: str, loaded: "Suite", results: "ResultsStore", estimators: list[str] | None
 ) -> "tuple[SuiteResults, list[dict[str, Any]]]":
-    """Return a suite's results and these estimators' run records (all if None); CallerError if images are unknown."""
+    """Return a suite's results and these estimators' run records (None: all); raise CallerError for unknown images."""
     from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.run_list import list_run_records
 

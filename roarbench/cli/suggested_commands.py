@@ -69,7 +69,7 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *argumen
 
 
 def propose_third_training(results: "SuiteResults") -> list[str]:
-    """Return a command that trains a third seed for rows that two seeds of ROAR do not separate from Random, if any."""
+    """Propose to train a third seed of ROAR for rows that do not differ significantly from Random after two seeds."""
     from roarbench.stats.board import RANDOM
     from roarbench.stats.verdicts import Verdict
 

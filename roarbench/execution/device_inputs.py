@@ -1,7 +1,8 @@
 """Place a run's images and masks on the training device if they fit there, and stream them from disk otherwise.
 
 This module also makes the matched masks of test images. A matched mask follows another image's map and removes as many
-features of each stratum as the image's own mask; a stratum holds features whose removal changes the image alike.
+features of each stratum as the image's own mask; a stratum holds features whose removal changes the image by about the
+same amount.
 """
 
 import os
@@ -64,7 +65,7 @@ def _write_masks_to_temporary_file(rankings: Rankings, split: Split, cell: Cell)
     """Extract the packed masks of a split, uint8 (n, width), to an unnamed file; return the file's memory map.
 
     Every epoch reads this file. For ImageNet it has 24 GB, while the bit-planes of all five levels have 72 GB. The
-    operating system deletes the file with the memory map.
+    operating system deletes the file when the memory map is closed.
     """
     planes, layout = rankings.splits[split], rankings.layout
     with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:

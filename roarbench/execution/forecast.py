@@ -36,7 +36,7 @@ _IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # work tha
 
 
 class ShorteningStep(NamedTuple):
-    """Cost of a suite on the way from a full suite to its fast version, after one more change."""
+    """Cost of one of the suites between a full suite and its fast version; each step changes one setting."""
 
     change: str  # the most recent change
     trainings: int  # number of training runs

@@ -68,7 +68,7 @@ class MapWithProvenance(NamedTuple):
 
 
 def make_image_ids(split: Split, start: int, stop: int) -> Tensor:
-    """Return the numbers of images `start` to `stop - 1` of a split, int64; no two images of both splits share one."""
+    """Return numbers of images `start` to `stop - 1` of a split, int64; the splits have no number in common."""
     return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 

@@ -185,7 +185,7 @@ def _list_unranked_shards(
 
 
 def _compute_shard_size(specs: list[RankingSpec]) -> int:
-    """Return the images per job, in whole batches: `SHARD` on a GPU; on a core, the more passes, the fewer images."""
+    """Return the images per job, in whole batches: `SHARD` on a GPU; fewer on a CPU if rankings need many passes."""
     if choose_device().type == "cuda":
         return SHARD
     batches = _JOB // (max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS)

@@ -92,7 +92,7 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
 
 
 def _use_full_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
-    """Return a suite's text, changed to images of full size if the network cannot take smaller ones, and the suite."""
+    """Return a suite's text and the suite, both with full-size images if the network cannot take smaller images."""
     try:
         return text, drop_inapplicable_estimators(parse_suite(text, path)).suite
     except CallerError:

@@ -131,9 +131,9 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
 
 
 def _shorten_steps(recipe: Recipe, images: int) -> Recipe:
-    """Return the recipe with steps of one pass of so many images, or of two passes if the recipe's have several.
+    """Return the recipe with steps of one pass, or of two passes if the recipe takes several passes per step.
 
-    Steps with several passes are not replayed by CUDA graphs, so their number matters.
+    Each pass has `images` images. The number of passes matters, because CUDA graphs replay only steps of one pass.
     """
     several = recipe.has_several_passes
     return replace(recipe, batch=(1 + several) * images, micro_batch=several * images)

@@ -222,11 +222,11 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
 def _compute_chance_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
     """Return 1.96 standard deviations of the difference between two accuracies on the same images.
 
-    Two training runs that are not equal bit by bit differ like training runs with two seeds. If the rankings differ,
-    too, they differ like training runs for two explained networks. The difference of two accuracies has twice the
-    variance of one. In addition, d predictions that differ at random contribute sqrt(d) (McNemar 1947). The variance is
-    estimated from results of the run's protocol, or of ROAR if that protocol has no repetitions. Self-reported results
-    are not used, because their authors could claim any margin.
+    Two training runs that are not equal bit by bit differ as much as training runs with two seeds. If the rankings
+    differ, too, the training runs differ as much as training runs for two explained networks. The difference of two
+    accuracies has twice the variance of one accuracy. In addition, d predictions that differ at random contribute
+    sqrt(d) (McNemar 1947). The variance is estimated from results of the run's protocol, or of ROAR if that protocol
+    has no repetitions. Self-reported results are not used, because their authors could claim any margin.
     """
     cell = stored.run.cell
     protocol = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))

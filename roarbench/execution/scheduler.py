@@ -97,8 +97,8 @@ def run_missing(
 ) -> Generator[FinishedStep, None, None]:
     """Do the missing work of these runs, and yield an event for each finished step.
 
-    This command leases every step before it starts the step. It leaves steps to other processes that have leased them,
-    and does such a step if the other process dies. A failure is stored with its reason, and no process tries the failed
+    The command leases every step before it starts the step. If another process has leased a step, the step is left to
+    the other process, unless that process dies. A failure is stored with its reason, and no process tries the failed
     step again until a user requests a retry.
     """
     todo = select_missing_runs(runs, store.find_done_keys([run.key for run in runs]))

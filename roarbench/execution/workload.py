@@ -233,7 +233,7 @@ def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int
 def _split_off_submissions_by_network(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
-    """Return two lists of sets, with one set per explained network: of other estimators, and of submissions."""
+    """Return two lists with a set for each explained network: sets of other estimators, and sets of submissions."""
     by_network = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in estimators if estimator.submitted} for estimators in by_network]
     return [estimators - theirs for estimators, theirs in zip(by_network, submitted, strict=True)], submitted

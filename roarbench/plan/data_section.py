@@ -68,7 +68,7 @@ def _read_pixel_format(section: TomlTable) -> DatasetRecord:
 
 
 def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_split_name: str) -> DatasetRecord:
-    """Read the names of the splits, or the share of a single split whose images are drawn for testing."""
+    """Read the names of the splits; a section with `test_share` has one split, whose test images are drawn."""
     split_keys = [key for key in _SPLIT_KEYS if key in section]
     if "test_share" in section:
         if split_keys:

@@ -22,7 +22,7 @@ def find_displayed_fill_name(fill: str) -> str:
 
 
 def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
-    """Refuse an unknown fill, and a fill that is too slow if removal masks change in every epoch of training."""
+    """Raise an error for an unknown fill, or if the fill is too slow for masks that change in every epoch."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, list_fill_names())
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):

@@ -23,7 +23,7 @@ PUBLISHED = {
 
 
 def make_weights_title(reference: str) -> str:
-    """Return `NAME@CHECKSUM` for a weights file or a name of `PUBLISHED`; a copy of published weights has their title.
+    """Return `NAME@CHECKSUM` for a weights file or a name of `PUBLISHED`; copies of one file share a title.
 
     Raises:
         CallerError: `reference` is neither a readable file nor a name of `PUBLISHED`.

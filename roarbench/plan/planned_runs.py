@@ -198,7 +198,7 @@ def list_run_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Poi
 
 
 def find_shared_network_key(suite: SuiteSpec, point: Point, data: str) -> str:
-    """Return the key of a point's common network, or of its scored reference if that is not the explained one.
+    """Return the key of a point's common network, or of a scored reference that is not the explained network.
 
     The key is empty for all other points.
     """
@@ -262,7 +262,7 @@ def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
 
 
 def list_control_splits(suite: SuiteSpec) -> tuple[Split, ...]:
-    """Return the splits whose images controls rank: both if the suite has common networks, else as estimators do."""
+    """Return the splits that controls rank: both if the suite has common networks, else the splits of estimators."""
     common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
     return tuple(Split) if common else list_ranked_splits(suite)
 

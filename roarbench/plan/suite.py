@@ -54,7 +54,7 @@ class Block:
 
 
 def refuse_impossible_cells(block: Block, tabular: bool) -> None:
-    """Raise CallerError if the block's unit or fill is impossible for its protocol, or for a table if `tabular`."""
+    """Raise CallerError if the block's fill is impossible for its protocol, or its unit or fill for tabular data."""
     if tabular and block.unit is not Unit.SCALAR:
         raise CallerError(f"unit is '{block.unit}', but a table has no pixels; use {Unit.SCALAR}")
     if tabular and block.fill not in TABULAR_FILLS:
@@ -229,7 +229,7 @@ class SuiteSpec:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Return a dict whose keys are controls and requested estimators that do not apply, and values the reasons."""
+        """Return a dict from the controls and requested estimators that do not apply to the reasons."""
         controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
         return controls | (dict(self.own.left_out) if self.own else {})
 

@@ -128,9 +128,9 @@ def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
     """Add estimators that a suite does not have, with their twins.
 
     A new estimator is added to each block that has Random, and to mask-only blocks. An estimator that explains a
-    network gets the kinds of twins that other estimators have in the block. If the suite already has the estimator with
-    default parameters, the estimator with other parameters is added to the blocks of the default one instead, and gets
-    the kinds of twins that the default one has there.
+    network gets the kinds of twins that other estimators have in the block. If the suite already has a row of the
+    estimator with default parameters, a row with other parameters is added only to the blocks of the default row, and
+    gets the kinds of twins that the default row has there.
 
     The suite's name, its version and the keys of its runs stay the same.
     """

@@ -63,7 +63,7 @@ def list_submission_ids(database: Database, prefix: str) -> list[str]:
 
 
 def _map_keys_to_estimators(database: Database, prefix: str) -> dict[str, str]:
-    """Return a dict from run keys to estimators, which has all estimators that begin with this string, and others."""
+    """Return a dict from run keys to estimators, with every estimator that begins with `prefix` and some others."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(prefix, autoescape=True))
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
     with database.begin_read() as connection:

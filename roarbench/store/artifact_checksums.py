@@ -52,13 +52,13 @@ class Checksums:
 
         Raises:
             StoreError: A file has a different checksum than the recorded one; another folder has or is making a missing
-                file; or results record other checksums of an input than the folder's, and no result records the
-                folder's. Nothing is recorded.
+                file; or results record checksums of an input, and none equals the checksum of the folder's file.
+                Nothing is recorded.
         """
         self._record_checksums(artifacts, made_here=False, recorded=recorded)
 
     def record_new_files(self, artifacts: Collection[Artifact]) -> None:
-        """Record checksums of files just made in the folder, which may replace lost files if no result depends on them.
+        """Record checksums of newly made files; a new file may replace a lost file on which no result depends.
 
         Raises:
             StoreError: Results depend on different files, or another folder has different files; nothing is recorded.
@@ -105,7 +105,7 @@ class Checksums:
         self._raise_wrong_folder(seen if artifact.checksum else f"lacks the {artifact.what} made in {row.place}")
 
     def _check_recorded_inputs(self, connection: Connection, inputs: Collection[RecordedChecksum]) -> None:
-        """Raise StoreError if results record other checksums of an input, and none records the folder's checksum."""
+        """Raise StoreError if results record checksums of an input, and none is the checksum of the folder's file."""
         imported = find_stored_keys(connection, imports, {recorded.run for recorded in inputs})
         own = [recorded for recorded in inputs if recorded.run not in imported]
         fitting = {(recorded.what, recorded.here) for recorded in own if recorded.checksum == recorded.here}
@@ -130,7 +130,7 @@ def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, 
 
 
 def _has_dependent_result(connection: Connection, row: Any, artifact: Artifact) -> bool:
-    """Return whether a result of this store depends on the earlier file; imported results depend on other stores."""
+    """Return whether a result of this store depends on the earlier file; imported results do not count."""
     rankings = artifact.rankings or ("" if artifact.key_in_runs else row.checksum)
     on_rankings = [results.c.rankings == rankings] if rankings else []
     used = and_(

@@ -133,7 +133,7 @@ class Database:
 
     @contextmanager
     def use_one_connection(self) -> Iterator[None]:
-        """Use one connection for all queries of this thread in the block, as opening one takes longer than a query."""
+        """Use one connection for all queries of this thread in the block, because connecting is slower than a query."""
         with self._open_transaction(self._reader) as connection:
             self._held.connection = connection
             try:
@@ -210,7 +210,7 @@ def is_temporary_error(error: StoreError) -> bool:
 def select_matching(
     connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
 ) -> Iterator[Any]:
-    """Yield the rows whose column has one of these keys, using few statements."""
+    """Yield the rows with one of these keys in this column; a statement selects many keys at once."""
     for chunk in split_keys(keys):
         yield from connection.execute(statement.where(column.in_(chunk)))
 

@@ -60,7 +60,7 @@ class Failures:
         self._database.run_write(work)
 
     def find_stop_reasons(self, keys: Collection[str]) -> dict[str, str]:
-        """Return a dict from the keys of failed runs and steps, which only a user's request retries, to the reasons."""
+        """Return a dict from the keys of failed runs and steps to the reasons; only a user's request retries these."""
 
         def work(connection: Connection) -> dict[str, str]:
             if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
@@ -103,7 +103,7 @@ class Failures:
         return history
 
     def list_data_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Return pairs of the fingerprint of failed runs' images and the images per split, oldest first."""
+        """Return the image sets of failed runs as (fingerprint, images per split) pairs, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.begin_read() as connection:
             runs = [read_run(row) for row in connection.execute(records)]

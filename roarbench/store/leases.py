@@ -192,7 +192,8 @@ def read_boot_id(owner: Owner) -> str:
 def _find_living_owners(rows: Iterable[Any]) -> set[str]:
     """Return the ids of the lease owners that are still running.
 
-    The timeout of an owner does not include time before the database started, when it could not record heartbeats.
+    The timeout of an owner does not include the time before the database started, because the database could not record
+    heartbeats then.
     """
     owners = {row.owner: row for row in rows}
     return {owner for owner, row in owners.items() if is_alive(_read_owner(row), max(row.beat, row.up), row.now)}

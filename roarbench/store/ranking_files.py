@@ -235,7 +235,7 @@ def read_planes(path: Path) -> PlanesFile:
 
 
 def compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denominator: str) -> float | None:
-    """Return one number's sum over a manifest's files, divided by another number's sum; None if not recorded."""
+    """Divide the sum of one number over a manifest's files by the sum of another; None if not recorded."""
     if not files or not all(numerator in file for file in files.values()):
         return None
     return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))

@@ -173,7 +173,7 @@ class RankingsStore:
             write_atomically(path, lambda temporary: write_planes(temporary, planes, about), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
-        """Raise StoreError if a part was made on another kind of device; only one is read, while `seal` reads all."""
+        """Raise StoreError if the first part found is from another kind of device; `seal` checks all parts."""
         parts = self.get_folder(spec) / "parts"
         descriptions = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
         refuse_mixed_devices(parts, [*descriptions, {"made": [ExplainedBatches(0, 0, "", device)]}])

@@ -80,7 +80,7 @@ class ResultsStore:
 
     @contextmanager
     def try_without_waiting(self) -> Iterator[None]:
-        """Run the block, as the process ends, without waiting for an unreachable server; ignore database errors."""
+        """Run the block before the process ends; do not wait for an unreachable server, and ignore database errors."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
             with suppress(StoreError):
@@ -145,11 +145,11 @@ class ResultsStore:
             return {row.key: read_result(row, parsed_runs) for row in rows}
 
     def read_seeds_by_data_version(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
-        """Return a dict from versions of the data and weights of results to the seeds of these results, oldest first.
+        """Return a dict from the data versions of stored results to the seeds of the results, oldest version first.
 
-        A version consists of the fingerprint of the images, the images per split of a reduced data set (or None), and
-        the given weights of the explained network (or an empty string). If networks are scored with each other's maps,
-        the number of the explained network replaces the seed. `dataset` and `model` select the results.
+        A data version consists of the fingerprint of the images, the images per split of a reduced data set (or None),
+        and the given weights of the explained network (or an empty string). If networks are scored with each other's
+        maps, the number of the explained network replaces the seed. `dataset` and `model` select the results.
         """
         columns_read = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
         columns = select(*columns_read).order_by(results.c.created, results.c.key)
@@ -208,5 +208,5 @@ class ResultsStore:
 
 
 def _select_count_and_newest(table: Table) -> Select[int, Any]:
-    """Select the number of rows of a table and the time of its newest row, which suffice, as rows never change."""
+    """Select a table's number of rows and newest time; both show any change, because stored rows never change."""
     return select(func.count(), func.max(table.c.created)).select_from(table)

@@ -93,7 +93,7 @@ def read_run(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) ->
 
 
 def read_result(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
-    """Return the result in a row of `results`, with its run as by `read_run`; raise ValueError for a damaged row."""
+    """Return the result in a row of `results`, with the run of `read_run`; raise ValueError for a damaged row."""
     provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed_runs)
     try:
         return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})

@@ -381,7 +381,7 @@ def _upgrade_schema(connection: Connection, version: str) -> None:
 
 
 def _use_wal(engine: Engine, where: str) -> None:
-    """Set the file to write-ahead logging, for good, which allows reads during a write transaction."""
+    """Switch the file permanently to write-ahead logging, which allows reads during a write transaction."""
     deadline = time.monotonic() + PATIENCE
     with convert_database_errors(where):
         connection = engine.raw_connection()

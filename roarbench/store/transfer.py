@@ -322,7 +322,7 @@ def _read_checked_rows(file: ExportedFile, path: Path, submissions: dict[bytes, 
 
 
 def _make_import_error(where: str, error: Exception) -> StoreError:
-    """Return an error about a part of a file; a text introduces exceptions that roarbench did not raise itself."""
+    """Return an error about a part of a file; exceptions of other libraries follow `it cannot be read`."""
     seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
     return StoreError(f"{where}: {fit_on_one_line(seen, 300)}, so nothing was added; export the results again")
 

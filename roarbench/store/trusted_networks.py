@@ -18,7 +18,7 @@ _SHOWN = 160  # characters shown of a file's beginning
 
 
 def record_trusted_network(suite: SuiteSpec) -> None:
-    """Record that this user, and no other, trusts a suite's network files, if the record can be written."""
+    """Record that this user (not every user) trusts a suite's network files; if writing fails, do nothing."""
     for source in _list_network_sources(suite):
         with suppress(StoreError):
             _save_source(_find_trusted_networks_folder(), source)
