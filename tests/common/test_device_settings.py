@@ -1,4 +1,4 @@
-"""Devices: selection, memory, precision and compilation."""
+"""Device settings: selection, memory, precision and compilation."""
 
 import itertools
 import sys
@@ -33,7 +33,7 @@ from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
 
 
-def test_gpus_are_named_as_the_user_named_them(monkeypatch):
+def test_list_gpu_ids_follows_cuda_visible_devices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -47,11 +47,11 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     assert local_workers_and_rates.count_default_workers() == 3
     for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
         monkeypatch.setattr(local_workers_and_rates, "count_cores", lambda count=count: count)
-        assert local_workers_and_rates.count_default_workers(side) == workers, "up to eight share a GPU, one a core"
+        assert local_workers_and_rates.count_default_workers(side) == workers, "up to 8 per GPU, one per core"
 
 
-def test_gpus_that_cuda_cannot_use_are_an_error_in_its_own_words(monkeypatch):
-    """NVML lists them, as with a driver that is too old; tests are on a processor, so CUDA is a mock."""
+def test_list_gpu_ids_raises_cuda_error_message(monkeypatch):
+    """NVML still lists GPUs under a driver that is too old; CUDA is a mock, because tests run on a CPU."""
 
     def too_old():
         raise RuntimeError("The NVIDIA driver on your system is too old\n(found version 11040).")
@@ -79,8 +79,7 @@ def gpu_of_8_gb(monkeypatch):
     return held
 
 
-def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path):
-    """Or each would put images for a whole GPU on it."""
+def test_available_gpu_bytes_are_shared_between_workers(gpu_of_8_gb, monkeypatch, tmp_path):
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
     assert (count_available_gpu_bytes(), inputs.fits_in_memory(work.images, width)) == (8e9, True)
@@ -90,8 +89,8 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     assert importance.choose_map_batch_size(work.suite, 18) == 512
     gpu_of_8_gb.free = 0
     assert importance.choose_map_batch_size(work.suite, 18) == IMAGES_PER_PASS
-    for free, own, workers, bytes_each, why in (  # what others hold is not counted on
-        (3, 4, 1, 7, "own counts"),
+    for free, own, workers, bytes_each, why in (  # memory that other processes hold is not available
+        (3, 4, 1, 7, "memory of this process counts"),
         (3, 0, 2, 3, "less than its share"),
         (1, 3, 2, 4, "all of its share"),
         (6, 0, 2, 4, "no more than its share"),
@@ -102,7 +101,7 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
         assert compute_gpu_memory_share() == 8 / workers * 10**9
 
 
-def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch):
+def test_choose_device_raises_when_worker_gpu_is_lost(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device() == torch.device("cpu")
     monkeypatch.setenv(SHARING, "1")
@@ -111,8 +110,8 @@ def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch):
 
 
 @pytest.mark.slow
-def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_left_uncompiled(monkeypatch):
-    """torch gives up on a class of networks after eight variants, in its log alone."""
+def test_compile_network_compiles_each_image_size_once(monkeypatch):
+    """After eight variants of a class of networks torch stops compiling, and only its log says so."""
     graphs = []
 
     def counting(graph, examples):
@@ -120,7 +119,7 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
         return graph.forward
 
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counting))
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)  # as it is at first; put back afterwards
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)  # torch's default; restored after the test
     torch.compiler.reset()
     for seed, side in enumerate([8, 8, *range(10, 26, 2), 8]):
         forward = compile_network(build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
@@ -130,7 +129,7 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
 
 
 @pytest.mark.slow
-def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkeypatch):
+def test_compile_network_falls_back_when_compiler_is_missing(monkeypatch):
     def failing(graph, examples):
         raise RuntimeError("Failed to find\nC compiler.")
 
@@ -150,11 +149,11 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
 
 
 class TritonMissing(Exception):
-    """An error of the compiler that is none of torch's dynamo."""
+    """A compiler error that is no class of torch's dynamo."""
 
 
 @pytest.mark.parametrize("kind", [TritonMissing, AssertionError, RuntimeError])
-def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(kind, monkeypatch):
+def test_compile_network_falls_back_after_any_compiler_error(kind, monkeypatch):
     model, images = torch.nn.Linear(3, 2), torch.randn(4, 3)
 
     def compiling(model, **options):
@@ -169,7 +168,7 @@ def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(k
     assert "Triton 1.0 is too old" in device_settings.describe_compilation_failure()
 
 
-def test_compiling_is_said_once_for_each_shape_while_it_happens(monkeypatch, caplog):
+def test_compile_network_logs_each_shape_once(monkeypatch, caplog):
     monkeypatch.setattr(device_settings, "_COMPILED_SHAPES", set())
     monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: caplog.messages.copy())
     said = []
@@ -179,7 +178,7 @@ def test_compiling_is_said_once_for_each_shape_while_it_happens(monkeypatch, cap
     assert caplog.messages[0] == "compiling the network for images of shape (4, 3); this can take minutes"
 
 
-def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatch):
+def test_compile_network_raises_out_of_memory_error(monkeypatch):
     def compiling(model, **options):
         def forward(images):
             raise ValueError("of the compiler") from torch.OutOfMemoryError("CUDA out of memory")
@@ -193,7 +192,7 @@ def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatc
     assert device_settings.describe_compilation_failure() == ""
 
 
-def test_a_backward_pass_that_cannot_be_compiled_is_told_from_a_failure_of_the_machine(monkeypatch):
+def test_run_compiled_backward_distinguishes_compiler_errors(monkeypatch):
     def run_backward(error):
         device_settings.run_compiled_backward(SimpleNamespace(backward=Mock(side_effect=error)))
 
@@ -208,7 +207,7 @@ def test_a_backward_pass_that_cannot_be_compiled_is_told_from_a_failure_of_the_m
         run_backward(ValueError("the network's own"))
 
 
-def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(monkeypatch):
+def test_compile_network_disables_loop_reindexing_option(monkeypatch):
     import torch._inductor.config as inductor
 
     if not hasattr(inductor, "loop_reindexing_after_fusion"):
@@ -218,8 +217,8 @@ def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(mo
     assert inductor.loop_reindexing_after_fusion is False
 
 
-def test_a_torch_without_the_option_compiles_too(monkeypatch):
-    """Older versions lack the option, and their module of options refuses names that it does not know."""
+def test_compile_network_works_without_loop_reindexing_option(monkeypatch):
+    """Older versions of torch lack the option, and their module of options rejects unknown names."""
     import torch._inductor.config as inductor
 
     monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
@@ -231,8 +230,8 @@ def test_a_torch_without_the_option_compiles_too(monkeypatch):
     assert compile_network(torch.nn.Linear(3, 2))(torch.zeros(1, 3)) == "compiled"
 
 
-def test_a_compiler_that_cannot_be_started_leaves_the_network_as_it_is(monkeypatch):
-    """torch refuses versions of Python that it does not know yet."""
+def test_compile_network_returns_model_when_compiler_cannot_start(monkeypatch):
+    """torch rejects versions of Python that are newer than itself."""
     model, refused = torch.nn.Linear(3, 2), Mock(side_effect=RuntimeError("not supported on Python 3.99+"))
     monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", refused)
@@ -240,14 +239,14 @@ def test_a_compiler_that_cannot_be_started_leaves_the_network_as_it_is(monkeypat
     assert "not supported on Python 3.99+" in device_settings.describe_compilation_failure()
 
 
-def test_trainings_let_cudnn_choose_its_kernels_and_keep_float32_exact():
+def test_let_cudnn_choose_kernels_keeps_float32_exact():
     cudnn = torch.backends.cudnn
     with let_cudnn_choose_kernels():
         assert (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (True, False, False)
 
 
-def test_a_gpu_is_timed_on_the_wall_after_all_its_work(monkeypatch):
-    """Processor time would count threads that draw noise meanwhile, and the turns of the wait itself."""
+def test_gpu_clock_reads_wall_time_after_synchronization(monkeypatch):
+    """Processor time would count other threads that draw noise, and the wait for the GPU."""
     done = []
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: done.append("waited"))
     monkeypatch.setattr(device_settings.time, "perf_counter", lambda: done.append("read") or 7.0)
@@ -256,7 +255,7 @@ def test_a_gpu_is_timed_on_the_wall_after_all_its_work(monkeypatch):
     assert device_settings.choose_clock(torch.device("cpu")) is device_settings.time.process_time
 
 
-PROGRAMS = {  # what a caller's program may have set, in torch's older and newer ways
+PROGRAMS = {  # settings of a caller's program, in torch's older and newer ways
     "nothing": lambda: None,
     "older": lambda: torch.set_float32_matmul_precision("medium"),
     "newer, exact": lambda: setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee"),
@@ -266,8 +265,8 @@ PROGRAMS = {  # what a caller's program may have set, in torch's older and newer
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_float32_is_exact_whatever_the_program_has_set_and_its_settings_are_put_back(program):
-    """Torch refuses to read the older settings where newer ones say something else."""
+def test_use_exact_float32_restores_settings(program):
+    """Torch raises an error when code reads an older setting that contradicts a newer one."""
     everything, all_of_cudnn = torch.backends.fp32_precision, torch.backends.cudnn.fp32_precision
     with device_settings.use_exact_float32():  # puts torch's own settings back after the test
         PROGRAMS[program]()
@@ -276,15 +275,15 @@ def test_float32_is_exact_whatever_the_program_has_set_and_its_settings_are_put_
             exact = device_settings._read_float32_settings()
             assert set(exact.parts) == {"ieee"} and exact.products == "highest"
             assert exact.cudnn == (True, False, True, False)
-            with torch.backends.cudnn.flags(enabled=False):  # as code of others may do
+            with torch.backends.cudnn.flags(enabled=False):  # as a library may do
                 pass
         assert device_settings._read_float32_settings() == before
         torch.backends.fp32_precision = everything
-        torch.backends.cudnn.fp32_precision = all_of_cudnn  # which `cudnn.flags` has set to what it had inherited
+        torch.backends.cudnn.fp32_precision = all_of_cudnn  # `cudnn.flags` has set it to an inherited value
 
 
-def test_float32_is_exact_until_the_last_block_is_left_and_then_as_it_was():
-    """Threads leave their blocks in any order."""
+def test_use_exact_float32_lasts_until_last_block_exits():
+    """Threads may exit their blocks in any order."""
     before = device_settings._read_float32_settings()
     for order in itertools.permutations(range(3)):
         blocks = [device_settings.use_exact_float32() for _ in order]
@@ -296,7 +295,7 @@ def test_float32_is_exact_until_the_last_block_is_left_and_then_as_it_was():
         assert device_settings._read_float32_settings() == before
 
 
-def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_means():
+def test_imagenet_128_fits_h200_memory_but_not_h100():
     record = find_dataset("imagenet-128")
     features = record.channels * record.size**2
     needed = (record.train_images + record.test_images) * (features + features // 8)
@@ -304,12 +303,12 @@ def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_m
     assert needed < 0.9 * inputs.MEMORY_SHARE * h200 and needed > 1.1 * inputs.MEMORY_SHARE * h100
 
 
-def test_compilers_share_the_cores(monkeypatch):
+def test_limit_compiler_threads_divides_cores_between_processes(monkeypatch):
     monkeypatch.setattr(device_settings.os, "sched_getaffinity", lambda who: range(96))
     for processes, each in ((4, "24"), (1, "32"), (200, "1")):
         monkeypatch.setattr(device_settings.os, "environ", {})
         device_settings.limit_compiler_threads(processes)
-        device_settings.limit_compiler_threads(5)  # what is set counts
+        device_settings.limit_compiler_threads(5)  # a variable that is already set stays
         assert device_settings.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
 
 
@@ -325,7 +324,7 @@ PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu a
         ("GenuineIntel", 6, "avx512f", False),
     ],
 )
-def test_processes_sort_without_avx_512_where_that_is_slow(monkeypatch, tmp_path, vendor, family, flags, slow):
+def test_avoid_avx512_sorts_only_on_slow_processors(monkeypatch, tmp_path, vendor, family, flags, slow):
     (tmp_path / "cpuinfo").write_text(PROCESSOR.format(vendor, family, flags))
     monkeypatch.setattr(device_settings, "Path", lambda name: tmp_path / name.rpartition("/")[2])
     monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
@@ -339,7 +338,7 @@ def test_processes_sort_without_avx_512_where_that_is_slow(monkeypatch, tmp_path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc keeps freed memory")
-def test_kept_memory_returns_to_the_system():
+def test_release_freed_cpu_memory_returns_memory_to_system():
     def resident():
         return int(Path("/proc/self/statm").read_text().split()[1])
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, on file systems that can do less than others."""
+"""Atomic writes, also on file systems without folder flushes, and checksums of stored files."""
 
 import errno
 import os
@@ -17,8 +17,8 @@ from roarbench.common.files import (
 )
 
 
-def refuse(monkeypatch, number, folders):
-    """Let fsync of folders, or of files, fail in this way; what was flushed to the disk."""
+def fail_fsync(monkeypatch, number, folders):
+    """Make fsync fail with this error number, for folders or for files; return the list of successful flushes."""
     fsync, flushed = os.fsync, []
 
     def refusing(descriptor):
@@ -32,28 +32,28 @@ def refuse(monkeypatch, number, folders):
     return flushed
 
 
-def test_a_file_system_that_cannot_flush_folders_is_written_to_but_no_broken_one(tmp_path, monkeypatch):
-    flushed = refuse(monkeypatch, errno.ENOTSUP, folders=True)
+def test_write_atomically_ignores_unsupported_folder_flush(tmp_path, monkeypatch):
+    flushed = fail_fsync(monkeypatch, errno.ENOTSUP, folders=True)
     path = tmp_path / "whole"
     with convert_write_errors(path):
         write_atomically(path, lambda beside: beside.write_text("all of it"), tmp_path / "beside")
     assert path.read_text() == "all of it"
-    assert flushed == [False]  # the file itself is on the disk
+    assert flushed == [False]  # the file itself was flushed
     flush_to_disk(tmp_path)
-    refuse(monkeypatch, errno.EIO, folders=True)
+    fail_fsync(monkeypatch, errno.EIO, folders=True)
     with pytest.raises(OSError, match="Input/output error"):
         flush_to_disk(tmp_path)
 
 
-def test_a_file_that_cannot_be_flushed_is_an_error_and_nothing_is_there(tmp_path, monkeypatch):
-    refuse(monkeypatch, errno.EINVAL, folders=False)
+def test_write_atomically_leaves_no_file_when_flush_fails(tmp_path, monkeypatch):
+    fail_fsync(monkeypatch, errno.EINVAL, folders=False)
     path = tmp_path / "whole"
     with pytest.raises(StoreError, match="cannot write .*whole: Invalid argument"), convert_write_errors(path):
         write_atomically(path, lambda beside: beside.write_text("half"), tmp_path / "beside")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_large_file_is_read_whole_once_and_then_by_a_sample(tmp_path, monkeypatch):
+def test_refuse_altered_file_samples_large_files(tmp_path, monkeypatch):
     path, read = tmp_path / "large", []
     path.write_bytes(bytes(range(256)) * 400)
     noted = compute_sha256(path)
@@ -77,7 +77,7 @@ def test_a_large_file_is_read_whole_once_and_then_by_a_sample(tmp_path, monkeypa
         refuse_altered_file(path, noted, "it", "make it again")
 
 
-def test_a_file_that_changes_is_read_again(tmp_path):
+def test_refuse_altered_file_raises_after_change(tmp_path):
     path = tmp_path / "a"
     path.write_text("one")
     noted = compute_sha256(path)

@@ -1,4 +1,4 @@
-"""Jobs in processes: what comes back, what a death takes with it, what logs say, and how a process is ended."""
+"""Jobs in local processes: outcomes, failures of workers, logs, and the end of a process."""
 
 import errno
 import json
@@ -33,8 +33,8 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forking():
-    """Fork workers from this process, which has imported all that they need, instead of starting a Python for each."""
+def fork_workers():
+    """Fork workers from this process instead of starting a Python for each: all imports are done here."""
     context = multiprocessing.get_context("fork")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_workers, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
@@ -42,13 +42,13 @@ def forking():
 
 
 @pytest.fixture(scope="module")
-def engine(forking):
-    """One worker, idle again after every test, though it may be another one."""
-    with LocalEngine(1) as made:
-        yield made
+def engine(fork_workers):
+    """An engine of one worker, which is idle after every test, though its process may have been replaced."""
+    with LocalEngine(1) as local_engine:
+        yield local_engine
 
 
-def raising(error):
+def raise_error(error):
     raise error
 
 
@@ -56,7 +56,7 @@ def is_alive(pid):
     return bool(_read_start_time(pid))  # a zombie has none
 
 
-def test_each_class_of_error():
+def test_perform_job_converts_each_error_class():
     for raised, kind, line in (
         (CallerError("the disk is full"), CallerError, "the disk is full"),
         (Diverged("loss nan"), RunError, "loss nan"),
@@ -71,37 +71,37 @@ def test_each_class_of_error():
         (RuntimeError("shapes do not fit"), RunError, None),
         (ValueError("out of memory, says an estimator"), RunError, None),
     ):
-        value, error, _ = perform_job(Job("job", raising, (raised,)))
+        value, error, _ = perform_job(Job("job", raise_error, (raised,)))
         said = f"{type(raised).__name__}: {raised}" if line is None else line
         assert (value, type(error), str(error)) == (None, kind, said)
 
 
-def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(monkeypatch):
-    """Then all its jobs would fail, each with words of its own; a fault of one run must not end a worker."""
+def test_perform_job_checks_gpu_after_unexpected_error(monkeypatch):
+    """A dead GPU fails every later job, so the worker must end; the fault of one run must not end a worker."""
     asked, seen = Mock(), RuntimeError("Triton Error [CUDA]: unspecified launch failure")
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch, "ones", asked)
     for planned in (RunError("no map"), CallerError("no suite"), Diverged("loss nan")):
-        perform_job(Job("job", raising, (planned,)))
+        perform_job(Job("job", raise_error, (planned,)))
     assert not asked.called
     dead, full = RuntimeError("an illegal memory access was encountered"), torch.OutOfMemoryError("CUDA out of memory")
     for told, kind in ((dead, MachineError), (full, RunError), (None, RunError)):
         asked.side_effect = told
-        _, error, _ = perform_job(Job("job", raising, (seen,)))
+        _, error, _ = perform_job(Job("job", raise_error, (seen,)))
         assert (type(error), str(error)) == (kind, f"RuntimeError: {seen}"), told
     assert asked.call_count == 3
 
 
-def test_a_job_goes_to_another_gpu_than_the_one_that_failed_it():
-    """Two workers on a dead GPU and one on another: the second worker on the dead one is no second chance."""
+def test_engine_retries_failed_job_on_another_gpu():
+    """Two of three workers share a dead GPU, so a retry on the second of them would fail, too."""
     unless_poisoned = "__import__('os')._exit(9) if __import__('os').environ['CUDA_VISIBLE_DEVICES'] == '1' else 7"
-    with LocalEngine(3, ("1", "0")) as engine:  # shown 1, 0, 1
+    with LocalEngine(3, ("1", "0")) as engine:  # the workers see GPUs 1, 0, 1
         outcomes = [do(engine, eval, unless_poisoned) for _ in range(2)]
     assert [type(outcome.error) for outcome in outcomes] == [MachineError, type(None)]
     assert outcomes[1].value == 7
 
 
-def test_idle_workers_are_counted_work_side_by_side_and_end_with_the_context_whatever_they_do():
+def test_engine_counts_idle_workers_until_context_ends_them():
     with pytest.raises(KeyError), LocalEngine(2) as engine:
         for name, call, arguments, idle in (("long", time.sleep, (PATIENCE,), 1), ("short", add, (1, 1), 0)):
             engine.start_job(Job(name, call, arguments))
@@ -114,7 +114,7 @@ def test_idle_workers_are_counted_work_side_by_side_and_end_with_the_context_wha
     assert len(pids) == 2 and not any(map(is_alive, pids))
 
 
-def test_a_worker_sees_one_gpu_in_turn_and_how_many_share_it_and_so_does_the_one_that_replaces_it():
+def test_workers_get_gpu_environment_in_turn():
     def shown(engine):
         names = ("CUDA_VISIBLE_DEVICES", SHARING, "TORCHINDUCTOR_COMPILE_THREADS")
         for number in range(3):
@@ -132,8 +132,8 @@ def test_a_worker_sees_one_gpu_in_turn_and_how_many_share_it_and_so_does_the_one
         assert shown(engine) == expected
 
 
-def test_a_worker_that_is_killed_or_stopped_or_whose_machine_failed_is_replaced(engine):
-    """A process whose GPU failed once can compute nothing any more, and one that ran out of memory holds much of it."""
+def test_engine_replaces_worker_after_machine_failure(engine):
+    """A process cannot compute after its GPU failed, and it may hold much memory after an allocation failed."""
     killed = do(engine, os.kill, do(engine, os.getpid).value, signal.SIGKILL)
     assert (killed.value, type(killed.error)) == (None, MachineError)
     assert str(killed.error) == "the worker's process died (signal SIGKILL; often caused by too little memory)"
@@ -148,8 +148,8 @@ def test_a_worker_that_is_killed_or_stopped_or_whose_machine_failed_is_replaced(
     assert not is_alive(pid)
 
 
-def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends():
-    """One job that fails again and again is no fault of its worker."""
+def test_engine_drops_worker_after_three_failed_jobs():
+    """Repeated failures of one job count once."""
     with LocalEngine(1) as engine:
         for name in "aaaabc":
             engine.start_job(Job(name, os._exit, (3,)))
@@ -159,11 +159,11 @@ def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends
             engine.wait(0.0)
 
 
-def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_sleep_of_the_command(engine, monkeypatch):
+def test_engine_replaces_only_unresponsive_workers(engine, monkeypatch):
     monkeypatch.setattr(local_workers, "STILL", 30.0)
     engine.start_job(Job("long", time.sleep, (1.0,)))
     assert engine.wait(0.1) == []
-    engine._looked -= 1000.0  # this process was stopped, and its workers with it
+    engine._looked -= 1000.0  # as if this process and its workers had been suspended
     assert collect(engine, 1)["long"].error is None
     monkeypatch.setattr(local_workers, "STILL", 2.0)
     pid = do(engine, os.getpid).value
@@ -176,8 +176,8 @@ def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_slee
 @pytest.mark.parametrize(
     ("signs", "silent", "killed"), [(0, 200.0, False), (0, 1300.0, True), (5, 100.0, False), (5, 200.0, True)]
 )
-def test_a_worker_that_has_given_no_sign_yet_may_take_longer(signs, silent, killed, monkeypatch):
-    """It imports torch, which can come slowly over a network."""
+def test_engine_waits_longer_for_starting_worker(signs, silent, killed, monkeypatch):
+    """A starting worker imports torch, which can take minutes over a network file system."""
     reasons = []
     with LocalEngine(1) as engine:
         worker = engine._idle[0]._replace(signs_of_life=SimpleNamespace(value=signs))
@@ -189,18 +189,18 @@ def test_a_worker_that_has_given_no_sign_yet_may_take_longer(signs, silent, kill
     assert bool(reasons) is killed
 
 
-def test_a_worker_does_not_hear_an_interrupt_and_that_of_its_parent_ends_it_at_once():
+def test_workers_ignore_sigint_until_parent_is_interrupted():
     with pytest.raises(KeyboardInterrupt), LocalEngine(1) as engine:
         pid = check_outcomes(engine)
         os.kill(pid, signal.SIGINT)
         assert do(engine, os.getpid).value == pid
-        os.kill(pid, signal.SIGSTOP)  # now it does not hear that it is to end either
+        os.kill(pid, signal.SIGSTOP)  # now the worker cannot read the request to end either
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     assert not is_alive(pid)
 
 
-def test_workers_that_start_do_not_hear_an_interrupt_and_the_death_of_one_fails_its_job(monkeypatch, capfd):
-    monkeypatch.setattr(local_workers, "multiprocessing", multiprocessing)  # as outside of tests
+def test_starting_workers_ignore_sigint(monkeypatch, capfd):
+    monkeypatch.setattr(local_workers, "multiprocessing", multiprocessing)  # spawned as outside of tests
     with LocalEngine(2) as engine:
         interrupted, killed = (worker.process for worker in engine._idle)
         engine.start_job(Job("job", add, (1, 1)))
@@ -215,8 +215,8 @@ def test_workers_that_start_do_not_hear_an_interrupt_and_the_death_of_one_fails_
     assert "Traceback" not in capfd.readouterr().err
 
 
-def compute_for_ever(told):
-    """A parent whose worker never looks up."""
+def compute_forever(told):
+    """Run a parent whose worker computes without end, and send the worker's process number."""
     with LocalEngine(1) as engine:
         pid = do(engine, os.getpid).value
         engine.start_job(Job("spin", eval, ("sum(1 for _ in iter(int, 1))",)))
@@ -224,20 +224,20 @@ def compute_for_ever(told):
         time.sleep(PATIENCE)
 
 
-def test_workers_that_compute_end_soon_after_a_killed_parent():
+def test_busy_workers_exit_after_parent_is_killed():
     here, there = multiprocessing.Pipe()
-    parent = multiprocessing.get_context("fork").Process(target=compute_for_ever, args=(there,))
+    parent = multiprocessing.get_context("fork").Process(target=compute_forever, args=(there,))
     parent.start()
     pid = here.recv()
     assert is_alive(pid)
     parent.kill()
     parent.join()
-    if not (ended := eventually(lambda: not is_alive(pid))):  # they look twice a second
+    if not (ended := eventually(lambda: not is_alive(pid))):  # workers check their parent twice a second
         os.kill(pid, signal.SIGKILL)
     assert ended
 
 
-def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts_them(tmp_path):
+def test_script_without_main_guard_runs_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import threading\nfrom operator import add\n"
@@ -251,7 +251,7 @@ def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts
 
 
 @pytest.mark.filterwarnings("default")
-def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_traceback(tmp_path):
+def test_worker_log_names_job_in_each_line(tmp_path):
     with LocalEngine(1, logs=tmp_path) as engine:
         for name, call, argument in (
             ("warning", warnings.warn, "mind this"),
@@ -269,7 +269,7 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
     assert found[6]["message"] == "failed" and "ValueError: invalid literal" in found[6]["traceback"]
 
 
-ENDED_TWICE = """
+WAITS_FOR_SIGTERM = """
 import time
 from roarbench.common.stopping import defer_stop_until_checked, end_on_sigterm, is_stop_requested
 end_on_sigterm()
@@ -283,8 +283,8 @@ time.sleep(600)
 """
 
 
-def test_a_process_ends_at_once_but_for_the_block_that_keeps_something():
-    with subprocess.Popen([sys.executable, "-c", ENDED_TWICE], stdout=subprocess.PIPE, text=True) as process:
+def test_defer_stop_until_checked_delays_sigterm():
+    with subprocess.Popen([sys.executable, "-c", WAITS_FOR_SIGTERM], stdout=subprocess.PIPE, text=True) as process:
         for word in ("ready", "kept", "ready"):
             assert process.stdout.readline().strip() == word
             if word == "ready":
@@ -294,7 +294,7 @@ def test_a_process_ends_at_once_but_for_the_block_that_keeps_something():
 
 def count_faults():
     """Count the pages that the system gives while 30 tensors of 40 MB are made one after the other."""
-    for _ in range(20):  # the heap grows by one after the other until it has a place for the next: up to 11 were seen
+    for _ in range(20):  # the heap grows until a freed tensor leaves room for the next: up to 11 tensors
         torch.ones(10**7)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(30):
@@ -302,7 +302,7 @@ def count_faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's malloc can be told")
-def test_a_worker_keeps_the_memory_that_it_frees(engine):
-    """Else each tensor anew is 9,766 pages of 4 kB."""
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's malloc has this setting")
+def test_worker_keeps_freed_memory(engine):
+    """Otherwise each new tensor faults 9,766 pages of 4 kB."""
     assert do(engine, count_faults).value < 2 * 9766

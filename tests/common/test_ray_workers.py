@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
 
 @pytest.fixture(scope="module")
 def ray_folder():
-    """Where Ray keeps logs and sockets; a socket's path must be short."""
+    """Create the folder of Ray's logs and sockets; the path of a socket must be short."""
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", str(folder))
@@ -38,8 +38,8 @@ def ray_folder():
 
 @pytest.fixture(scope="module")
 def cluster(ray_folder):
-    """A cluster whose head does no jobs, with two nodes of one core each, which this process has joined."""
-    from roarbench.common import ray_workers as module  # before Ray itself: it says how Ray is to be
+    """Start a cluster of an idle head and two nodes of one core each, and connect this process to it."""
+    from roarbench.common import ray_workers as module  # before Ray itself: it sets variables that Ray reads at import
 
     ray = module.ray
     from ray.cluster_utils import Cluster
@@ -56,15 +56,15 @@ def cluster(ray_folder):
 
 
 @pytest.fixture
-def started(cluster, tmp_path):
-    """Start an engine, and wait until so many of its workers are idle."""
+def start_engine(cluster, tmp_path):
+    """Start an engine, and wait for the given number of idle workers."""
     from roarbench.common.ray_workers import RayEngine
 
     made = []
 
     def start(workers, idle):
         made.append(RayEngine(workers, tmp_path, False))
-        assert until_idle(made[0], idle) == idle
+        assert wait_until_idle(made[0], idle) == idle
         return made[0]
 
     yield start
@@ -72,14 +72,14 @@ def started(cluster, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def until_idle(engine, count):
-    """Wait for so many idle workers, while no job ends; how many there are."""
+def wait_until_idle(engine, count):
+    """Wait for so many idle workers, or until a job ends; return their number."""
     eventually(lambda: engine.idle >= count or engine.wait(1.0), PATIENCE)
     return engine.idle
 
 
-def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(started):
-    engine = started(1, 1)
+def test_ray_worker_survives_job_errors(start_engine):
+    engine = start_engine(1, 1)
     pid = check_outcomes(engine)
     assert do(engine, torch.get_num_threads).value == 1
     assert do(engine, os.getcwd).value == str(Path.cwd())
@@ -90,33 +90,33 @@ def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(start
     killed = do(engine, os.kill, pid, signal.SIGKILL).error
     assert type(killed) is MachineError
     assert str(killed).startswith("the worker was lost (") and "\n" not in str(killed)
-    assert until_idle(engine, 1) == 1
+    assert wait_until_idle(engine, 1) == 1
     assert do(engine, os.getpid).value != pid
     assert type(do(engine, torch.empty, 10**15).error) is MachineError
-    assert engine.idle == 0  # that process holds memory, or a dead GPU: there will be another one
+    assert engine.idle == 0  # that process may hold memory or a dead GPU, so the engine replaces it
 
 
-def test_a_worker_that_fails_jobs_in_a_row_leaves(started, monkeypatch):
-    """Whatever process does its work meanwhile; the same job again, or one that was stopped, is no fault of it."""
+def test_ray_engine_drops_worker_after_failed_jobs_in_a_row(start_engine, monkeypatch):
+    """Failures count across processes of the worker; a repeated or stopped job does not count."""
     monkeypatch.setattr("roarbench.common.ray_workers.IN_A_ROW", 2)
-    engine = started(1, 1)
+    engine = start_engine(1, 1)
     for name in ("one", "one"):
         engine.start_job(Job(name, os._exit, (3,)))
         assert type(collect(engine, 1)[name].error) is MachineError
-        assert until_idle(engine, 1) == 1
+        assert wait_until_idle(engine, 1) == 1
     engine.start_job(Job("stopped", time.sleep, (PATIENCE,)))
-    engine.stop_job("gone")  # it has ended already
+    engine.stop_job("gone")  # no such job runs
     engine.stop_job("stopped")
     assert type(collect(engine, 1)["stopped"].error) is MachineError
-    assert until_idle(engine, 1) == 1
+    assert wait_until_idle(engine, 1) == 1
     engine.start_job(Job("other", os._exit, (3,)))
     collect(engine, 1)
     with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last with: the worker was lost"):
         engine.wait(1.0)
 
 
-def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, started):
-    engine = started(2, 2)
+def test_ray_engine_replaces_lost_node(cluster, start_engine):
+    engine = start_engine(2, 2)
     for name in ("one", "other"):
         engine.start_job(Job(name, time.sleep, (PATIENCE,)))
     assert engine.idle == 0
@@ -127,17 +127,17 @@ def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, s
     (outcome,) = collect(engine, 1).values()
     assert type(outcome.error) is MachineError
     assert "node" in str(outcome.error)
-    assert [worker.failed for worker in engine._starting.values()] == [{outcome.name}]  # no fault of the worker
+    assert [worker.failed for worker in engine._starting.values()] == [{outcome.name}]  # one failure, of the lost job
     assert engine.wait(0.1) == []
-    assert engine.idle == 0  # there is no room for another worker now
+    assert engine.idle == 0  # the cluster has no core for another worker
     cluster.add_node(num_cpus=1)
-    assert until_idle(engine, 1) == 1
+    assert wait_until_idle(engine, 1) == 1
     assert do(engine, add, 1, 2).value == 3
 
 
-def test_more_workers_than_gpus_share_them(cluster, started):
+def test_ray_workers_share_one_gpu(cluster, start_engine):
     node = cluster.add_node(num_cpus=1, num_gpus=1)
-    engine = started(2, 2)
+    engine = start_engine(2, 2)
     for name in ("one", "other"):
         engine.start_job(Job(name, eval, ("__import__('os').environ.copy()",)))
     for outcome in collect(engine, 2).values():
@@ -145,11 +145,11 @@ def test_more_workers_than_gpus_share_them(cluster, started):
     cluster.remove_node(node)
 
 
-def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, started, tmp_path):
+def test_ray_engine_excludes_machine_without_store_folder(monkeypatch, caplog, start_engine, tmp_path):
     from roarbench.common import ray_workers as module
 
     monkeypatch.setattr(module, "IN_A_ROW", 1)
-    engine = started(1, 1)
+    engine = start_engine(1, 1)
     engine._setup = engine._setup._replace(mark=tmp_path / "elsewhere/mark")
     engine._start_worker()
     while engine._starting:
@@ -161,7 +161,7 @@ def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, 
         collect(engine, 1)
 
 
-def test_a_command_that_is_killed_and_begun_again_leaves_the_table_of_local_processes(ray_folder, tmp_path):
+def test_ray_run_resumed_after_kill_matches_local_run(ray_folder, tmp_path):
     def start(name, *words):
         log = tmp_path / f"{name}.log"
         return forked.start(("run", *PART, "--workers", 2, "--store", tmp_path / name, *words), log)
@@ -179,7 +179,7 @@ def test_a_command_that_is_killed_and_begun_again_leaves_the_table_of_local_proc
     assert tables[0] == tables[1]
 
 
-def test_without_a_cluster_or_ray_itself_one_line_says_how_to_get_it(call, monkeypatch, tmp_path):
+def test_run_explains_missing_ray_cluster_or_package(call, monkeypatch, tmp_path):
     asked = ("run", *SMALL, "--engine", "ray", "--address", "localhost:9", "--store", tmp_path / "store")
     answers = [call(*asked)]
     monkeypatch.setitem(sys.modules, "ray", None)

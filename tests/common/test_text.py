@@ -1,4 +1,4 @@
-"""Numbers and text from outside as a reader sees them."""
+"""Formats of numbers, and of text from outside, for readers."""
 
 from roarbench.common.text import (
     fit_on_one_line,
@@ -13,7 +13,7 @@ from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.rank_intervals import RankInterval
 
 
-def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():
+def test_number_formats_show_digits_signs_intervals_or_dash():
     places = (None, "–"), (RankInterval(3), "3"), (RankInterval(3, 2, 4), "2-4"), (RankInterval(1, 1, 1), "1")
     places += (RankInterval(3, 2, 4, added=True), "(2-4)"), (RankInterval(3, added=True), "(3)")
     assert [format_rank(place) for place, _ in places] == [words for _, words in places]
@@ -36,7 +36,7 @@ def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_one
     assert (format_decimals(0.12345, 3), format_decimals(None, 3)) == ("0.123", "–")
 
 
-def test_text_from_outside_is_one_line_that_hides_nothing_and_wide_lines_are_folded_at_words():
+def test_external_text_is_printable_on_one_line():
     assert fit_on_one_line("a\x1b[2J\nb\u202ec\td ") == "a [2J b c d"
     assert make_printable("a\nb") == "a b"
     assert (fit_on_one_line("12345", 5), fit_on_one_line("123456", 5)) == ("12345", "1234…")

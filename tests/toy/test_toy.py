@@ -1,4 +1,4 @@
-"""The toy against closed forms: least squares, accuracy by the angle between two Gaussians; and its picture."""
+"""The toy experiment equals closed forms: least squares, and accuracy by the angle between two Gaussians."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from toy.report import make_chart
 DRAWS = 20
 
 
-def best_accuracy(world, kept):
-    """The docstring's q(S): the best that any linear classifier of the kept features can do."""
+def compute_best_accuracy(world, kept):
+    """Compute the best accuracy of a linear classifier on the kept features: q(S) in the docstring of `linear`."""
     a, d = world.signal[kept], world.distractor[kept]
     q = a @ a - (a @ d) ** 2 / (0.01 + d @ d)
     return 1 - np.arccos(np.sqrt(q / (1 + q))) / np.pi
@@ -19,19 +19,19 @@ def best_accuracy(world, kept):
 
 @pytest.fixture(scope="module")
 def draws():
-    """Examples, scores of (rankings, retrained or not, levels), and the best where the least important go first."""
+    """For each world: examples, scores [ranking, retrained or not, level], best accuracies of the inverted ranking."""
     found = []
     for scored, rng in zip(*(np.random.default_rng(0).spawn(DRAWS) for _ in range(2)), strict=True):
         world = linear.draw_world(rng)
         train, test = (linear.draw_examples(world, count, rng) for count in (linear.TRAIN, linear.TEST))
         inverted = linear.compute_true_ranking(world, rng)[::-1]
-        best = [best_accuracy(world, inverted[k:]) for k in range(FEATURES)]
+        best = [compute_best_accuracy(world, inverted[k:]) for k in range(FEATURES)]
         found.append((train, test, np.array(linear.score_rankings_in_random_world(scored)), best))
     return found
 
 
 @pytest.mark.parametrize("t", [0, 0.5, 15 / 16, 1])
-def test_fit_is_numpy_s_least_squares(t):
+def test_fit_linear_model_matches_numpy_least_squares(t):
     rng = np.random.default_rng(1)
     x, y = linear.draw_examples(linear.draw_world(rng), 200, rng)
     x = degrade(x, rng.permutation(FEATURES), t, x.mean(axis=0))
@@ -40,7 +40,7 @@ def test_fit_is_numpy_s_least_squares(t):
     np.testing.assert_allclose(fit_linear_model(Examples(x, y)), expected, atol=1e-9)
 
 
-def test_accuracy_ranking_and_removal_by_hand():
+def test_toy_functions_match_manual_values():
     # the line of least squares through (0, 0), (1, 0), (2, 1): -1/6, 1/3, 5/6 against one half
     line, x = np.array([1 / 2, -1 / 6]), np.array([[0.0], [1.0], [2.0]])
     assert compute_accuracy(line, Examples(x, np.array([0.0, 0.0, 1.0]))) == 1
@@ -58,14 +58,14 @@ def test_accuracy_ranking_and_removal_by_hand():
     np.testing.assert_array_equal(x, before)
 
 
-def test_level_1_answers_the_more_common_training_class(draws):
+def test_level_1_predicts_most_common_training_class(draws):
     assert linear.TRAIN % 2 == 1  # with an even number both classes could be as common, and rounding would answer
     for train, test, scores, _ in draws:
         assert (scores[..., -1] == np.mean(test.y == float(train.y.mean() > 0.5))).all()
 
 
-def test_retrained_inverted_ranking_is_as_good_as_theory_allows(draws):
-    """Measured minus exact accuracy, in standard errors; 1,001 examples for 17 weights cost under one point."""
+def test_retrained_inverted_ranking_reaches_best_possible_accuracy(draws):
+    """Accuracy is within four standard errors; 1,001 examples for 17 weights cost under one point."""
     difference = np.array([scores[2, 0, :-1] - best for _, _, scores, best in draws])
     errors = difference.std(axis=0, ddof=1) / np.sqrt(DRAWS)
     assert (difference.mean(axis=0) < 4 * errors).all()
@@ -73,11 +73,11 @@ def test_retrained_inverted_ranking_is_as_good_as_theory_allows(draws):
 
 
 @pytest.mark.slow
-def test_same_seed_same_numbers():
+def test_run_experiment_depends_only_on_seed():
     assert linear.run_experiment(0, 2) == linear.run_experiment(0, 2) != linear.run_experiment(1, 2)
 
 
-def test_chart_shows_the_numbers_with_two_standard_errors():
+def test_chart_shows_accuracy_with_two_standard_errors():
     accuracy, error = (0.875, *[0.5] * 16), (0.0625, *[0.25] * 16)
     curves = tuple(ToyCurve("true", retrain, accuracy, error) for retrain in (True, False))
     chart = make_chart(ToyResult(7, 3, 10, 10, linear.LEVELS, curves))
