@@ -1,4 +1,4 @@
-"""Fills by hand and against SciPy; ROAD's linear system is held against Quantus in tests/oracles."""
+"""Fills equal hand-made cases and SciPy; tests/oracles compares ROAD's linear system with Quantus."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def removed(request):
 
 
 @pytest.mark.parametrize("fill", OTHERS)
-def test_kept_values_are_exact_and_inputs_stay(fill, images, removed):
+def test_fill_keeps_remaining_values_and_inputs_unchanged(fill, images, removed):
     before, marks = images.clone(), removed.clone()
     found = apply_non_mean_fill(images, removed, fill, MEAN, IDS)
     assert (found.dtype, found.shape) == (torch.uint8, images.shape)
@@ -36,13 +36,13 @@ def test_kept_values_are_exact_and_inputs_stay(fill, images, removed):
     assert torch.equal(images, before) and torch.equal(removed, marks)
     assert torch.equal(found, apply_non_mean_fill(images, removed, fill, MEAN, IDS))
     assert not torch.equal(found, images)
-    for row in range(3):  # an image's fill is its own
+    for row in range(3):  # the fill of an image does not depend on its batch
         one = slice(row, row + 1)
         alone = apply_non_mean_fill(images[one], removed[one], fill, MEAN, IDS[one]).int()
         assert (alone - found[one].int()).abs().max() <= (1 if fill == "linear" else 0)  # other rounding, at .5
 
 
-def test_black_and_blur(images, removed):
+def test_black_and_blur_fills_match_definitions(images, removed):
     gone = removed.expand(images.shape)
     assert (apply_non_mean_fill(images, removed, "zero", MEAN, IDS)[gone] == 0).all()
     drawn = images.double().numpy()
@@ -53,7 +53,7 @@ def test_black_and_blur(images, removed):
     assert (found.double() - torch.from_numpy(drawn)).abs()[gone].max() <= 0.501
 
 
-def test_noise_is_uniform():
+def test_noise_fill_is_uniform_over_pixel_values():
     large = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
     everything = torch.ones_like(large, dtype=torch.bool)
     found = apply_non_mean_fill(large, everything, "noise", torch.zeros(3), torch.tensor([1, 2]))
@@ -64,7 +64,7 @@ def test_noise_is_uniform():
     assert not torch.equal(found[0], found[1])
 
 
-def test_noise_of_roads_fill_is_a_hundredth_of_the_range():
+def test_linear_fill_adds_noise_of_one_percent_of_pixel_range():
     flat = torch.full((2, 1, 64, 64), 100, dtype=torch.uint8)
     gone = torch.zeros_like(flat, dtype=torch.bool)
     gone[:, :, 1:-1, 1:-1] = True
@@ -73,7 +73,7 @@ def test_noise_of_roads_fill_is_a_hundredth_of_the_range():
     assert 2.4 < off.std().item() < 2.7
 
 
-def test_interpolation_and_neighbours_by_hand():
+def test_linear_and_neighbours_fills_match_hand_computed_values():
     # in the middle (4 * 12 / 6 + 4 * 24 / 12) / 1, at a corner (10 / 6 + 10 / 6 + 40 / 12) / (5 / 12)
     middle = torch.tensor([[[[24.0, 12, 24], [12, 0, 12], [24, 12, 24]]]])
     corner = torch.tensor([[[[0.0, 10, 1], [10, 40, 1], [1, 1, 1]]]])
@@ -82,12 +82,12 @@ def test_interpolation_and_neighbours_by_hand():
         assert found[image == 0].item() == pytest.approx(16, abs=1e-2)
     line = torch.tensor([[[[10, 0, 0, 0, 40]]]], dtype=torch.uint8)
     gone = torch.tensor([[[[False, True, True, True, False]]]])
-    # the outer two are 10 and 40 first, then the middle is their mean
+    # the first pass fills the outer two with 10 and 40, the second pass the middle with their mean
     filled = apply_non_mean_fill(line, gone, "neighbours", torch.zeros(1), IDS[:1])
     assert filled.flatten().tolist() == [10, 10, 25, 40, 40]
 
 
-def test_a_large_hole_in_one_image_leaves_the_others_as_they_are():
+def test_linear_fill_is_unaffected_by_large_hole_in_another_image():
     images = torch.randint(256, (2, 1, 32, 32), generator=seeded(0)).float()
     gone = torch.rand(images.shape, generator=seeded(1)) < 0.5
     gone[1, :, :30] = True
@@ -96,7 +96,7 @@ def test_a_large_hole_in_one_image_leaves_the_others_as_they_are():
 
 
 @pytest.mark.parametrize("fill", ["linear", "neighbours"])
-def test_where_nothing_is_left_the_mean_is(fill, images):
+def test_fill_uses_mean_where_no_feature_of_channel_remains(fill, images):
     gone = torch.ones_like(images, dtype=torch.bool)
     gone[0, 1, 5, 5] = False
     found = apply_non_mean_fill(images, gone, fill, MEAN, IDS).float()
@@ -105,8 +105,8 @@ def test_where_nothing_is_left_the_mean_is(fill, images):
 
 
 @pytest.mark.parametrize("fill", ["linear", "neighbours"])
-def test_no_convolution_is_rounded_to_tf32_on_a_gpu(fill, images, removed, monkeypatch):
-    """A processor has the settings of cuDNN, too; a single channel is convolved by cuDNN."""
+def test_fill_disables_tf32_convolutions(fill, images, removed, monkeypatch):
+    """The test reads the cuDNN setting, which PyTorch keeps on a CPU, too."""
     seen, convolve = set(), torch.nn.functional.conv2d
 
     def look(*arguments, **options):

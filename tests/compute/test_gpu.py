@@ -1,4 +1,4 @@
-"""What a GPU computes is what a processor computes, to rounding; skipped where there is none."""
+"""A GPU computes the results of a CPU up to rounding; without a GPU these tests are skipped."""
 
 from dataclasses import replace
 
@@ -29,34 +29,34 @@ GPU = torch.device("cuda")
 RECIPE, LABELS = replace(trainings.RECIPE, augmentation=Augmentation.CROP_FLIP, peak=0.05), torch.arange(40) % 4
 
 
-def on_gpu(held):
+def move_to_gpu(held):
     return replace(held, pixels=held.pixels.to(GPU), removed=held.removed.to(GPU), fill=held.fill.to(GPU))
 
 
 @pytest.mark.parametrize("unit", Unit)
-def test_degraded_and_redrawn_images_are_the_same(unit):
+def test_degraded_and_redrawn_images_on_gpu_equal_cpu(unit):
     _, held = both(unit=unit)
     redrawn = [
         RandomlyDegradedImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)
     ]
-    for one, other in ((held, on_gpu(held)), redrawn):
+    for one, other in ((held, move_to_gpu(held)), redrawn):
         for index in torch.randperm(20, generator=seeded(5)).split(8):
             torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
 
 
-def begun(recipe=RECIPE):
+def begin_training(recipe=RECIPE):
     _, held = both(n=40)
-    return Training(network(8).to(GPU), on_gpu(held), LABELS, NORM, recipe, seed=3)
+    return Training(network(8).to(GPU), move_to_gpu(held), LABELS, NORM, recipe, seed=3)
 
 
 @pytest.mark.parametrize("kind", Augmentation)
-def test_the_same_draws_augment_the_same_way(kind):
+def test_augment_on_gpu_matches_cpu(kind):
     images = 255 * torch.rand(16, 3, 32, 32, generator=seeded(1))
     one, other = (normalise(augment(some, kind, seeded(2)), NORM).cpu() for some in (images, images.to(GPU)))
     torch.testing.assert_close(one, other, rtol=0, atol=1e-3)  # float32 places in a bicubic crop
 
 
-def test_streamed_images_go_through_pinned_memory_unharmed():
+def test_streamed_images_on_gpu_equal_images_in_memory():
     reader, held = both(0.5, Order.LERF, n=200)
     streamed = StreamedImages(reader._pixels, reader._removed, held.fill, held.unit, GPU)
     batches = torch.randperm(200, generator=seeded(3)).split(16)
@@ -64,7 +64,7 @@ def test_streamed_images_go_through_pinned_memory_unharmed():
         torch.testing.assert_close(read.cpu(), held.batch(index), rtol=0, atol=0)
 
 
-def test_images_whose_masks_change_are_streamed_and_degraded_on_the_gpu():
+def test_streamed_changing_images_on_gpu_equal_cpu():
     _, held = both(n=200)
     here, there = (
         RandomlyDegradedImages(held.pixels, 0.5, held.fill.to(where), held.unit, seeded(4)) for where in (CPU, GPU)
@@ -77,13 +77,13 @@ def test_images_whose_masks_change_are_streamed_and_degraded_on_the_gpu():
 @pytest.mark.parametrize("compiling", [False, True])
 @pytest.mark.parametrize("micro_batch", [0, 3])
 @pytest.mark.parametrize("precision", Precision)
-def test_a_training_learns_what_it_learns_on_a_processor(precision, micro_batch, compiling, monkeypatch):
+def test_training_on_gpu_gives_logits_of_cpu_training(precision, micro_batch, compiling, monkeypatch):
     if compiling:
         monkeypatch.setenv(COMPILING, "default")
     _, held = both(n=40)
     recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch)
     logits = []
-    for where, inputs in ((CPU, held), (GPU, on_gpu(held))):
+    for where, inputs in ((CPU, held), (GPU, move_to_gpu(held))):
         model = network(8).to(where)
         assert 0 < fit(model, inputs, LABELS, NORM, recipe, seed=3) < 3
         logits.append(predict_logits(model, inputs, NORM, batch=128))
@@ -92,9 +92,9 @@ def test_a_training_learns_what_it_learns_on_a_processor(precision, micro_batch,
 
 
 @pytest.mark.parametrize("kind", Augmentation)
-def test_no_step_waits_for_the_gpu(kind):
-    training = begun(replace(RECIPE, augmentation=kind, precision=Precision.BF16))
-    for _ in range(5):  # fills the stores of memory
+def test_training_step_does_not_synchronise_with_gpu(kind):
+    training = begin_training(replace(RECIPE, augmentation=kind, precision=Precision.BF16))
+    for _ in range(5):  # fills the memory pools
         training.do_optimiser_step()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -105,17 +105,17 @@ def test_no_step_waits_for_the_gpu(kind):
     assert training.step == 5 + 12
 
 
-def test_evaluation_is_float32_on_a_gpu_too():
+def test_predict_logits_uses_float32_on_gpu():
     _, held = both(n=40)
     model = randomised(build_network("resnet8", 4, 3, 8, seeded(0)), seeded(1))
     expected = predict_logits(model, held, NORM, batch=128)
-    found = predict_logits(model.to(GPU), on_gpu(held), NORM, batch=128)
+    found = predict_logits(model.to(GPU), move_to_gpu(held), NORM, batch=128)
     # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
 
 
-def test_a_first_step_that_does_not_fit_is_refused_and_changes_no_weight():
-    """In a quarter of a gigabyte; because of batch norm, the step cannot be split."""
+def test_fit_raises_no_room_and_keeps_weights_when_first_step_does_not_fit():
+    """The process may use a quarter of a gigabyte, and batch norm forbids to split the step."""
     model = build_network("resnet18", 4, 3, 64, seeded(0)).to(GPU)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     inputs, labels = trainings.pictures(128, 64)
@@ -123,7 +123,7 @@ def test_a_first_step_that_does_not_fit_is_refused_and_changes_no_weight():
     torch.cuda.set_per_process_memory_fraction(0.25e9 / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(NoRoom, match="a step of 128 images takes more than"):
-            fit(model, on_gpu(inputs), labels, NORM, replace(RECIPE, batch=128), seed=3)
+            fit(model, move_to_gpu(inputs), labels, NORM, replace(RECIPE, batch=128), seed=3)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     torch.testing.assert_close([*model.parameters()], before, rtol=0, atol=0)

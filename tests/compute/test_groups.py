@@ -1,4 +1,4 @@
-"""Groups of features: strata of matched masks, and how many neighbours are removed together."""
+"""Strata of matched masks, removal magnitudes, and the smoothness of masks."""
 
 import numpy as np
 import pytest
@@ -18,11 +18,11 @@ LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
 D = LAYOUT.features
 
 
-def numbers(seed, bound):
+def draw_numbers(seed, bound):
     return np.random.default_rng(seed).integers(0, bound, (N, D), dtype=np.uint8)
 
 
-def test_change_by_hand():
+def test_removal_magnitudes_match_hand_computed_values():
     images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
     wide = images.expand(1, 2, 5, 2)
     scalar, smooth = compute_removal_magnitudes(wide, fill[:, None, None], Unit.SCALAR)
@@ -38,8 +38,8 @@ def test_change_by_hand():
 
 
 @pytest.mark.parametrize("bound", (3, 256))
-def test_strata_are_quantile_bins_within_quantile_bins(bound):
-    first, second = numbers(1, bound), numbers(2, bound)
+def test_assign_strata_returns_nested_quantile_bins(bound):
+    first, second = draw_numbers(1, bound), draw_numbers(2, bound)
     found = assign_strata([first, second], 4)
     for image in range(N):
         outer = 4 * np.array([(first[image] < value).sum() for value in first[image]]) // D
@@ -51,12 +51,15 @@ def test_strata_are_quantile_bins_within_quantile_bins(bound):
 
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("t", (0.1, 0.5, 0.9))
-def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, t):
-    """A slow derivation, feature by feature, from the bins of the other image's whole ranking."""
+def test_other_image_mask_removes_as_many_features_per_stratum(order, t):
+    """Within a stratum the mask removes the features that the other map ranks first; the reference sorts each one."""
     generator = np.random.default_rng(1)
     mine, other = generator.normal(size=(2, N, *SHAPE)).astype(np.float32)
     own = np.unpackbits(find_removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
-    found, ties = assign_strata([numbers(3, 256), numbers(4, 256)], 3), generator.permuted([range(D)] * N, axis=1)
+    found, ties = (
+        assign_strata([draw_numbers(3, 256), draw_numbers(4, 256)], 3),
+        generator.permuted([range(D)] * N, axis=1),
+    )
     codes = read_bin_codes(encoded(other, LAYOUT), LAYOUT)
     made = make_other_image_masks(own, codes, found, order, ties)
     assert_array_equal(
@@ -90,7 +93,7 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, 
         ([[[[1]], [[1]]]], (2, 1, 1), Unit.SCALAR, None),
     ],
 )
-def test_removed_neighbours_against_those_by_chance(images, shape, unit, expected):
+def test_smoothness_is_neighbour_pair_count_over_chance(images, shape, unit, expected):
     packed = np.packbits(np.array(images, bool).reshape(len(images), -1), axis=1)
     assert compute_smoothness(packed, shape, unit) == (
         expected if expected is None else pytest.approx(expected, rel=1e-12)

@@ -1,4 +1,4 @@
-"""Images as networks meet them: degraded, redrawn, with the masks of others, and read ahead from files."""
+"""Input images of networks: degraded, redrawn, with masks of other images, and streamed from files."""
 
 import mmap
 import threading
@@ -32,27 +32,27 @@ from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all
 FILL = torch.tensor([120.25, 1 / 3, 255.0])
 
 
-def packed(removed):
+def pack_bits(removed):
     return torch.from_numpy(np.packbits(removed.flatten(1).numpy(), axis=1))
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 5, 3)])
 @pytest.mark.parametrize("unit", Unit)
-def test_features_are_removed_whole_and_arguments_stay(shape, unit):
-    """Also where features do not fill the last byte."""
+def test_degraded_images_remove_whole_features_and_keep_pixels(shape, unit):
+    """Some shapes have features that do not fill the last byte of a mask."""
     channels, height, width = shape[0] if unit is Unit.SCALAR else 1, *shape[1:]
     pixels = torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=seeded(0))
     bits, degraded = torch.rand((3, channels, height, width), generator=seeded(3)) < 0.4, pixels.float()
     for i, c, y, x in np.ndindex(3, *shape):
         if bits[i, c % channels, y, x]:
             degraded[i, c, y, x] = FILL[c]
-    assert torch.equal(unpack_removal_masks(packed(bits), shape, unit), bits)
+    assert torch.equal(unpack_removal_masks(pack_bits(bits), shape, unit), bits)
     index, fill, before = torch.tensor([2, 0, 0]), FILL[: shape[0]], pixels.clone()
     torch.testing.assert_close(degrade(pixels, bits, fill), degraded, rtol=0, atol=0)
     for made, expected in (
-        (DegradedImages(pixels, packed(bits), fill, unit), degraded),
+        (DegradedImages(pixels, pack_bits(bits), fill, unit), degraded),
         (DegradedImages(pixels, None, fill, unit), pixels.float()),
-        (RemovalMasks(shape, packed(bits), unit), bits.float().expand(3, *shape)),
+        (RemovalMasks(shape, pack_bits(bits), unit), bits.float().expand(3, *shape)),
     ):
         assert len(made) == 3
         for _ in range(2):  # a batch may be changed without changing the images
@@ -63,8 +63,8 @@ def test_features_are_removed_whole_and_arguments_stay(shape, unit):
 
 
 @pytest.mark.parametrize("unit", Unit)
-def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit):
-    """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
+def test_randomly_degraded_images_follow_generator_draws_in_order(unit):
+    """Stored rows depend on the draws: one uniform number for each feature of each image, batch after batch."""
     pixels = torch.randint(0, 256, (3, 3, 8, 16), dtype=torch.uint8, generator=seeded(0))
     images, generator = RandomlyDegradedImages(pixels, 0.3, FILL, unit, seeded(3)), seeded(3)
     grid = (3 if unit is Unit.SCALAR else 1, 8, 16)
@@ -78,25 +78,25 @@ N, SHAPE = 12, (3, 4, 5)
 LEVELS = (0.3, 0.5)  # of 20 pixels so many are removed that no two images lose the same ones
 
 
-def maps(seed):
+def draw_maps(seed):
     return np.random.default_rng(seed).normal(size=(N, *SHAPE)).astype(np.float32)
 
 
-def exchanged(unit, seed, order=Order.MORF, kinds=(1,)):
-    """With the cuts at both levels of maps of so many kinds."""
+def make_exchanged_images(unit, seed, order=Order.MORF, kinds=(1,)):
+    """Images with the masks of both levels of each kind of map."""
     pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, *SHAPE), dtype=np.uint8))
     layout = Layout(SHAPE, unit, LEVELS)
-    cuts = tuple(RankingMask(encoded(maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
+    cuts = tuple(RankingMask(encoded(draw_maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
     return ImagesWithExchangedMasks(pixels, cuts, FILL, unit, seeded(seed))
 
 
 @pytest.mark.parametrize("unit", Unit)
 @pytest.mark.parametrize("order", Order)
-def test_each_image_carries_what_another_one_loses(unit, order):
-    """The map that an image carries is found among those of all other images by comparing every one of them."""
-    images = exchanged(unit, 3, order, kinds=(1, 2))
+def test_exchanged_masks_come_from_another_image(unit, order):
+    """The test finds the mask of each image by comparison with the masks of all images."""
+    images = make_exchanged_images(unit, 3, order, kinds=(1, 2))
     lent = list(product((1, 2), LEVELS, range(N)))
-    gone = [removed_features(maps(kind), 0, t, str(order), str(unit)) for kind, t in product((1, 2), LEVELS)]
+    gone = [removed_features(draw_maps(kind), 0, t, str(order), str(unit)) for kind, t in product((1, 2), LEVELS)]
     removed = torch.from_numpy(np.concatenate(gone))
     seen, batches = set(), [images.batch(torch.arange(N)) for _ in range(40)]
     for image in range(N):
@@ -109,9 +109,9 @@ def test_each_image_carries_what_another_one_loses(unit, order):
 
 
 @pytest.mark.parametrize("lenders", (0, 5, 40))
-def test_all_others_lenders_and_cuts_have_equal_chances(lenders):
-    """Of twelve images, or of lenders that are not trained on: of these the first may lend to the first image."""
-    images = exchanged(Unit.SCALAR, 0)
+def test_exchanged_masks_draw_lenders_and_masks_uniformly(lenders):
+    """Lenders are the eleven other images, or all images of another set."""
+    images = make_exchanged_images(Unit.SCALAR, 0)
     if lenders:
         cuts = tuple(cut._replace(planes=np.repeat(cut.planes, 4, axis=0)[:lenders]) for cut in images.ranking_masks)
         images = replace(images, ranking_masks=cuts, from_other_set=True)
@@ -131,8 +131,8 @@ def test_all_others_lenders_and_cuts_have_equal_chances(lenders):
 @pytest.mark.parametrize("unit", Unit)
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("t", [0.1, 0.5])
-def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
-    """Arrays in memory, and files."""
+def test_streamed_images_equal_images_in_memory(t, order, unit, tmp_path):
+    """Sources are arrays in memory and files."""
     batches = torch.randperm(20, generator=seeded(3)).split(3)  # the last one is smaller
     streamed, held = both(t, order, unit)
     for array, path in ((streamed._pixels, tmp_path / "pixels"), (streamed._removed, tmp_path / "removed")):
@@ -148,8 +148,8 @@ def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
 
 
 @pytest.mark.parametrize("side", [8, 64])
-def test_all_pages_of_a_part_are_asked_for_before_the_first_image_is_copied(side, tmp_path, monkeypatch):
-    """Images of a fraction of a page, and of three pages."""
+def test_streamed_images_request_all_pages_before_first_copy(side, tmp_path, monkeypatch):
+    """Images take a fraction of a page, or three pages."""
     monkeypatch.setattr(streamed_degraded_images, "READERS", 1)
     pixels, asked = np.random.default_rng(0).integers(256, size=(50, 3, side, side), dtype=np.uint8), []
     pixels.tofile(tmp_path / "pixels")
@@ -169,18 +169,18 @@ def test_all_pages_of_a_part_are_asked_for_before_the_first_image_is_copied(side
 
 
 @pytest.mark.parametrize("wrong", [-1, 20])
-def test_an_index_outside_of_the_images_is_refused(wrong):
+def test_streamed_images_raise_index_error_for_index_out_of_range(wrong):
     with pytest.raises(IndexError, match=f"there is no image {wrong}, only 0 to 19"):
         both()[0].batch(torch.tensor([3, wrong]))
 
 
 @pytest.mark.parametrize("fill", ["mean", "noise"])
-def test_images_whose_masks_change_are_read_ahead_with_the_same_draws(fill, tmp_path):
-    """From a file and in memory; what is read ahead is not drawn ahead, or a checkpoint would not hold its draws."""
+def test_streamed_changing_images_read_ahead_without_drawing_ahead(fill, tmp_path):
+    """Masks drawn ahead would be missing from a checkpoint, so only pixels are read ahead."""
     batches = torch.randperm(N, generator=seeded(5)).split(1)
     for make in (
-        lambda: RandomlyDegradedImages(exchanged(Unit.PIXEL, 4).pixels, 0.5, FILL, Unit.PIXEL, seeded(4)),
-        lambda: replace(exchanged(Unit.PIXEL, 4), fill=fill),
+        lambda: RandomlyDegradedImages(make_exchanged_images(Unit.PIXEL, 4).pixels, 0.5, FILL, Unit.PIXEL, seeded(4)),
+        lambda: replace(make_exchanged_images(Unit.PIXEL, 4), fill=fill),
     ):
         held, drawn = make(), make()
         drawn.pixels.numpy().tofile(tmp_path / "pixels")
@@ -193,7 +193,7 @@ def test_images_whose_masks_change_are_read_ahead_with_the_same_draws(fill, tmp_
         torch.testing.assert_close(streamed.batch(batches[0]), held.batch(batches[0]), rtol=0, atol=0)
 
 
-def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
+def test_streamed_images_read_each_batch_once_in_background_threads(monkeypatch):
     streamed, _ = both()
     read, real = [], streamed_degraded_images._copy_rows
 
@@ -205,13 +205,13 @@ def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     begun = []
     parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
     for number, _ in enumerate(streamed.read(parts)):
-        assert len(begun) == min(10, number + AHEAD + 1), "so many are read beyond the one that is delivered"
+        assert len(begun) == min(10, number + AHEAD + 1), "number of batches begun beyond the delivered one"
     assert sorted(row for rows, _ in read for row in rows) == sorted(2 * list(range(20)))  # of pixels and of bits
     assert threading.get_ident() not in {thread for _, thread in read}
 
 
 @pytest.mark.slow
-def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypatch):
+def test_inputs_larger_than_memory_share_are_streamed_with_same_results(tmp_path, monkeypatch):
     work = make_work(tmp_path)
     rank_all(work, "random")
     runs = [run for run in make_runs(work) if (run.cell.estimator, run.cell.t, run.seed) == ("random", 0.9, 0)]
@@ -230,13 +230,13 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
 
 
 class Data(dict):
-    """Images of a data set, by split."""
+    """A data set: splits by name."""
 
     __hash__ = object.__hash__
 
 
-def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
-    """Those whose masks are swapped or drawn anew are read ahead from it; masks alone are not sent whole either."""
+def test_images_larger_than_gpu_memory_share_stay_in_file(monkeypatch):
+    """Images with swapped or redrawn masks are streamed from the file; the masks of masks-only runs stay on the CPU."""
     pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
     split = SimpleNamespace(pixels=pixels)
     images = Data({Split.TRAIN: split, Split.TEST: split})
@@ -266,8 +266,8 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
 
 
 @pytest.mark.parametrize("fits_at_first", [True, False])
-def test_memory_that_others_take_or_free_meanwhile_moves_no_image(fits_at_first, monkeypatch):
-    """Workers share a GPU, so that a second look at its memory may find another amount."""
+def test_streaming_choice_holds_when_free_memory_changes(fits_at_first, monkeypatch):
+    """Workers share a GPU, so a second query could return another amount of free memory."""
     pixels, place = np.zeros((4, 3, 8, 8), np.uint8), torch.device("meta")
     split = SimpleNamespace(pixels=pixels)
     images, free = Data({Split.TRAIN: split, Split.TEST: split}), iter([fits_at_first, not fits_at_first])

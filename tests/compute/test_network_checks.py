@@ -1,4 +1,4 @@
-"""A network whose logits are not fixed by its weights and one image is refused before anything is computed with it."""
+"""Network checks reject networks whose logits depend on more than weights and one image."""
 
 import sys
 
@@ -14,7 +14,7 @@ IMAGES = torch.randn(3, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
 
 class Net(nn.Module):
-    """A small network, with something done before it and something after it."""
+    """A small network between two functions: `before` its images and `after` its logits."""
 
     def __init__(self, before=lambda x: x, after=lambda y: y):
         super().__init__()
@@ -25,38 +25,47 @@ class Net(nn.Module):
         return self.after(self.body(self.before(x)))
 
 
-def made(*around):
+def make_network(*around):
     torch.manual_seed(0)
     return Net(*around).eval()
 
 
-def without_statistics():
-    return nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), made()).eval()
+def make_network_without_statistics():
+    return nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), make_network()).eval()
 
 
-def mixed_logits():
-    return nn.Sequential(made(), nn.BatchNorm1d(5, track_running_stats=False)).eval()
+def make_network_mixing_logits():
+    return nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_stats=False)).eval()
 
 
 @pytest.mark.parametrize(
     ("network", "said"),
     [
-        (made(lambda x: x.mul_(0.5).add_(0.1)), "modifies its input images in place.*; begin its forward with x = x"),
-        (nn.Sequential(nn.ReLU(inplace=True), made()).eval(), "modifies its input images"),
-        (made(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
-        (made(F.dropout), "different logits for the same images when called again"),
-        (made(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
-        (without_statistics(), "an image different logits alone than in a batch"),
-        (mixed_logits(), r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
-        (made(lambda x: x[:, :2]), r"does not accept images of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1"),
-        (made(lambda x: sys.exit(0)), r"does not accept images .* \(RuntimeError: sys.exit\(0\) was called"),
-        (made(lambda x: x, lambda y: (y, y)), r"returned a tuple .*; expected finite logits \(3, classes\)"),
-        (made(lambda x: x, lambda y: y[:, 0]), r"returned float32 of shape \(3,\)"),
-        (made(lambda x: x, lambda y: y.argmax(1)), r"returned int64 of shape \(3,\)"),
-        (made(lambda x: x, lambda y: y / 0), "returned logits that are NaN or infinite"),
+        (
+            make_network(lambda x: x.mul_(0.5).add_(0.1)),
+            "modifies its input images in place.*; begin its forward with x = x",
+        ),
+        (nn.Sequential(nn.ReLU(inplace=True), make_network()).eval(), "modifies its input images"),
+        (make_network(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
+        (make_network(F.dropout), "different logits for the same images when called again"),
+        (make_network(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
+        (make_network_without_statistics(), "an image different logits alone than in a batch"),
+        (
+            make_network_mixing_logits(),
+            r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value",
+        ),
+        (
+            make_network(lambda x: x[:, :2]),
+            r"does not accept images of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1",
+        ),
+        (make_network(lambda x: sys.exit(0)), r"does not accept images .* \(RuntimeError: sys.exit\(0\) was called"),
+        (make_network(lambda x: x, lambda y: (y, y)), r"returned a tuple .*; expected finite logits \(3, classes\)"),
+        (make_network(lambda x: x, lambda y: y[:, 0]), r"returned float32 of shape \(3,\)"),
+        (make_network(lambda x: x, lambda y: y.argmax(1)), r"returned int64 of shape \(3,\)"),
+        (make_network(lambda x: x, lambda y: y / 0), "returned logits that are NaN or infinite"),
     ],
 )
-def test_a_network_whose_logits_hang_on_more_than_one_image_is_refused(network, said):
+def test_check_network_outputs_rejects_unusable_networks(network, said):
     with pytest.raises(CallerError, match=said):
         check_network_outputs(network, IMAGES)
 
@@ -72,15 +81,15 @@ def test_a_network_whose_logits_hang_on_more_than_one_image_is_refused(network, 
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_probabilities_instead_of_logits_are_told(after, said, dtype):
+def test_check_network_outputs_warns_of_probabilities(after, said, dtype):
     images, kept = IMAGES.to(dtype), IMAGES.to(dtype)
-    found = check_network_outputs(made(lambda x: x, after).to(dtype), images, "net")
+    found = check_network_outputs(make_network(lambda x: x, after).to(dtype), images, "net")
     assert [line.partition(" instead ")[0] for line in found] == said
     torch.testing.assert_close(images, kept, rtol=0, atol=0)
 
 
-class Mixed(Net):
-    """Puts the numbers before its last layer into another order, which is drawn when it is built."""
+class ShuffledNet(Net):
+    """Shuffles the inputs of its last layer by an order drawn at construction."""
 
     def __init__(self, seed, buffer):
         super().__init__()
@@ -95,11 +104,13 @@ class Mixed(Net):
 
 
 @pytest.mark.parametrize("buffer", [None, False])
-def test_a_network_that_its_state_dict_does_not_fix_is_refused(buffer):
+def test_check_rebuilt_logits_rejects_state_missing_from_state_dict(buffer):
     with pytest.raises(CallerError, match=r"gives different logits: its construction draws order; register"):
-        check_rebuilt_logits(Mixed(0, buffer).eval(), Mixed(1, buffer).eval(), IMAGES)
+        check_rebuilt_logits(ShuffledNet(0, buffer).eval(), ShuffledNet(1, buffer).eval(), IMAGES)
 
 
-def test_a_network_that_its_state_dict_fixes_is_accepted():
-    check_rebuilt_logits(Mixed(0, True).eval(), Mixed(1, True).eval(), IMAGES)  # in the state dict
-    check_rebuilt_logits(Mixed(0, None).eval(), Mixed(0, None).eval(), IMAGES)  # the same at each start
+def test_check_rebuilt_logits_accepts_state_in_state_dict():
+    check_rebuilt_logits(ShuffledNet(0, True).eval(), ShuffledNet(1, True).eval(), IMAGES)  # in the state dict
+    check_rebuilt_logits(
+        ShuffledNet(0, None).eval(), ShuffledNet(0, None).eval(), IMAGES
+    )  # the same order at each construction

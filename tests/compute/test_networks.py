@@ -1,4 +1,4 @@
-"""Networks: seeded weights, torchvision as oracle, bits that published rows hang on, those of others, their cost."""
+"""Networks: seeded weights, torchvision as reference, exact outputs of published rows, own networks, and cost."""
 
 import copy
 import math
@@ -20,14 +20,14 @@ from tests.helpers.elsewhere import python, said_by
 from tests.helpers.streamed import seeded
 
 
-def test_batch_norm_scales_that_start_at_0_become_1():
+def test_set_batch_norm_scales_to_one_replaces_zero_scales():
     norm = nn.BatchNorm2d(2)
     nn.init.zeros_(norm.weight)
     assert set_batch_norm_scales_to_one(nn.Sequential(norm))[0].weight.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(MODELS) if not MODELS[name].drawn])
-def test_weights_are_drawn_as_the_protocol_says(name):
+def test_initial_weights_follow_protocol_distributions(name):
     for module in build_network(name, 7, 3, 32, seeded(0)).modules():
         if isinstance(module, nn.Conv2d):
             expected = math.sqrt(2 / (module.out_channels * module.kernel_size[0] ** 2))
@@ -44,16 +44,18 @@ def test_weights_are_drawn_as_the_protocol_says(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("resnet18", 224), ("resnet50", 96)])
-def test_large_networks_compute_what_torchvision_does(name, size):
+def test_resnets_match_torchvision_logits(name, size):
     ours = build_network(name, 11, 3, size, seeded(0)).eval()
-    nn.init.uniform_(ours.layer1[0].bn2.weight, generator=seeded(1))  # a block that does more than its shortcut
+    nn.init.uniform_(
+        ours.layer1[0].bn2.weight, generator=seeded(1)
+    )  # so that the block computes more than its shortcut
     theirs = getattr(torchvision_networks.resnet, name)(num_classes=11).eval()
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn(1, 3, size, size, generator=seeded(2))
     torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
 
 
-def test_a_transformer_has_patches_that_cover_the_image():
+def test_vit_quick_patches_cover_image():
     for size in (28, 60):
         model = build_network("vit-quick", 7, 3, size, seeded(0))
         side = size // model.conv_proj.kernel_size[0]
@@ -78,15 +80,15 @@ os._exit(0)  # a heap that was written over may end the process later
 
 
 @pytest.mark.slow
-def test_a_projection_of_few_channels_of_large_images_learns_and_the_process_lives():
-    """With its stride oneDNN writes past its workspace, where AVX-512 is."""
+def test_strided_projection_of_large_images_has_correct_gradient():
+    """With AVX-512, oneDNN's strided kernel writes past its workspace and may end the process."""
     assert said_by(python(PROJECTED.replace("SHAPES", "((8, 112), (16, 56))"))) == ""
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
-def test_the_mean_over_positions_and_its_gradient_have_the_bits_of_a_plain_mean(precision, memory_format):
-    """Maps and trained weights of published suites hang on every bit."""
+def test_position_mean_and_gradient_equal_plain_mean(precision, memory_format):
+    """Maps and trained weights of published suites depend on every bit."""
     model = build_network("resnet-quick", 10, 3, 64, seeded(0))
     images = torch.randn(8, 3, 64, 64, generator=seeded(1)).contiguous(memory_format=memory_format).requires_grad_()
 
@@ -153,7 +155,7 @@ def build(classes, channels, size):
 @pytest.mark.parametrize(
     ("name", "source"), [("slow.build@1a2b3c4d", SLOW), ("resnet8", ""), ("torchvision:squeezenet1_1", "")]
 )
-def test_weights_come_from_the_seed_alone_in_threads_too(name, source):
+def test_build_network_weights_depend_only_on_seed_across_threads(name, source):
     def weights(seed):
         model = build_network(name, 2, 3, 32, seeded(seed), source)
         return torch.cat([p.flatten() for p in model.parameters() if p.ndim > 1])
@@ -170,7 +172,7 @@ def test_weights_come_from_the_seed_alone_in_threads_too(name, source):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
-def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_traced():
+def test_networks_with_output_objects_return_their_logits():
     model, images = build_network("net.build@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE).eval(), torch.rand(2, 3, 8, 8)
     expected = model.plain(images)
     for made in (model, copy.deepcopy(model)):
@@ -199,7 +201,7 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
         ("net.text@0", NET, 3, "text of net.py returned str, expected a torch.nn.Module"),
     ),
 )
-def test_what_cannot_be_made_is_refused(name, source, channels, said, monkeypatch):
+def test_build_network_rejects_invalid_definitions(name, source, channels, said, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)  # as where it is not installed
     with pytest.raises(CallerError, match=said):
         build_network(name, 7, channels, 8, seeded(0), source)
@@ -210,16 +212,16 @@ def test_what_cannot_be_made_is_refused(name, source, channels, said, monkeypatc
     ("name", "size"),
     [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32), ("convnext-quick", 32), ("torchvision:swin_t", 32)],
 )
-def test_operations_are_those_that_torch_counts(name, size):
-    """Swin takes its projections and products of tokens by functions."""
+def test_count_network_cost_matches_torch_flop_counter(name, size):
+    """Swin calls functions for its projections and attention products."""
     model = build_network(name, 7, 3, size, torch.Generator()).eval()
     with FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, 3, size, size))
     assert count_network_cost(name, 7, 3, size).flops == counter.get_total_flops()
 
 
-def test_attention_by_hand():
-    """vit-quick at 32: 64 patches of 4 pixels and a class token of 64 numbers, 4 layers, 7 logits."""
+def test_count_network_cost_matches_manual_count_for_vit_quick():
+    """vit-quick on 32 pixels: 64 patches of 4 pixels and a class token, width 64, 4 layers, 7 logits."""
     tokens, width, layers = 65, 64, 4
     attention = 8 * tokens * width**2 + 4 * tokens**2 * width  # projections; scores and sums over values
     mlp = 2 * 2 * tokens * width * 2 * width
@@ -275,7 +277,7 @@ def products(classes, channels, size): return Attention(classes, True)
 
 
 @pytest.mark.parametrize("name", ["plain", "weighted", "padded", "functional"])
-def test_a_convolution_costs_the_same_however_it_is_written(name):
+def test_convolution_cost_is_independent_of_implementation(name):
     convolution, last = 2 * (3 * 3 * 3) * 4 * 8 * 8, 2 * 4 * 5
     cost = count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE)
     assert cost.flops == convolution + last
@@ -284,6 +286,6 @@ def test_a_convolution_costs_the_same_however_it_is_written(name):
 
 
 @pytest.mark.parametrize("name", ["attention", "products"])
-def test_attention_costs_the_same_however_it_is_written(name):
+def test_attention_cost_is_independent_of_implementation(name):
     tokens, width = 8 * 8, 3
     assert count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE).flops == 4 * tokens**2 * width + 2 * width * 5

@@ -1,4 +1,4 @@
-"""Gradients of convolutions' weights in bfloat16, against float64, whatever memory held before."""
+"""Weight gradients of bfloat16 convolutions match float64, whatever freed memory contains."""
 
 import itertools
 from dataclasses import replace
@@ -20,26 +20,26 @@ from tests.helpers.trainings import NORM, RECIPE, pictures
 CHANNELS = 32
 
 
-def leave_junk(kernel):
-    """Fill memory of the sizes that a convolution asks for, and free it: the allocator hands it out again."""
+def fill_freed_memory(kernel):
+    """Fill memory blocks of the sizes that a convolution requests, and free them for the allocator to reuse."""
     sizes = (CHANNELS * kernel**2, CHANNELS * 64, CHANNELS * 32 * kernel**2)
     return len([torch.full((size,), 1e30) for size in sizes for _ in range(6)])
 
 
-def channels_last(*shape):
+def draw_channels_last(*shape):
     return torch.randn(shape, generator=seeded(1)).contiguous(memory_format=torch.channels_last)
 
 
 @pytest.mark.parametrize("groups", [1, 4, CHANNELS])
 @pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (2, 1), (3, 1), (3, 2), (5, 1), (7, 1)])
-def test_gradients_of_weights_and_images_are_those_of_float64(kernel, dilation, groups):
+def test_corrected_bf16_gradients_match_float64(kernel, dilation, groups):
     reach = dilation * (kernel - 1)
     for stride, place, pad in itertools.product((1, 2, 3, 4), (1, 2, 3, 5), sorted({0, reach // 2, (reach + 1) // 2})):
         if place + 2 * pad <= reach:
             continue
-        images = channels_last(2, CHANNELS, place, place).requires_grad_()
-        weight = channels_last(CHANNELS, CHANNELS // groups, kernel, kernel).requires_grad_()
-        leave_junk(kernel)
+        images = draw_channels_last(2, CHANNELS, place, place).requires_grad_()
+        weight = draw_channels_last(CHANNELS, CHANNELS // groups, kernel, kernel).requires_grad_()
+        fill_freed_memory(kernel)
         with torch.autocast("cpu", torch.bfloat16), CorrectedGradients():
             found = F.conv2d(images, weight, None, stride, pad, dilation, groups)
             back = torch.randn(found.shape, generator=seeded(2)).bfloat16()
@@ -50,8 +50,8 @@ def test_gradients_of_weights_and_images_are_those_of_float64(kernel, dilation, 
             assert (one - other).norm() <= 0.02 * other.norm(), (stride, place, pad)
 
 
-def test_weights_that_meet_nothing_are_found():
-    """A filter of three on one pixel, by hand: its middle alone meets it; a step of two on two pixels misses one."""
+def test_has_weights_only_on_padding_matches_hand_made_cases():
+    """A 3 x 3 filter meets one pixel with its middle alone; with stride 2, one of its columns misses two pixels."""
     image, filter3 = torch.empty(1, 1, 1, 1), torch.empty(1, 1, 3, 3)
     assert has_weights_only_on_padding(image, filter3, [2, 2], [1, 1], [1, 1])
     assert has_weights_only_on_padding(image.expand(1, 1, 4, 2), filter3, [2, 2], [1, 1], [1, 1])  # to the left
@@ -60,14 +60,14 @@ def test_weights_that_meet_nothing_are_found():
 
 
 class Padded(nn.Conv2d):
-    """A convolution of a class of its own."""
+    """A convolution with its own forward."""
 
     def forward(self, x):
         return self._conv_forward(F.pad(x, (0, 0)), self.weight, None)
 
 
 class Shrinking(nn.Module):
-    """Convolutions as strangers write them, on images that end at one pixel."""
+    """Functional and subclassed convolutions that shrink images to one pixel."""
 
     def __init__(self):
         super().__init__()
@@ -83,14 +83,14 @@ class Shrinking(nn.Module):
         return self.last(self.padded(x).flatten(1))
 
 
-def test_a_training_leaves_weights_that_meet_nothing_as_they_are():
+def test_training_keeps_weights_that_meet_only_padding():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = Shrinking()
     filters = [*model.weights[-2:], model.padded.weight]
     before = [weight.detach().clone() for weight in filters]
     recipe = replace(RECIPE, epochs=1, batch=10, sides=(0.5, 1.0), weight_decay=0.0, precision=Precision.BF16)
-    leave_junk(3)
+    fill_freed_memory(3)
     fit(model, *pictures(40), NORM, recipe, seed=0)
     for weight, first in zip(filters, before, strict=True):
         met = torch.zeros(3, 3, dtype=torch.bool)
@@ -100,9 +100,12 @@ def test_a_training_leaves_weights_that_meet_nothing_as_they_are():
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_a_strided_projection_of_few_channels_outside_a_module_learns(precision):
-    """With its stride oneDNN writes past its workspace, where AVX-512 is."""
-    images, weight = channels_last(8, 8, 112, 112).requires_grad_(), channels_last(16, 8, 1, 1).requires_grad_()
+def test_strided_functional_projection_gradients_match_float64(precision):
+    """With AVX-512, oneDNN's strided kernel writes past its workspace."""
+    images, weight = (
+        draw_channels_last(8, 8, 112, 112).requires_grad_(),
+        draw_channels_last(16, 8, 1, 1).requires_grad_(),
+    )
     with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16), CorrectedGradients():
         found = F.conv2d(images, weight, None, 2)
         back = torch.randn(found.shape, generator=seeded(2)).to(precision)
@@ -112,8 +115,8 @@ def test_a_strided_projection_of_few_channels_outside_a_module_learns(precision)
         assert (one - other).norm() <= (0.02 if precision is torch.bfloat16 else 1e-5) * other.norm()
 
 
-def built_in():
-    """Return network, channels, side and recipes of the built-in suites on images; of larger ones it takes long."""
+def list_built_in_trainings():
+    """List network, channels, side and recipe of the built-in suites on images of at most 64 pixels."""
     suites = [suite for suite in SUITES.values() if 1 < suite.dataset_record.size <= 64 and suite.model != "resnet50"]
     found = {
         (suite.model, suite.dataset_record.channels, suite.dataset_record.size, recipe)
@@ -123,9 +126,9 @@ def built_in():
     return sorted(found)
 
 
-def test_trainings_of_built_in_suites_have_no_such_weights():
-    """Their bits are published."""
-    for name, channels, size, recipe in built_in():
+def test_built_in_suites_have_no_weights_only_on_padding():
+    """The workaround therefore changes no published result."""
+    for name, channels, size, recipe in list_built_in_trainings():
         seen = []
 
         def look(layer, inputs, seen=seen):

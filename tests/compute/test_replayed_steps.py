@@ -36,13 +36,13 @@ def on_gpu(gpu_test):
 
 
 class Choosing(nn.Module):
-    """A layer whose Python code chooses what it computes."""
+    """A layer whose Python code branches on its input."""
 
     def forward(self, images):
         return -images if images.mean() > 0 else images
 
 
-def test_networks_with_modules_of_other_packages_are_not_replayed():
+def test_is_replayable_rejects_modules_of_other_packages():
     assert is_replayable(network())
     assert is_replayable(build_network("vit-quick", 4, 3, 32, seeded(0)))
     assert not is_replayable(nn.Sequential(network(), Choosing()))
@@ -57,18 +57,18 @@ def test_networks_with_modules_of_other_packages_are_not_replayed():
         lambda model: setattr(model.conv, "forward", model.conv.forward),
     ],
 )
-def test_networks_with_hooks_or_a_replaced_forward_are_not_replayed(change):
+def test_is_replayable_rejects_hooks_and_replaced_forward(change):
     model = network()
     change(model)
     assert not is_replayable(model)
 
 
-def test_torchvisions_random_transforms_are_not_replayed():
+def test_is_replayable_rejects_torchvision_random_transforms():
     transforms = pytest.importorskip("torchvision.transforms")
     assert not is_replayable(nn.Sequential(transforms.RandomHorizontalFlip(), network()))
 
 
-def test_each_image_shape_has_three_steps_without_a_graph_before_its_capture(monkeypatch):
+def test_replayed_steps_run_three_eager_steps_per_shape_before_capture(monkeypatch):
     log, steps = stand_in_for_graphs(monkeypatch), ReplayedSteps()
     for side, count in ((8, 5), (16, 4), (8, 1)):
         for number in range(count):
@@ -81,8 +81,8 @@ def test_each_image_shape_has_three_steps_without_a_graph_before_its_capture(mon
     ("error", "captures"),
     [("CUDA error: operation not permitted when stream is capturing", 1), ("CUDA out of memory", 2)],
 )
-def test_after_a_failed_capture_steps_run_without_a_graph(error, captures, monkeypatch, caplog):
-    """All of this process, because torch keeps the memory of a capture; if memory ran out, those of this training."""
+def test_replayed_steps_run_eagerly_after_failed_capture(error, captures, monkeypatch, caplog):
+    """A failed capture ends replay in the whole process, because torch keeps its memory; out of memory ends one."""
     stand_in_for_graphs(monkeypatch, graph := Mock(side_effect=RuntimeError(error)))
     for _ in range(2):
         steps = ReplayedSteps()
@@ -90,7 +90,7 @@ def test_after_a_failed_capture_steps_run_without_a_graph(error, captures, monke
     assert graph.call_count == caplog.text.count("launched kernel by kernel") == captures
 
 
-def test_a_failure_of_the_machine_in_a_capture_is_raised(monkeypatch):
+def test_replayed_steps_raise_machine_failure_during_capture(monkeypatch):
     stand_in_for_graphs(monkeypatch, Mock(side_effect=RuntimeError("CUDA error: unspecified launch failure")))
     steps = ReplayedSteps()
     with pytest.raises(RuntimeError, match="launch failure"):
@@ -98,7 +98,7 @@ def test_a_failure_of_the_machine_in_a_capture_is_raised(monkeypatch):
             steps.run_or_replay(lambda images, labels: labels, *BATCH)
 
 
-def begin(recipe=RECIPE, compiled=False):
+def begin_training(recipe=RECIPE, compiled=False):
     """A training on the CPU that replays its steps as one on a GPU does."""
     training = Training(network(), *trainings.pictures(40), NORM, recipe, seed=3)
     training._gpu, training._compiles, training._cache = True, compiled, None
@@ -106,42 +106,42 @@ def begin(recipe=RECIPE, compiled=False):
     return training
 
 
-def train(training, steps):
+def do_steps(training, steps):
     for _ in range(steps):
         training.do_optimiser_step()
     return training
 
 
-def test_trainings_with_several_passes_per_step_or_a_compiled_network_are_not_replayed():
-    assert begin()._replayed and begin(replace(RECIPE, micro_batch=8))._replayed
-    assert begin(replace(RECIPE, micro_batch=4))._replayed is None
-    assert begin(compiled=True)._replayed is None
+def test_training_with_several_passes_or_compiled_network_is_not_replayed():
+    assert begin_training()._replayed and begin_training(replace(RECIPE, micro_batch=8))._replayed
+    assert begin_training(replace(RECIPE, micro_batch=4))._replayed is None
+    assert begin_training(compiled=True)._replayed is None
 
 
-def test_a_resumed_training_captures_a_new_graph(monkeypatch):
-    log, training = stand_in_for_graphs(monkeypatch), begin()
-    training.restore(train(training, 4).state())
-    train(training, 4)
+def test_resumed_training_captures_new_graph(monkeypatch):
+    log, training = stand_in_for_graphs(monkeypatch), begin_training()
+    training.restore(do_steps(training, 4).state())
+    do_steps(training, 4)
     assert log == 2 * ["eager", "eager", "eager", "capture", "replay"]
 
 
-def test_images_without_memory_beside_a_graph_are_loaded_again_without_the_graph(monkeypatch):
-    """Batch norm allows no parts of a batch, and its statistics have not changed before a replay."""
+def test_image_loading_drops_graph_when_memory_runs_out(monkeypatch):
+    """Batch norm forbids to split the batch; its statistics are unchanged, because loading precedes the replay."""
     log = stand_in_for_graphs(monkeypatch)
-    expected, training = train(begin(), 8).state()["model"], train(begin(), 5)
+    expected, training = do_steps(begin_training(), 8).state()["model"], do_steps(begin_training(), 5)
     log.clear()
     outcomes = chain([torch.OutOfMemoryError("CUDA out of memory")], repeat(DEFAULT))
     load = Mock(side_effect=outcomes, wraps=training._load_images_and_labels)
     monkeypatch.setattr(training, "_load_images_and_labels", load)
-    torch.testing.assert_close(train(training, 3).state()["model"], expected, rtol=0, atol=0)
+    torch.testing.assert_close(do_steps(training, 3).state()["model"], expected, rtol=0, atol=0)
     assert training._replayed is None and log == []
 
 
-def test_an_optimiser_keeps_its_own_settings_when_a_training_resumes(monkeypatch):
-    """The state comes from a GPU, where the learning rate is a tensor and AdamW is capturable."""
+def test_resumed_training_keeps_optimiser_settings_of_its_device(monkeypatch):
+    """The restored state comes from a GPU, where the learning rate is a tensor and AdamW is capturable."""
     stand_in_for_graphs(monkeypatch)
-    training = begin(replace(RECIPE, optimiser=Optimiser.ADAMW))
-    state = train(training, 1).state()
+    training = begin_training(replace(RECIPE, optimiser=Optimiser.ADAMW))
+    state = do_steps(training, 1).state()
     for group in state["optimiser"]["param_groups"]:
         group |= {"capturable": True, "lr": torch.tensor(0.5)}
     training.restore(state)
@@ -150,15 +150,15 @@ def test_an_optimiser_keeps_its_own_settings_when_a_training_resumes(monkeypatch
 
 
 @pytest.mark.parametrize("kind", [Augmentation.SHIFT_FLIP, Augmentation.CROP_FLIP])
-def test_the_memory_of_a_training_is_free_when_it_ends(kind, monkeypatch):
-    """Of its graph, its images and the gradients, without a collection of cycles."""
+def test_fit_frees_training_memory_when_it_returns(kind, monkeypatch):
+    """Graph, images and gradients are freed without a collection of reference cycles."""
     begun, model = [], network()
 
-    def begin(*options):
+    def begin_training(*options):
         begun.append(weakref.ref(training := Training(*options)))
         return training
 
-    monkeypatch.setattr("roarbench.compute.train.Training", begin)
+    monkeypatch.setattr("roarbench.compute.train.Training", begin_training)
     gc.disable()
     try:
         for _ in range(2):  # torch's first optimiser keeps the frames in which it was made
@@ -169,7 +169,7 @@ def test_the_memory_of_a_training_is_free_when_it_ends(kind, monkeypatch):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def with_dropout():
+def make_network_with_dropout():
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * trainings.SIDE**2, 32), nn.Dropout(0.5), nn.Linear(32, 4))
 
 
@@ -193,12 +193,12 @@ def train_on_gpu(make, recipe, replaying, monkeypatch, stops=()):
 
 
 @on_gpu
-@pytest.mark.parametrize("make", [network, with_dropout])
+@pytest.mark.parametrize("make", [network, make_network_with_dropout])
 @pytest.mark.parametrize("sides", [(1.0,), (0.5, 1.0)])
 @pytest.mark.parametrize("optimiser", Optimiser)
 @pytest.mark.parametrize("precision", Precision)
-def test_replayed_steps_give_the_weights_of_steps_without_a_graph(precision, optimiser, sides, make, monkeypatch):
-    if make is with_dropout and sides != (1.0,):
+def test_replayed_steps_give_weights_of_eager_steps(precision, optimiser, sides, make, monkeypatch):
+    if make is make_network_with_dropout and sides != (1.0,):
         pytest.skip("a linear layer has one size")
     recipe = replace(RECIPE, precision=precision, optimiser=optimiser, sides=sides, peak=0.01)
     found, training = train_on_gpu(make, recipe, True, monkeypatch)
@@ -209,7 +209,7 @@ def test_replayed_steps_give_the_weights_of_steps_without_a_graph(precision, opt
 
 
 @on_gpu
-def test_a_resumed_training_gives_the_weights_of_an_uninterrupted_one(monkeypatch):
+def test_resumed_training_gives_weights_of_uninterrupted_training(monkeypatch):
     recipe = replace(RECIPE, precision=Precision.FLOAT32)
     expected, _ = train_on_gpu(network, recipe, True, monkeypatch)
     found, _ = train_on_gpu(network, recipe, True, monkeypatch, stops=(2, 9))
@@ -217,7 +217,7 @@ def test_a_resumed_training_gives_the_weights_of_an_uninterrupted_one(monkeypatc
 
 
 @on_gpu
-def test_a_step_that_cannot_be_captured_runs_without_a_graph(caplog, monkeypatch):
+def test_step_that_waits_for_gpu_runs_without_graph(caplog, monkeypatch):
     monkeypatch.setattr("roarbench.compute.replayed_steps._CAPTURE_FAILURES", [])
     weights = torch.zeros(2, device=GPU)
 

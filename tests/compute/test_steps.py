@@ -1,4 +1,4 @@
-"""Steps that do not fit in a GPU's memory, on a processor: a network says when memory ran out."""
+"""Training steps that exceed GPU memory, simulated on a CPU: the network raises the out-of-memory error."""
 
 from dataclasses import replace
 from functools import partial
@@ -19,14 +19,13 @@ from tests.helpers.networks import Small
 from tests.helpers.trainings import NORM, RECIPE, network, pictures
 
 
-def plain():
-    """Without batch norm."""
+def make_network_without_batch_norm():
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
 
 
-def training_of(model, images, on_gpu=True, inputs=None, micro_batch=0):
-    """A training with memory for so many images."""
+def make_limited_training(model, images, on_gpu=True, inputs=None, micro_batch=0):
+    """Make a training whose network runs out of memory above this number of images per pass."""
     limited = Small(model, images, torch.OutOfMemoryError("CUDA out of memory"))
     found, labels = pictures(24)
     recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=micro_batch)
@@ -35,7 +34,7 @@ def training_of(model, images, on_gpu=True, inputs=None, micro_batch=0):
     return training
 
 
-def weights_after(training):
+def train_and_get_weights(training):
     while training.step < training.steps:
         training.do_optimiser_step()
     return training.state()["model"]
@@ -50,16 +49,19 @@ def gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(("images", "parts"), [(7, 4), (3, 2), (1, 1)])
-def test_without_batch_norm_parts_are_halved_and_the_training_stays(images, parts):
-    training = training_of(plain(), images)
-    found, expected = weights_after(training), weights_after(training_of(plain(), 8))
+def test_step_without_batch_norm_is_split_until_it_fits_with_same_weights(images, parts):
+    training = make_limited_training(make_network_without_batch_norm(), images)
+    found, expected = (
+        train_and_get_weights(training),
+        train_and_get_weights(make_limited_training(make_network_without_batch_norm(), 8)),
+    )
     assert training._model.seen[-1] == parts
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
 
 
 @pytest.mark.parametrize("micro_batch", [0, 3])
-def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
-    """Streamed images, which are read ahead, and images whose removed features are drawn anew."""
+def test_repeated_step_reads_and_draws_same_images(micro_batch):
+    """Inputs are streamed images, redrawn images, and streamed redrawn images."""
     fixed, _ = pictures(24)
     pixels, removed = fixed.pixels.numpy(), fixed.removed.numpy()
 
@@ -71,16 +73,18 @@ def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
         redrawn,
         lambda: StreamedChangingImages(redrawn(), pixels, torch.device("cpu")),
     ):
-        halved = training_of(plain(), 2, inputs=make(), micro_batch=micro_batch)
-        found = weights_after(halved)
+        halved = make_limited_training(make_network_without_batch_norm(), 2, inputs=make(), micro_batch=micro_batch)
+        found = train_and_get_weights(halved)
         assert halved.images_per_pass == (2 if micro_batch == 0 else 1)
-        expected = weights_after(training_of(plain(), 8, inputs=make(), micro_batch=micro_batch))
+        expected = train_and_get_weights(
+            make_limited_training(make_network_without_batch_norm(), 8, inputs=make(), micro_batch=micro_batch)
+        )
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
 
 
 @pytest.mark.parametrize("changing", [False, True])
-def test_parts_of_the_next_steps_are_read_during_a_step(changing, monkeypatch):
-    """24 images are three batches of eight, of which each has three parts; then new batches are drawn."""
+def test_step_reads_batches_of_next_steps_ahead(changing, monkeypatch):
+    """24 images make three batches of three parts; then the next epoch begins."""
     fixed, labels = pictures(24)
     inputs = StreamedImages(fixed.pixels.numpy(), None, fixed.fill, fixed.unit, torch.device("cpu"))
     recipe, begun, counts = replace(RECIPE, epochs=2, micro_batch=3), [], []
@@ -91,7 +95,9 @@ def test_parts_of_the_next_steps_are_read_during_a_step(changing, monkeypatch):
         drawn = RandomlyDegradedImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator())
         changing_images = StreamedChangingImages(drawn, fixed.pixels.numpy(), torch.device("cpu"))
         changing_images._pixels = inputs
-    training = Training(plain(), changing_images if changing else inputs, labels, NORM, recipe, seed=3)
+    training = Training(
+        make_network_without_batch_norm(), changing_images if changing else inputs, labels, NORM, recipe, seed=3
+    )
     while training.step < training.steps:
         training.do_optimiser_step()
         counts.append(len(begun))
@@ -102,25 +108,29 @@ def test_parts_of_the_next_steps_are_read_during_a_step(changing, monkeypatch):
     ("make", "images", "said"),
     [
         (network, 7, "a step of 8 images takes .* worker; because of batch norm, the step cannot be split"),
-        (plain, 0, "a step of 1 images takes more than 4.0 GB of GPU memory, the share of each worker; use"),
+        (
+            make_network_without_batch_norm,
+            0,
+            "a step of 1 images takes more than 4.0 GB of GPU memory, the share of each worker; use",
+        ),
     ],
 )
-def test_what_cannot_be_halved_is_refused_unless_others_hold_the_memory(make, images, said, gpu):
-    """Then the machine failed, and the job is tried again."""
+def test_unsplittable_step_raises_no_room_unless_others_hold_memory(make, images, said, gpu):
+    """If others hold the memory, the error is one of the machine, and the job is retried."""
     with pytest.raises(NoRoom, match=said):
-        training_of(make(), images).do_optimiser_step()
+        make_limited_training(make(), images).do_optimiser_step()
     gpu["there"] = 1e9
     with pytest.raises(torch.OutOfMemoryError):
-        training_of(make(), images).do_optimiser_step()
+        make_limited_training(make(), images).do_optimiser_step()
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
 @pytest.mark.parametrize("compiled", [0, 2])
-def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(monkeypatch, compiled):
-    """The compiler compiles it inside of `backward`, after the forward pass changed the statistics of batch norm.
+def test_step_is_repeated_eagerly_when_backward_compilation_fails(monkeypatch, compiled):
+    """The backward pass is compiled inside `backward`, after the forward pass changed batch norm statistics.
 
-    It is called twice for each side, because the last part of a batch has another number of images.
+    Each image side compiles twice, because the last part of a batch has another number of images.
     """
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
@@ -144,29 +154,29 @@ def test_a_step_whose_backward_pass_cannot_be_compiled_is_done_again_uncompiled(
         recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3)
         training = Training(model, inputs, labels, NORM, recipe, seed=3)
         training._compiles, training._forward = True, device_settings.compile_network(model)
-        states.append((weights_after(training), list(training.losses)))
+        states.append((train_and_get_weights(training), list(training.losses)))
     assert counts["compiled"] == compiled + 1
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
     torch.compiler.reset()
 
 
-def test_the_statistics_of_batch_norm_are_copied_only_before_a_step_that_compiles(monkeypatch):
+def test_batch_norm_statistics_are_copied_only_before_compiling_steps(monkeypatch):
     monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", ["nothing is compiled"])
     model, (inputs, labels) = network(), pictures(24)
     training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
     training._compiles, model.buffers = True, Mock(wraps=model.buffers)
-    weights_after(training)
+    train_and_get_weights(training)
     assert training.steps > 2 and model.buffers.call_count == 2  # sides
 
 
-def test_on_a_processor_nothing_is_halved():
+def test_step_on_cpu_raises_out_of_memory_without_splitting():
     with pytest.raises(torch.OutOfMemoryError):
-        training_of(plain(), 7, on_gpu=False).do_optimiser_step()
+        make_limited_training(make_network_without_batch_norm(), 7, on_gpu=False).do_optimiser_step()
 
 
 @pytest.mark.parametrize("kind", sorted(PIXEL_MOVING))
 @pytest.mark.parametrize("sides", [(1.0, 1.0), (0.5, 1.0)])
-def test_images_held_on_a_gpu_are_those_held_on_a_processor(kind, sides):
+def test_gpu_image_cache_equals_cpu_image_cache(kind, sides):
     inputs, labels = pictures(24)
     made = []
     for on_gpu in (False, True):

@@ -1,4 +1,4 @@
-"""Training: a slow derivation of its steps, the order of operations, chance, and what goes wrong."""
+"""Training: equality with a plain loop, checkpoints, randomness, and errors."""
 
 import copy
 import math
@@ -28,16 +28,16 @@ from tests.helpers.streamed import encoded, seeded
 from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
 
 
-def redrawn_of(fixed):
+def redraw_masks(fixed):
     return RandomlyDegradedImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(4))
 
 
-def test_a_training_that_diverges_says_so_early():
+def test_fit_raises_diverged_at_first_nonfinite_loss():
     with pytest.raises(Diverged, match=r"the loss is (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
         fit(network(), *pictures(40), NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
 
 
-def test_predict_does_not_depend_on_what_fills_the_last_batch():
+def test_predict_logits_is_independent_of_number_of_images():
     inputs, _ = pictures(11)
     model = network()
     logits = predict_logits(model, inputs, NORM, batch=4)
@@ -49,14 +49,14 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch():
 
 
 @pytest.mark.parametrize("drawing", ["fixed", "redrawn"])
-def test_predict_is_the_network_on_normalised_batches(drawing):
-    """Fixed images are read in parts, which changes no bit; the draws of redrawn ones depend on how they are read.
+def test_predict_logits_equals_network_on_normalised_batches(drawing):
+    """Reading fixed images in parts changes no bit; the draws of redrawn images depend on the batches.
 
-    What is published was scored 128 at once, large images 32: another batch may round to other answers.
+    Published networks were scored with 128 images per batch, or 32 large ones: other sizes may round differently.
     """
     assert [choose_scoring_batch_size(size) for size in (64, 65)] == [128, 32]
     fixed, _ = pictures(300)
-    one, other = (fixed, fixed) if drawing == "fixed" else (redrawn_of(fixed), redrawn_of(fixed))
+    one, other = (fixed, fixed) if drawing == "fixed" else (redraw_masks(fixed), redraw_masks(fixed))
     model = network().to(memory_format=torch.channels_last).eval()
     found = predict_logits(model, one, NORM, batch=128)
     with torch.inference_mode():
@@ -64,7 +64,7 @@ def test_predict_is_the_network_on_normalised_batches(drawing):
             torch.testing.assert_close(found[index], model(normalise(other.batch(index), NORM)), rtol=0, atol=0)
 
 
-def plain_fit(model, inputs, labels, recipe, seed):
+def fit_with_plain_loop(model, inputs, labels, recipe, seed):
     """Training as a short loop, without parts, checkpoints, held images or reading ahead."""
     generator, n, losses = seeded(seed), len(inputs), []
     decayed = [module.weight for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
@@ -105,18 +105,18 @@ TRAINED = [
     [*(("held", recipe) for recipe in TRAINED), ("redrawn", TRAINED[0]), ("redrawn", GROWING)],
     ids=lambda each: each if isinstance(each, str) else f"{each.name}-{each.augmentation}-{each.precision}",
 )
-def test_a_training_is_the_plain_loop_bit_for_bit(drawing, recipe):
-    """Published rows hang on every bit; images that stay the same are held for all epochs."""
+def test_fit_equals_plain_training_loop(drawing, recipe):
+    """Published rows depend on every bit; fixed images are cached for all epochs."""
     fixed, labels = pictures(60)
     model, plain = network(), network()
-    one, other = (fixed, fixed) if drawing == "held" else (redrawn_of(fixed), redrawn_of(fixed))
-    loss, plain_loss = fit(model, one, labels, NORM, recipe, 3), plain_fit(plain, other, labels, recipe, 3)
+    one, other = (fixed, fixed) if drawing == "held" else (redraw_masks(fixed), redraw_masks(fixed))
+    loss, plain_loss = fit(model, one, labels, NORM, recipe, 3), fit_with_plain_loop(plain, other, labels, recipe, 3)
     torch.testing.assert_close(model.state_dict(), plain.state_dict(), rtol=0, atol=0)
     assert loss == pytest.approx(plain_loss, rel=1e-5)  # float32 losses
 
 
-def test_cudnn_keeps_its_kernels_from_the_first_step_to_the_last(monkeypatch):
-    """On a GPU a change of the flag at each step would make it choose them anew."""
+def test_fit_sets_cudnn_kernel_choice_once_per_training(monkeypatch):
+    """On a GPU, cuDNN would choose its kernels again after each change of the flag."""
     seen, model = [], network()
 
     @contextmanager
@@ -131,7 +131,7 @@ def test_cudnn_keeps_its_kernels_from_the_first_step_to_the_last(monkeypatch):
     assert seen == ["begin", *4 * ["step"], "end"]
 
 
-def test_parts_in_a_batch_count_as_one_step():
+def test_micro_batches_count_as_one_step():
     recipe = replace(RECIPE, epochs=3, batch=10, augmentation=Augmentation.NONE)
     whole, parted, seen = linear(2), linear(2), []
     loss = fit(whole, *pictures(20, 2), NORM, recipe, 3)
@@ -142,7 +142,7 @@ def test_parts_in_a_batch_count_as_one_step():
 
 
 class Memory:
-    """Keeps every state as the file would: a copy."""
+    """A checkpoint in memory that copies every saved state."""
 
     def __init__(self, state=None):
         self.states = [state] if state else []
@@ -154,7 +154,7 @@ class Memory:
         self.states.append(copy.deepcopy(state))
 
 
-def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch):
+def test_fit_saves_checkpoint_before_requested_exit(monkeypatch):
     kept, asked = Memory(), iter([False, False, True])
     monkeypatch.setattr(train, "is_stop_requested", lambda: next(asked))
     with pytest.raises(SystemExit) as ended:
@@ -165,14 +165,14 @@ def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("drawing", "micro_batch"), [("fixed", 0), ("redrawn", 3), ("exchanged", 0)])
-def test_from_any_checkpoint_the_training_ends_with_the_same_weights(monkeypatch, drawing, micro_batch):
+def test_fit_resumes_from_any_checkpoint_with_same_weights(monkeypatch, drawing, micro_batch):
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
     recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
     (fixed, labels), layout = pictures(20), Layout((3, 16, 16), Unit.PIXEL, (0.5,))
     cuts = (RankingMask(encoded(np.random.default_rng(1).random((20, 16, 16)), layout), layout, 0.5, Order.MORF),)
 
     def train_from(checkpoint):
-        model, inputs = network(), fixed if drawing == "fixed" else redrawn_of(fixed)
+        model, inputs = network(), fixed if drawing == "fixed" else redraw_masks(fixed)
         if drawing == "exchanged":
             inputs = ImagesWithExchangedMasks(fixed.pixels, cuts, fixed.fill, Unit.PIXEL, seeded(4))
         loss = fit(model, inputs, labels, NORM, recipe, 7, checkpoint)
@@ -188,8 +188,8 @@ def test_from_any_checkpoint_the_training_ends_with_the_same_weights(monkeypatch
         assert [each["step"] for each in rest.states] == list(range(state["step"], 9))
 
 
-def dropping(before, recipe, checkpoint=None, seed=0):
-    """Weights of a network that draws itself, from the global generator, trained after others drew from that."""
+def train_with_dropout(before, recipe, checkpoint=None, seed=0):
+    """Train a network with dropout after `before` seeded the global generator, and return its weights."""
     torch.manual_seed(before)
     model = nn.Sequential(nn.Dropout(0.5), linear())
     fit(model, *pictures(24), NORM, recipe, seed, checkpoint)
@@ -197,19 +197,19 @@ def dropping(before, recipe, checkpoint=None, seed=0):
 
 
 @pytest.mark.parametrize("optimiser", list(Optimiser))
-def test_what_a_network_draws_itself_hangs_on_the_seed_alone(monkeypatch, optimiser):
+def test_network_randomness_depends_only_on_seed(monkeypatch, optimiser):
     recipe = replace(RECIPE, epochs=2, optimiser=optimiser)
-    first = dropping(0, recipe)
-    torch.testing.assert_close(dropping(1, recipe), first, rtol=0, atol=0)
-    assert not torch.equal(dropping(0, recipe, seed=1)["1.1.weight"], first["1.1.weight"])
+    first = train_with_dropout(0, recipe)
+    torch.testing.assert_close(train_with_dropout(1, recipe), first, rtol=0, atol=0)
+    assert not torch.equal(train_with_dropout(0, recipe, seed=1)["1.1.weight"], first["1.1.weight"])
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
     kept = Memory()
-    dropping(0, recipe, kept)
-    for state in kept.states[1:-1:3]:  # gone on with from there
-        torch.testing.assert_close(dropping(2, recipe, Memory(state)), first, rtol=0, atol=0)
+    train_with_dropout(0, recipe, kept)
+    for state in kept.states[1:-1:3]:  # resumed from this state
+        torch.testing.assert_close(train_with_dropout(2, recipe, Memory(state)), first, rtol=0, atol=0)
 
 
-def test_adamw_by_its_formula():
+def test_adamw_step_matches_formula():
     """Loshchilov & Hutter 2019, algorithm 2, by hand for one step: the update is the sign of the gradient."""
     plain = {"epochs": 1, "batch": 4, "warmup": 0, "augmentation": Augmentation.NONE, "smoothing": 0.0}
     recipe = replace(RECIPE, **plain, peak=0.01, optimiser=Optimiser.ADAMW, weight_decay=0.1)
