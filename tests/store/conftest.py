@@ -1,4 +1,4 @@
-"""Two stores of results."""
+"""Fixtures: an empty results store on each kind of database, and a second store."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from roarbench.store.results import ResultsStore
 
 @pytest.fixture
 def store(store_url):
-    """One on each kind of database."""
+    """An empty results store, on SQLite and on PostgreSQL."""
     with ResultsStore.open(store_url) as store:
         yield store
 
 
 @pytest.fixture
 def second(tmp_path):
-    """A file beside it."""
+    """A second, empty SQLite store."""
     with ResultsStore.open(f"sqlite:///{tmp_path}/second.sqlite") as store:
         yield store

@@ -1,4 +1,4 @@
-"""Checksums of what results rest on: noted once, compared ever after, by whichever folder comes."""
+"""Checksums of the files that results depend on: recorded once, then compared in every folder."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,36 +26,36 @@ def folders(store, tmp_path):
     return [Checksums(store.database, Workspace(tmp_path / name)) for name in ("one", "two")]
 
 
-def noted(store):
+def read_recorded_checksums(store):
     with store.database.begin_read() as connection:
         return {row.key: row.checksum for row in connection.execute(select(checksums))}
 
 
-def note_as_imported(store, runs):
+def mark_as_imported(store, runs):
     rows = [{"key": run.key, "file": "f", "created": datetime.now(UTC)} for run in runs]
     store.database.run_write(lambda connection: connection.execute(insert(imports), rows))
 
 
-def test_what_the_first_folder_has_is_noted_and_another_one_is_refused(store, folders):
+def test_checksums_keep_first_folder_and_reject_different_file(store, folders):
     first, second = folders
     lacking = RANKING._replace(checksum="")
     for each in folders:
         each.record_or_compare([RANKING])
-    first.record_new_files([lacking])  # a network file system may show it later
+    first.record_new_files([lacking])  # a network file system may show the file later
     for way in (second.record_or_compare, second.record_new_files):
         with pytest.raises(StoreError, match=r"two has a different ranking of grad .* than the one made in .*/one, "):
             way([REFERENCE, RANKING._replace(checksum=OTHER)])
-    first.record_or_compare([lacking])  # it was lost there
+    first.record_or_compare([lacking])  # the file was lost there
     if store.database.is_sqlite:
         second.record_or_compare([lacking])
-    else:  # several machines may share it
+    else:  # several machines may share the store
         with pytest.raises(StoreError, match=r"two lacks the ranking .* made in .*/one, on which "):
             second.record_or_compare([lacking])
-    assert noted(store) == {RANKING.key: RANKING.checksum}
+    assert read_recorded_checksums(store) == {RANKING.key: RANKING.checksum}
 
 
-def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders, monkeypatch):
-    """Two commands that begin together: the second one is refused, whether its folder has something of it or not."""
+def test_checksums_reserve_missing_file_for_one_folder(store, folders, monkeypatch):
+    """Of two commands that begin together the second is refused, whether or not its folder has some of the files."""
     first, second = folders
     lacking = [made._replace(checksum="") for made in (REFERENCE, RANKING)]
     refused = pytest.raises(StoreError, match=r"belongs to the store .*/one, where the .* use that folder as --store")
@@ -65,50 +65,50 @@ def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders,
             second.record_or_compare(theirs)
     first.record_or_compare(lacking)
     first.record_new_files([REFERENCE])
-    assert noted(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
+    assert read_recorded_checksums(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
     monkeypatch.setattr("roarbench.store.artifact_checksums.SILENCE", timedelta())
     store.claim_leases([LeaseRequest(("c" * 32,))], Owner.of_this_process(), 1)
     with refused:
         second.record_or_compare([RANKING])
     store.database.run_write(lambda connection: connection.execute(delete(leases)))
-    second.record_or_compare([RANKING])  # nobody is at work any more
+    second.record_or_compare([RANKING])  # no owner is alive any more
 
 
-def test_what_was_lost_and_made_again_may_differ_until_a_result_of_this_store_rests_on_it(store, folders):
-    """A result names reference and common network by their keys, a network tuned on a row also by its rankings."""
+def test_remade_file_may_differ_until_stored_result_depends_on_file(store, folders):
+    """Results name explained and shared network by key, and a network tuned on a row also by its rankings."""
     here, common = folders[0], RUNS[0].network
     networks = [Artifact(common, "network", "4", common), Artifact("d" * 32, "tuned", "5", common, rankings="r")]
     made = [REFERENCE, RANKING, *networks]
     again = [each._replace(checksum=OTHER) for each in made]
     here.record_new_files(made)
     here.record_new_files(again)
-    assert noted(store) == dict.fromkeys((each.key for each in made), OTHER)
+    assert read_recorded_checksums(store) == dict.fromkeys((each.key for each in made), OTHER)
     store.add_results([replace(make_result(RUNS[0]), rankings=OTHER)])
     here.record_new_files(made[3:])
     store.add_results([replace(make_result(RUNS[1]), rankings="r")])
     for each in (*made[:3], again[3]):
         with pytest.raises(StoreError, match=f"a different {each.what[:8]}"):
             here.record_new_files([each])
-    note_as_imported(store, RUNS)
+    mark_as_imported(store, RUNS)
     here.record_new_files([*made[:3], again[3]])
-    assert noted(store) == {each.key: each.checksum for each in (*made[:3], again[3])}
+    assert read_recorded_checksums(store) == {each.key: each.checksum for each in (*made[:3], again[3])}
 
 
-def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(store, folders):
+def test_checksums_of_results_must_match_folder_unless_imported(store, folders):
     here, (run, other) = folders[0], RUNS
     store.add_results(map(make_result, RUNS))
     unlike = RecordedChecksum(other.key, "ranking", "2", "1")
-    here.record_or_compare([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # one of them fits
+    here.record_or_compare([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # the first matches
     here.record_or_compare([RANKING], [unlike._replace(here="")])
     with pytest.raises(StoreError, match=f"has a different ranking than the one of the run {other.key}, on which "):
         here.record_or_compare([REFERENCE], [unlike])
-    assert noted(store) == {RANKING.key: RANKING.checksum}
-    note_as_imported(store, [other])
+    assert read_recorded_checksums(store) == {RANKING.key: RANKING.checksum}
+    mark_as_imported(store, [other])
     here.record_or_compare([RANKING], [unlike])
 
 
-def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, monkeypatch):
-    """The one that waited remembers that there was none, until it lists the folder."""
+def test_workspace_identity_refreshes_listing_before_new_identity(tmp_path, monkeypatch):
+    """The machine that waited for the lock caches the file as missing until the folder is listed."""
     (tmp_path / ".identity").write_text("of the first")
     listed, exists = [], Path.exists
     monkeypatch.setattr(Path, "exists", lambda path: bool(listed) and exists(path))

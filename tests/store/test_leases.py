@@ -1,4 +1,4 @@
-"""Leases: one owner for each step, who is heard of, and what is done with what a dead one had."""
+"""Leases: one owner for each step, heartbeats, and takeover of the leases of dead owners."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture
 def store(store_url, monkeypatch):
-    """A store whose server has been there for long, for all that leases know."""
+    """A store whose database server counts as started long ago."""
     clocks = leases_module._make_clock_columns
     monkeypatch.setattr(
         leases_module, "_make_clock_columns", lambda connection: (clocks(connection)[0], leases.c.beat.label("up"))
@@ -39,19 +39,19 @@ def store(store_url, monkeypatch):
         yield store
 
 
-def age(store, owner, age):
-    """Pretend that an owner was last heard of so long ago."""
+def set_age(store, owner, age):
+    """Set the owner's last heartbeat to this long ago."""
     older = update(leases).where(leases.c.owner == owner.id).values(beat=datetime.now(UTC) - age)
     store.database.run_write(lambda connection: connection.execute(older))
 
 
-def number_of(store, key, owner):
-    """Lease a run; the number of that lease."""
+def claim_run(store, key, owner):
+    """Lease a run and return the number of the lease."""
     (number,) = store.claim_leases([LeaseRequest((key,))], owner, 1).granted.values()
     return number
 
 
-def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
+def test_claimed_run_has_one_owner_until_owner_releases(store):
     one, two = Owner.of_this_process(), Owner.of_this_process()
     store.add_results([make_result(RUNS[5])])
     assert lease(store, KEYS[:3], one) == set(KEYS[:3])
@@ -67,7 +67,7 @@ def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
     assert {lease.owner for lease in store.list_leases()} == {one}
 
 
-def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store):
+def test_stored_result_ends_lease_and_clears_failures(store):
     lease(store, KEYS, Owner.of_this_process())
     store.failures.record_failed_runs([RUNS[0]], "no")
     counts = [store.failures.record_interruption(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0])]
@@ -80,9 +80,9 @@ def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store):
     assert store.failures.record_interruption(KEYS[0], "killed") == 1, "it counts from the beginning"
 
 
-def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_for_it(store):
+def test_failed_run_loses_lease_and_is_blocked_until_retry(store):
     owner = Owner.of_this_process()
-    number = number_of(store, KEYS[0], owner)
+    number = claim_run(store, KEYS[0], owner)
     store.failures.record_interruption(KEYS[0], "killed")
     store.failures.record_failed_runs([RUNS[0]], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
     reason = "[31mred left right"  # one clean line
@@ -95,7 +95,7 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     assert store.failures.record_interruption(KEYS[0], "killed") == 1
 
 
-def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_somebody_asks_for_its_images(store):
+def test_step_with_several_keys_is_leased_whole_and_blocked_until_retry(store):
     one, two = Owner.of_this_process(), Owner.of_this_process()
     first, both, shard = (
         LeaseRequest(KEYS[:1], "a"),
@@ -116,8 +116,8 @@ def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_som
     assert store.claim_leases([shard], two, 1).granted
 
 
-def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
-    """On a server claims overlap: one key of a step is taken meanwhile, a run is done meanwhile, a lease renumbered."""
+def test_claim_leases_respects_concurrent_claims_and_results(store, monkeypatch):
+    """On a server claims overlap: another process takes a key, finishes a run or renumbers a lease in between."""
     owner, insert, done = Owner.of_this_process(), leases_module.insert_new, iter([set(), {KEYS[0]}])
     one_alone = lambda connection, table, rows, same: insert(connection, table, rows[:1], same)  # noqa: E731
     monkeypatch.setattr(leases_module, "insert_new", one_alone)
@@ -133,13 +133,13 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
         assert leases_module._take_over_lease(connection, KEYS[0], number, row)
 
 
-def test_whoever_has_lost_its_lease_writes_nothing(store):
-    """A lease that expires while its worker still computes: that of a machine that slept, or was cut off."""
-    numbers = [number_of(store, key, ELSEWHERE) for key in KEYS[:2]]
-    age(store, ELSEWHERE, SILENCE + SECOND)
+def test_owner_of_expired_lease_writes_nothing(store):
+    """A lease expires while its worker still computes, on a machine that slept or was cut off."""
+    numbers = [claim_run(store, key, ELSEWHERE) for key in KEYS[:2]]
+    set_age(store, ELSEWHERE, SILENCE + SECOND)
     heir = Owner.of_this_process()
-    later = number_of(store, KEYS[0], heir)
-    again = number_of(store, KEYS[1], ELSEWHERE)
+    later = claim_run(store, KEYS[0], heir)
+    again = claim_run(store, KEYS[1], ELSEWHERE)
     assert store.renew_leases(ELSEWHERE) == {KEYS[1]: again}, "it is told at its next heartbeat"
     for run, number in zip(RUNS, numbers, strict=False):
         with pytest.raises(LostLease):
@@ -157,10 +157,10 @@ def test_whoever_has_lost_its_lease_writes_nothing(store):
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
+def test_leases_ignore_clock_of_host(store, monkeypatch, hours):
     """All times are those of the database."""
     skewed = Mock(now=lambda zone=None: datetime.now(zone) + timedelta(hours=hours))
-    number = number_of(store, KEYS[0], ELSEWHERE)
+    number = claim_run(store, KEYS[0], ELSEWHERE)
     for module in (leases_module, results_module, database_module):
         monkeypatch.setattr(module, "datetime", skewed, raising=False)
     assert lease(store, KEYS, Owner.of_this_process()) == set(KEYS[1:])
@@ -171,7 +171,7 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
 
 
 @pytest.mark.postgres
-def test_nobody_is_silent_while_the_database_is_away(postgres_url):
+def test_lease_expiry_excludes_downtime_of_database(postgres_url):
     with ResultsStore.open(postgres_url) as store:
         lease(store, KEYS, ELSEWHERE)
         with store.database.begin_read() as connection:
@@ -186,20 +186,20 @@ def test_nobody_is_silent_while_the_database_is_away(postgres_url):
         assert lease(store, KEYS, Owner.of_this_process()) == (set(KEYS) if row.now - start > SILENCE else set())
 
 
-def test_an_owner_is_dead_at_once_here_and_elsewhere_when_it_falls_silent(store):
+def test_lease_expires_at_process_end_here_and_after_silence_elsewhere(store):
     lease(store, KEYS, replace(Owner.of_this_process(), pid=2**22 + 1))  # above the largest number there is
     assert store.list_leases() == []
     assert lease(store, KEYS, ELSEWHERE) == set(KEYS)
-    age(store, ELSEWHERE, SILENCE - 30 * SECOND)
+    set_age(store, ELSEWHERE, SILENCE - 30 * SECOND)
     assert lease(store, KEYS, Owner.of_this_process()) == set()
     assert len(store.list_leases()) == len(KEYS)
-    age(store, ELSEWHERE, SILENCE + SECOND)
-    store.renew_leases(Owner.of_this_process())  # is nobody else's
+    set_age(store, ELSEWHERE, SILENCE + SECOND)
+    store.renew_leases(Owner.of_this_process())  # renews no lease of another owner
     assert store.list_leases() == []
     assert lease(store, KEYS, Owner.of_this_process()) == set(KEYS)
 
 
-def test_a_living_process_is_known_by_number_and_start_and_one_elsewhere_by_its_heartbeat():
+def test_is_alive_checks_pid_and_start_here_and_heartbeat_elsewhere():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         start = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
         here = replace(Owner.of_this_process(), pid=process.pid, start=start)
@@ -213,8 +213,8 @@ def test_a_living_process_is_known_by_number_and_start_and_one_elsewhere_by_its_
         assert not is_alive(owner, NOW - 121 * SECOND, NOW)
 
 
-def test_a_process_that_the_kernel_hides_lives_while_it_is_heard_of(monkeypatch):
-    """Its number may have gone to a later process meanwhile, since when is not to be seen."""
+def test_is_alive_relies_on_heartbeat_for_hidden_process(monkeypatch):
+    """The kernel hides the start time, so a later process may have the same number."""
     kill = Mock(side_effect=PermissionError("another user's"))
     monkeypatch.setattr(os, "kill", kill)
     monkeypatch.setattr(Path, "read_text", Mock(side_effect=FileNotFoundError))  # as with hidepid=2
@@ -226,7 +226,7 @@ def test_a_process_that_the_kernel_hides_lives_while_it_is_heard_of(monkeypatch)
     kill.assert_called_with(1234567, 0)
 
 
-def test_a_file_that_another_machine_works_on_is_refused_and_a_server_is_not(store):
+def test_sqlite_store_in_use_on_another_machine_is_refused(store):
     here = Owner.of_this_process()
     lease(store, KEYS[:1], here)
     lease(store, KEYS[1:2], Owner("c0", f"box {here.host.split()[1]} pid:[1]", 1, "1"))  # a container of this machine

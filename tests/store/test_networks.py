@@ -1,4 +1,4 @@
-"""Explained models and unfinished trainings on disk: whole or not there, and no process disturbs another."""
+"""Explained networks and checkpoints on disk: atomic writes and concurrent processes."""
 
 import os
 from dataclasses import replace
@@ -48,11 +48,11 @@ def store(tmp_path):
     return StoredReference(tmp_path, REFERENCE)
 
 
-def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(store, tmp_path):
+def test_saved_network_loads_from_unchanged_folder_name(store, tmp_path):
     assert not store.has_weights()
     save(store)
     assert store.has_weights()
-    with store.lock(), StoredReference(tmp_path, replace(REFERENCE, data="0ther")).lock():  # which is its own
+    with store.lock(), StoredReference(tmp_path, replace(REFERENCE, data="0ther")).lock():  # has its own lock
         assert len(paths := list(tmp_path.rglob("*.lock"))) == 2
         for path in paths:
             with pytest.raises(TimeoutError):
@@ -66,7 +66,7 @@ def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(sto
     assert '"recipe": "planted@1"' in (store.folder / "manifest.json").read_text()
 
 
-def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_refused(store):
+def test_load_weights_rejects_other_names_types_shapes_or_bits(store):
     save(store)
     weights = dict(make_model().state_dict())
     assert (
@@ -93,7 +93,7 @@ def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_r
         ("test.npz", lambda path: os.truncate(path, 0)),
     ],
 )
-def test_a_damaged_reference_is_one_line_that_says_what_to_delete(store, name, damage):
+def test_damaged_network_raises_one_line_with_folder_to_delete(store, name, damage):
     save(store)
     damage(store.folder / name)
     with pytest.raises(StoreError) as caught:
@@ -105,15 +105,13 @@ def test_a_damaged_reference_is_one_line_that_says_what_to_delete(store, name, d
 
 
 def cut(*_, **__):
-    """Stand in for a step at which a writer is ended."""
+    """Raise KeyboardInterrupt, as if the writer were stopped at this step."""
     raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("owner, step", [(Path, "write_text"), (Path, "replace"), (np, "savez"), (os, "replace")])
-def test_what_a_writer_cut_off_at_any_step_leaves_is_not_there_and_hinders_no_other(
-    store, tmp_path, monkeypatch, owner, step
-):
-    """The first two are steps of the weights, the others of predictions that come after them."""
+def test_interrupted_save_leaves_no_network_and_can_be_repeated(store, tmp_path, monkeypatch, owner, step):
+    """The first two steps write weights, the other two predictions."""
     if owner is not Path:
         store.save_trained(make_model(), 12.5)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -129,7 +127,7 @@ def test_what_a_writer_cut_off_at_any_step_leaves_is_not_there_and_hinders_no_ot
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == [store.folder]
 
 
-def test_all_is_on_the_disk_before_the_name_counts(store, tmp_path, monkeypatch):
+def test_save_flushes_network_files_before_rename(store, tmp_path, monkeypatch):
     steps = []
     sync, replace = networks.flush_to_disk, Path.replace
     monkeypatch.setattr(networks, "flush_to_disk", lambda path: (steps.append(path.name), sync(path)))
@@ -139,7 +137,7 @@ def test_all_is_on_the_disk_before_the_name_counts(store, tmp_path, monkeypatch)
     assert steps[-2:] == ["replace", tmp_path.name]
 
 
-def test_what_was_saved_last_comes_back_to_a_training_on_the_same_rankings(tmp_path):
+def test_checkpoint_loads_last_state_for_same_rankings(tmp_path):
     file = CheckpointFile(tmp_path / "folder" / "run.pt", "0ne")
     assert file.load() is None
     file.save(STATE | {"step": 2})
@@ -148,7 +146,7 @@ def test_what_was_saved_last_comes_back_to_a_training_on_the_same_rankings(tmp_p
     assert file.note == ""
     for other in ("0ther", ""):
         assert CheckpointFile(tmp_path / "folder" / "run.pt", other).load() is None
-    for name in ("run.partial", "run.0123.partial", "other.0123.partial"):  # of killed writers
+    for name in ("run.partial", "run.0123.partial", "other.0123.partial"):  # left by killed writers
         (tmp_path / "folder" / name).write_bytes(b"half")
     for _ in range(2):  # gone already
         file.remove()
@@ -160,11 +158,11 @@ def test_what_was_saved_last_comes_back_to_a_training_on_the_same_rankings(tmp_p
     "damage",
     [
         lambda path: path.write_bytes(b"\x80\x02."),  # no archive
-        lambda path: flip(path, STATE["weights"]["a"].numpy().tobytes()),  # torch reads it all the same
+        lambda path: flip(path, STATE["weights"]["a"].numpy().tobytes()),  # torch reads the file without an error
         lambda path: torch.save(torch.arange(3.0), path),  # no training
     ],
 )
-def test_a_damaged_training_is_dropped(tmp_path, damage):
+def test_load_removes_damaged_checkpoint(tmp_path, damage):
     path = tmp_path / "run.pt"
     CheckpointFile(path).save(STATE)
     damage(path)
@@ -173,8 +171,8 @@ def test_a_damaged_training_is_dropped(tmp_path, damage):
 
 
 @pytest.mark.parametrize("over", [False, True])
-def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch, over):
-    """The other one saves, or ends its run, amid a save."""
+def test_checkpoint_save_survives_concurrent_save_or_removal(tmp_path, monkeypatch, over):
+    """The second writer saves, or removes the checkpoint, while the first one saves."""
     one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
     sync, began = files.flush_to_disk, []
 
@@ -191,7 +189,7 @@ def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch,
 
 
 @pytest.mark.slow
-def test_damaged_trainings_begin_anew_and_that_of_a_run_stays_until_its_row_is_stored(second, tmp_path, monkeypatch):
+def test_run_restarts_from_damaged_checkpoint_and_keeps_file_until_stored(second, tmp_path, monkeypatch):
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
     work, present, saved = make_work(tmp_path), [], set()
     run = next(run for run in make_runs(work) if run.cell.retrain is ScoredNetwork.NONE)

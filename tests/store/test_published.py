@@ -1,4 +1,4 @@
-"""A folder of published results: what belongs into it passes, and each kind of tampering is refused in one line."""
+"""Folders of published results: valid files are accepted, and each kind of tampering is refused in one line."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def published(store, tmp_path_factory):
-    """A folder with the runs of two controls."""
+    """A folder with the runs of two controls and of the untouched images."""
     folder = tmp_path_factory.mktemp("results")
     (folder / NAME).parent.mkdir(parents=True)
     wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
@@ -58,8 +58,8 @@ def folder(published, tmp_path):
     return Path(shutil.copytree(published, tmp_path / "results"))
 
 
-def entry(**values):
-    """Change what the index says of the file."""
+def change_index(**values):
+    """Return a function that changes the index entry of the file."""
 
     def tamper(folder):
         index = json.loads((folder / INDEX).read_text("utf-8"))
@@ -69,8 +69,8 @@ def entry(**values):
     return tamper
 
 
-def rows(change):
-    """Change rows of the file, and make the hashes fit again."""
+def change_rows(change):
+    """Return a function that changes rows of the file and updates the hashes."""
 
     def tamper(folder):
         table = pq.read_table(folder / NAME)
@@ -79,13 +79,13 @@ def rows(change):
         for line in lines:
             line["sha256"] = _compute_row_checksum({name: value for name, value in line.items() if name != "sha256"})
         pq.write_table(type(table).from_pylist(lines, schema=table.schema), folder / NAME)
-        entry(sha256=compute_sha256(folder / NAME), rows=len(lines))(folder)
+        change_index(sha256=compute_sha256(folder / NAME), rows=len(lines))(folder)
 
     return tamper
 
 
-def row(**values):
-    return rows(lambda lines: lines[0].update(values))
+def set_row(**values):
+    return change_rows(lambda lines: lines[0].update(values))
 
 
 def link(folder):
@@ -95,7 +95,7 @@ def link(folder):
 
 def other_suite(folder):
     os.renames(folder / NAME, folder / "quick-full/1/roarbench.parquet")
-    entry(path="quick-full/1/roarbench.parquet")(folder)
+    change_index(path="quick-full/1/roarbench.parquet")(folder)
 
 
 def twice(folder):
@@ -106,34 +106,34 @@ def twice(folder):
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
-        (row(code_version="=HYPERLINK(1)"), "a spreadsheet would take"),
-        (entry(sha256="0" * 64), "has the SHA-256"),
-        (entry(rows=3), "rows, expected 3 as in index.json"),
-        (entry(path="../../etc/1/passwd.parquet"), "expected SUITE/VERSION/NAME"),
-        (entry(state="verified"), "not an index of results"),
+        (set_row(code_version="=HYPERLINK(1)"), "a spreadsheet would take"),
+        (change_index(sha256="0" * 64), "has the SHA-256"),
+        (change_index(rows=3), "rows, expected 3 as in index.json"),
+        (change_index(path="../../etc/1/passwd.parquet"), "expected SUITE/VERSION/NAME"),
+        (change_index(state="verified"), "not an index of results"),
         (lambda folder: (folder / NAME).unlink(), "missing in the folder"),
         (lambda folder: (folder / OTHER).write_text("x"), "is not in index.json"),
         (link, "is a link"),
         (other_suite, "no run of quick-full v1 has these settings"),
         (twice, "keep it in one of them"),
-        (rows(lambda lines: lines.append(dict(lines[0]))), "twice"),
+        (change_rows(lambda lines: lines.append(dict(lines[0]))), "twice"),
         (lambda folder: (folder / INDEX).write_text(" " * 2**21), "a plain file of at most"),
         (lambda folder: (folder / INDEX).write_text("[" * 10**5), "not an index of results"),
     ],
 )
-def test_tampering_is_refused_in_one_line(folder, tamper, said):
+def test_published_folder_rejects_tampering_in_one_line(folder, tamper, said):
     tamper(folder)
     with pytest.raises(StoreError) as refused:
         list_checked_result_files(str(folder))
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_published_row_may_neither_go_nor_change(published, folder):
+def test_published_folder_rejects_removed_or_changed_row(published, folder):
     (found,) = read_checked_folder(published, published).values()
     assert {result.run.cell.estimator for result in found} >= {"random", "sobel~matched", "none"}
     for tamper, said in (
-        (rows(lambda lines: lines.pop()), "is missing now"),
-        (row(seconds=1.5), "rows must not change"),
+        (change_rows(lambda lines: lines.pop()), "is missing now"),
+        (set_row(seconds=1.5), "rows must not change"),
     ):
         tamper(folder)
         read_checked_folder(folder)
@@ -142,7 +142,7 @@ def test_a_published_row_may_neither_go_nor_change(published, folder):
 
 
 @pytest.mark.slow
-def test_a_row_is_prepared_written_and_told(store, published, folder):
+def test_published_file_is_prepared_written_and_described_in_comment(store, published, folder):
     prepared = prepare_published_file(store, "quick-matched@3", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/3/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
@@ -162,7 +162,7 @@ def test_a_row_is_prepared_written_and_told(store, published, folder):
         prepare_published_file(store, "quick-matched@3", "gard", folder, "A. Author")
 
 
-def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(published, tmp_path):
+def test_publishing_rejects_imported_rows_and_names_imported_rankings(published, tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / INDEX).write_text('{"format": 1, "files": []}')
     asked = ("quick-matched@3", "sobel", tmp_path / "new", "A. Author")
@@ -182,13 +182,13 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
         )
 
 
-def test_a_folder_gives_its_files_and_a_missing_one_is_refused(published):
+def test_list_checked_result_files_returns_files_and_rejects_missing_folder(published):
     assert list_checked_result_files(str(published)) == [published / NAME]
     with pytest.raises(StoreError, match="there is no"):
         list_checked_result_files(str(published / "missing"))
 
 
-def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_file(tmp_path):
+def test_published_rows_of_user_suite_are_checked_against_suite_in_file(tmp_path):
     folder, (source,) = tmp_path / "results", (ROOT / "results" / "benchmark-imagenet").rglob("*.parquet")
     path = source.relative_to(ROOT / "results").as_posix()
     (folder / path).parent.mkdir(parents=True)
@@ -206,7 +206,7 @@ def test_rows_of_a_suite_from_a_users_file_are_checked_against_the_suite_in_the_
 
 
 @pytest.mark.slow
-def test_the_projects_own_folder_passes(call):
+def test_results_check_accepts_published_folder_of_project(call):
     """The key of each row is that of a run of its version."""
     assert call("results", "check", ROOT / "results").code == 0
     assert len({file.versioned_suite for file in read_index(ROOT / "results") if file.rows}) == 9

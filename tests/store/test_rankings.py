@@ -1,4 +1,4 @@
-"""Rankings on disk: what is written is read, parts are joined whole or not at all, and damage is named."""
+"""Rankings on disk: parts, atomic sealing, checksums and damage."""
 
 import json
 import os
@@ -26,17 +26,17 @@ SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_
 COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
 
 
-def planes_of(split, spec=SPEC):
+def encode_random_planes(split, spec=SPEC):
     importance = np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
     ties = draw_tie_order(np.arange(COUNTS[split]), spec.layout.features)
     return encode_planes(make_sort_keys(importance.astype(np.float32), ties), spec.layout)
 
 
-PLANES = {split: planes_of(split) for split in Split}
+PLANES = {split: encode_random_planes(split) for split in Split}
 
 
 def write(store, split, start, stop, **made):
-    """One part, with what is known of how its maps were made."""
+    """Write one part with the provenance of its maps."""
     store.write_part(SPEC, split, start, stop, PLANES[split][start:stop], MapProvenance(**{"seconds": 0.25, **made}))
 
 
@@ -46,11 +46,11 @@ def write_all(store, **made):
             write(store, split, start, min(start + 16, images), **made)
 
 
-def made_by(device):
+def describe_device(device):
     return {"batches": [ExplainedBatches(4, 4, MapNumerics.FLOAT32, device)], "weights": "a"}
 
 
-def contents(store):
+def read_contents(store):
     return {
         path.name: path.read_bytes() for path in store.get_folder(SPEC).iterdir() if path.suffix in (".arrow", ".json")
     }
@@ -68,11 +68,11 @@ def sealed(store):
     return store
 
 
-def parts_of(store):
+def get_parts_folder(store):
     return store.get_folder(SPEC) / "parts"
 
 
-def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
+def test_sealed_rankings_open_with_same_planes_and_in_pyarrow(sealed):
     rankings = sealed.open(SPEC)
     for split in Split:
         np.testing.assert_array_equal(rankings.splits[split], PLANES[split])
@@ -94,8 +94,8 @@ def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
     assert "Philox" in about["tie_rule"]
 
 
-def test_folders_differ_with_every_field_and_stay_where_they_were(store):
-    """One name was written down when a spec had seven fields: what is stored must be found for ever."""
+def test_rankings_folder_depends_on_every_field_and_keeps_old_name(store):
+    """One folder name dates from a spec with seven fields: stored rankings must remain findable."""
     values = {"data": "d" * 31 + "0", "reference": "a" * 31 + "0", "estimator": "e" * 31 + "0", "unit": Unit.PIXEL}
     values |= {"levels": (0.5,), "shape": (3, 6, 5), "splits": (Split.TEST,), "maps": MapNumerics.BF16}
     others = [replace(SPEC, reference=""), *(replace(SPEC, **{name: value}) for name, value in values.items())]
@@ -104,7 +104,7 @@ def test_folders_differ_with_every_field_and_stay_where_they_were(store):
     assert store.get_folder(others[0]).parent.name == "none"
 
 
-def test_parts_are_known_however_images_were_divided_until_and_after_they_are_joined(store):
+def test_ranked_ranges_merge_overlapping_parts_before_and_after_seal(store):
     for start, stop in ((0, 7), (7, 16), (12, 30), (40, 50)):
         write(store, Split.TRAIN, start, stop)
     assert store.list_ranked_ranges(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
@@ -120,8 +120,8 @@ def test_parts_are_known_however_images_were_divided_until_and_after_they_are_jo
     assert store.has_finished(SPEC) and store.has_ranked_range(SPEC, Split.TRAIN, 0, 16)
 
 
-def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_path):
-    """Workers that explained other numbers at once, one without bfloat16, a part that a restart made again."""
+def test_provenance_of_overlapping_parts_counts_each_image_once(sealed, tmp_path):
+    """Workers use other batch sizes, one has no bfloat16, and a restart repeats a part."""
     other = RankingsStore(tmp_path / "other")
     made = {
         (0, 16): [ExplainedBatches(16, 16, MapNumerics.BF16)],
@@ -129,22 +129,22 @@ def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_p
         (30, 50): [ExplainedBatches(16, 8, MapNumerics.FLOAT32), ExplainedBatches(4, 4, MapNumerics.FLOAT32)],
     }
     for (start, stop), batches in made.items():
-        kept = [image % 16 for image in range(start, stop)]  # copies that keep their class
+        kept = [image % 16 for image in range(start, stop)]  # augmented copies with an unchanged prediction
         write(other, Split.TRAIN, start, stop, batches=batches, stable_copies=kept, weights="a" * 64)
     write(other, Split.TEST, 0, 20, stable_copies=[15] * 20, weights="a" * 64)
     other.seal(SPEC, COUNTS)
     found = other.open(SPEC)
     train, test = ([(m["images"], m["at_once"], m["precision"]) for m in found.files[split]["made"]] for split in Split)
     assert train == [(32, 16, "bf16"), (4, 4, "bf16"), (10, 8, "float32"), (4, 4, "float32")]
-    assert test == [(20, 0, "")]  # as parts of earlier versions: not noted
+    assert test == [(20, 0, "")]  # parts of earlier versions record no batches
     assert found.prediction_stability == (sum(image % 16 for image in range(50)) + 300) / (70 * 15)
     assert other.read_prediction_stability() == {found.checksum: found.prediction_stability}
     assert found.weights == "a" * 64
-    assert found.checksum == sealed.open(SPEC).checksum  # what is noted beside them changes no ranking
+    assert found.checksum == sealed.open(SPEC).checksum  # provenance enters no checksum
 
 
-def test_copies_that_were_not_counted_are_missing_not_lost(store):
-    """Those of a part of an earlier version."""
+def test_prediction_stability_is_missing_if_part_lacks_counts(store):
+    """Parts of earlier versions have no counts of stable copies."""
     for start, stop, kept in ((0, 36, [15] * 36), (36, 50, [])):
         write(store, Split.TRAIN, start, stop, stable_copies=kept)
     write(store, Split.TEST, 0, 20, stable_copies=[15] * 20)
@@ -155,17 +155,23 @@ def test_copies_that_were_not_counted_are_missing_not_lost(store):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda store: (parts_of(store) / "train-16-32.arrow").unlink(), "holds train image 16 of 50; rank these"),
-        (lambda store: os.truncate(parts_of(store) / "test-0-16.arrow", 900), "cannot read .*test-0-16.arrow: .*; del"),
         (
-            lambda store: write(store, Split.TEST, 16, 20, **made_by("H200")),
+            lambda store: (get_parts_folder(store) / "train-16-32.arrow").unlink(),
+            "holds train image 16 of 50; rank these",
+        ),
+        (
+            lambda store: os.truncate(get_parts_folder(store) / "test-0-16.arrow", 900),
+            "cannot read .*test-0-16.arrow: .*; del",
+        ),
+        (
+            lambda store: write(store, Split.TEST, 16, 20, **describe_device("H200")),
             "maps computed on H200 and cpu, expected one kind",
         ),
         (lambda store: write(store, Split.TEST, 16, 20, weights="b"), "from 2 different references; delete .*parts"),
     ],
 )
-def test_parts_that_do_not_do_are_named(store, spoil, said):
-    write_all(store, **made_by("cpu"))
+def test_seal_rejects_missing_damaged_or_mixed_parts(store, spoil, said):
+    write_all(store, **describe_device("cpu"))
     spoil(store)
     with pytest.raises(StoreError, match=said):
         store.seal(SPEC, COUNTS)
@@ -173,11 +179,11 @@ def test_parts_that_do_not_do_are_named(store, spoil, said):
 
 
 class Killed(BaseException):
-    """Stands for a kill at a certain step: nothing in the code catches it."""
+    """Stands for a kill at a certain step: the code never catches this exception."""
 
 
 @contextmanager
-def killed_at(step):
+def kill_at_step(step):
     """Raise at the n-th call that changes or flushes a file."""
     calls = count(1)
 
@@ -198,42 +204,42 @@ def killed_at(step):
 
 
 @pytest.mark.slow
-def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed, tmp_path):
-    expected = contents(sealed)
+def test_seal_killed_at_any_step_and_repeated_gives_same_bytes(sealed, tmp_path):
+    expected = read_contents(sealed)
     assert set(expected) == {"train.arrow", "test.arrow", "manifest.json"}
     finished = 0
     for step in range(1, 23):
         store = RankingsStore(tmp_path / str(step))
         write_all(store)
-        with suppress(Killed), killed_at(step):
+        with suppress(Killed), kill_at_step(step):
             store.seal(SPEC, COUNTS)
             finished += 1
         if store.has_finished(SPEC):
-            assert contents(store) == expected  # done means all of it
+            assert read_contents(store) == expected  # finished rankings are complete
         else:
             with pytest.raises(StoreError, match="no finished rankings"):
                 store.open(SPEC)
         store.seal(SPEC, COUNTS)
-        assert contents(store) == expected
-        assert not parts_of(store).exists()
-    assert 0 < finished < 8  # the steps do cover the whole of it
+        assert read_contents(store) == expected
+        assert not get_parts_folder(store).exists()
+    assert 0 < finished < 8  # the steps cover the whole of sealing
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
-def test_a_part_killed_while_it_is_written_does_not_exist(store, step):
-    with pytest.raises(Killed), killed_at(step):
+def test_write_part_killed_midway_leaves_no_part(store, step):
+    with pytest.raises(Killed), kill_at_step(step):
         write(store, Split.TRAIN, 0, 16)
     assert not store.has_ranked_range(SPEC, Split.TRAIN, 0, 16)
 
 
-def test_lock_keeps_others_from_the_same_images(store):
+def test_lock_batches_blocks_ranges_with_shared_batch(store):
     with store.lock_batches(SPEC.data, "trained", Split.TRAIN, [16, 32]):
         paths = [next(store.root.rglob(f"trained-train-{start}.lock")) for start in (16, 32)]
         with (
             store.lock_batches(SPEC.data, "trained", Split.TRAIN, [48]),
             store.lock_batches(SPEC.data, "controls", Split.TRAIN, [16]),
         ):
-            for path in paths:  # a range that shares one batch with ours has to wait
+            for path in paths:  # a range with a shared batch has to wait
                 with pytest.raises(TimeoutError):
                     FileLock(path, timeout=0).acquire()
     for path in paths:
@@ -241,7 +247,7 @@ def test_lock_keeps_others_from_the_same_images(store):
             pass
 
 
-def change_places(path):
+def put_train_in_place_of_test(path):
     manifest = json.loads(path.read_text())
     shutil.copy(path.with_name("train.arrow"), path.with_name("test.arrow"))
     manifest["files"]["test"] = manifest["files"]["train"]
@@ -255,20 +261,20 @@ def change_places(path):
         ("train.arrow", lambda path: flip(path, PLANES[Split.TRAIN].tobytes()), "train.arrow was altered: .*; delete "),
         ("test.arrow", Path.unlink, "test.arrow has 0 bytes"),
         ("test.arrow", lambda path: path.write_bytes(bytes(path.stat().st_size)), "cannot read .*test.arrow"),
-        ("manifest.json", change_places, "test.arrow does not match its manifest"),
+        ("manifest.json", put_train_in_place_of_test, "test.arrow does not match its manifest"),
         ("manifest.json", halve, "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text("[]"), "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text("{}"), "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text(json.dumps({"format": FORMAT + 1})), "; upgrade roarbench"),
     ],
 )
-def test_damaged_files_are_refused(sealed, name, damage, said):
+def test_verify_files_rejects_damaged_files(sealed, name, damage, said):
     damage(sealed.get_folder(SPEC) / name)
     with pytest.raises(StoreError, match=said):
         sealed.verify_files(SPEC)
 
 
-def test_rankings_in_the_wrong_folder(sealed):
+def test_open_rejects_rankings_in_wrong_folder(sealed):
     wanted = replace(SPEC, maps=MapNumerics.BF16)
     assert not sealed.has_finished(wanted)
     sealed.get_folder(SPEC).rename(sealed.get_folder(wanted))
@@ -276,7 +282,7 @@ def test_rankings_in_the_wrong_folder(sealed):
         sealed.open(wanted)
 
 
-def test_a_store_that_cannot_be_written(store):
+def test_rankings_store_raises_if_folder_cannot_be_written(store):
     store.root.write_text("")
     refused = pytest.raises(
         StoreError, match="cannot write .*: Not a directory; free disk space or write to another folder"
@@ -293,8 +299,8 @@ TEST_ALONE = replace(SPEC, splits=(Split.TEST,))
 MORE_LEVELS = replace(SPEC, levels=(0.05, *PAPER_LEVELS))
 
 
-def finish(store, spec, sign=1, **made):
-    """Rank the images for a suite that asks for these splits and levels."""
+def rank_and_seal(store, spec, sign=1, **made):
+    """Rank the images of the spec's splits, seal the rankings and return their checksum."""
     for split in spec.splits:
         importance = sign * np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
         keys = make_sort_keys(
@@ -308,25 +314,25 @@ def finish(store, spec, sign=1, **made):
 @pytest.mark.parametrize(
     "first, second", [(TEST_ALONE, SPEC), (SPEC, TEST_ALONE), (SPEC, MORE_LEVELS), (MORE_LEVELS, TEST_ALONE)]
 )
-def test_a_ranking_has_one_checksum_whichever_splits_and_levels_a_suite_asks_for(store, first, second):
-    checksum = finish(store, first)
-    assert finish(store, second) == checksum
+def test_rankings_checksum_is_independent_of_splits_and_levels(store, first, second):
+    checksum = rank_and_seal(store, first)
+    assert rank_and_seal(store, second) == checksum
     assert store.list_checksums_with_any_levels(first) == store.list_checksums_with_any_levels(second) == {checksum}
     assert {*store.find_folders(checksum)} == {store.get_folder(first), store.get_folder(second)}
     store.verify_files(second)
 
 
-def test_rankings_that_remove_other_features_or_explain_others_keep_their_own_checksum(store):
-    first = finish(store, TEST_ALONE)
+def test_rankings_checksum_differs_by_estimator_maps_unit_and_network(store):
+    first = rank_and_seal(store, TEST_ALONE)
     for other in (
         replace(SPEC, estimator="f" * 32),
         replace(SPEC, maps=MapNumerics.BF16),
         replace(SPEC, unit=Unit.PIXEL),
     ):
-        assert finish(store, other) != first, "they only look alike"
+        assert rank_and_seal(store, other) != first, "equal planes of another spec"
         assert store.list_checksums_with_any_levels(other).isdisjoint({first})
-    assert finish(store, MORE_LEVELS, weights="b" * 32) != first, "of another network"
-    second = finish(store, SPEC, sign=-1)
+    assert rank_and_seal(store, MORE_LEVELS, weights="b" * 32) != first, "of another network"
+    second = rank_and_seal(store, SPEC, sign=-1)
     assert second != first, "made by another machine, say"
     assert store.list_checksums_with_any_levels(SPEC) == {first, second, store.open(MORE_LEVELS).checksum}, (
         "and the store knows both"

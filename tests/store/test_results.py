@@ -1,4 +1,4 @@
-"""Rows of the store, and what each says of the code and the machine that computed it."""
+"""Rows of the results store, and their provenance: code version, libraries and hardware."""
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +15,8 @@ from roarbench.store.software_and_hardware import Provenance
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 
-def test_a_row_by_hand(tmp_path):
-    """What another program finds in the file, column by column."""
+def test_stored_row_has_expected_columns(tmp_path):
+    """Another program reads these columns from the SQLite file."""
     run = make_run(seed=4, t=0.3)
     moment = datetime(2026, 1, 2, 5, 4, 5, 600, tzinfo=timezone(timedelta(hours=2)))
     result = RunResult(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
@@ -43,7 +43,7 @@ def test_a_row_by_hand(tmp_path):
     assert pack_correctness(result.correctness) == result.bits
 
 
-def test_an_outcome_that_contradicts_itself_is_refused():
+def test_run_result_rejects_contradicting_counts_and_bits():
     for correct, total, bits, probability in (
         (2, 8, b"\x80", None),  # fewer bits than correct answers
         (1, 8, b"\x80\x00", None),  # a byte too many
@@ -55,7 +55,7 @@ def test_an_outcome_that_contradicts_itself_is_refused():
             RunResult(make_run(), correct, total, bits, 1.0, ORIGIN, probability)
 
 
-def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone(store):
+def test_add_results_never_changes_stored_row_and_stamps_each_addition(store):
     first, second = (make_result(make_run(seed)) for seed in range(2))
     states = [store.read_change_stamp()]
     assert store.add_results([first])
@@ -70,7 +70,7 @@ def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone
     assert len({*states, store.read_change_stamp()}) == 4
 
 
-def test_many_keys_at_once(store):
+def test_find_done_keys_accepts_more_keys_than_one_statement(store):
     results = {result.run.key: result for result in (make_result(make_run(seed), total=20) for seed in range(300))}
     store.add_results(results.values())
     assert store.find_done_keys([]) == set()
@@ -85,7 +85,7 @@ def test_many_keys_at_once(store):
     ) == (True, [], [])  # no patterns
 
 
-def test_a_damaged_row_is_told_in_one_line(tmp_path):
+def test_read_results_reports_damaged_row_in_one_line(tmp_path):
     damage = {"bits": b"\xff" * 126, "record": "{}", "versions": "{", "created": "yesterday"}
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         for seed, (column, value) in enumerate(damage.items()):
@@ -99,7 +99,7 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
             assert column != "bits" or f"(var-grad t=0.9 seed 0, {run.key}: " in str(caught.value)
 
 
-def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
+def test_use_one_connection_shares_connection_between_queries(tmp_path, monkeypatch):
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         store.add_results([make_result(make_run())])
     opened, connect = [], schema._connect_to_sqlite
@@ -112,12 +112,12 @@ def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypat
                 and len(store.read_results([make_run().key])) == 1
             )
             assert len(opened) == 1
-            with ThreadPoolExecutor(1) as other:  # has one of its own
+            with ThreadPoolExecutor(1) as other:  # another thread has its own connection
                 assert other.submit(store.find_done_keys, [make_run().key]).result() and len(opened) == 2
         assert store.list_datasets_and_networks() and len(opened) == 3, "afterwards each asks anew"
 
 
-def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
+def test_read_commit_marks_changed_code_as_dirty(tmp_path, monkeypatch):
     folder = tmp_path / "package"
     folder.mkdir()
     (folder / "__init__.py").write_text("1")
@@ -130,7 +130,7 @@ def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
     assert software_and_hardware._read_commit(folder) == commit
     (folder / "__init__.py").write_text("2")
     assert software_and_hardware._read_commit(folder) == f"{commit}+dirty"
-    (folder / "venv").mkdir()  # an environment inside a checkout is not of it
+    (folder / "venv").mkdir()  # an environment inside a checkout is not part of the commit
     (folder / "venv" / "__init__.py").write_text("1")
     assert software_and_hardware._read_commit(folder / "venv") == ""
     monkeypatch.setenv("PATH", "")
@@ -139,8 +139,8 @@ def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
     assert software_and_hardware.read_code_version.__wrapped__().endswith(" roarbench"), "the whole package"
 
 
-def test_what_is_not_known_is_not_said_and_what_somebody_else_says_is_no_markup():
-    """Rows from before workers were asked say `cpu` whatever the device was."""
+def test_provenance_omits_unknown_values_and_strips_markup():
+    """Old rows record the device `cpu` whatever the device was."""
     old = Provenance("0", {"torch": "2"}, {"cpu": "EPYC", "cores": 2, "device": "cpu"})
     assert old.known_values == {"torch": "2", "cpu": "EPYC", "cores": "2"}
     new = Provenance("0", {"torch": "2", "cuda": "12.8"}, {"cpu": "EPYC", "device": "H200", "precision": "bf16"})

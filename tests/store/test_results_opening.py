@@ -1,4 +1,4 @@
-"""Stores that cannot be used: one line, nothing changed, nothing made."""
+"""Stores that cannot be opened: the error is one line, and no file changes or appears."""
 
 import os
 import sqlite3
@@ -22,8 +22,8 @@ NOBODY = 65534
 NEWER = f"has schema 0042, this version supports up to {schema.HEAD}; run `pip install --upgrade roarbench`"
 
 
-def refusal(url, read_only):
-    """What the command line says of a store that it does not open."""
+def open_refused_store(url, read_only):
+    """Return the message of the command line about a store that cannot be opened."""
     with pytest.raises(StoreError) as caught:
         ResultsStore.open(url, read_only=read_only)
     message = append_proposed_command(caught.value)
@@ -32,7 +32,7 @@ def refusal(url, read_only):
     return message
 
 
-def contents(folder):
+def read_contents(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -44,8 +44,8 @@ def filled(tmp_path):
 
 
 @contextmanager
-def ordinary_user():
-    """Permissions do not bind root."""
+def become_ordinary_user():
+    """Drop root's rights for a while, since permissions do not bind root."""
     before = os.geteuid()
     os.seteuid(before or NOBODY)
     try:
@@ -54,27 +54,27 @@ def ordinary_user():
         os.seteuid(before)
 
 
-def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_folder_is_a_file(tmp_path):
+def test_open_read_only_creates_no_store_and_rejects_file_as_folder(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "folder" / DEFAULT_FILE).mkdir(parents=True)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / DEFAULT_FILE).touch()
-    before = contents(tmp_path)
+    before = read_contents(tmp_path)
     for name in ("absent", "empty"):
-        message = refusal(make_default_url(tmp_path / name), read_only=True)
+        message = open_refused_store(make_default_url(tmp_path / name), read_only=True)
         assert f"no results store at {tmp_path / name / DEFAULT_FILE}" in message and "roarbench run" in message
     for read_only in (True, False):
-        message = refusal(make_default_url(tmp_path / "file"), read_only=read_only)
+        message = open_refused_store(make_default_url(tmp_path / "file"), read_only=read_only)
         assert f"{tmp_path / 'file'} is a file; --store names a folder" in message
-    assert "directory" in refusal(make_default_url(tmp_path / "folder"), read_only=True)
-    assert contents(tmp_path) == before
+    assert "directory" in open_refused_store(make_default_url(tmp_path / "folder"), read_only=True)
+    assert read_contents(tmp_path) == before
     for name in ("absent", "empty"):
         with ResultsStore.open(make_default_url(tmp_path / name)) as store:
             assert len(store.list_result_keys("")) == 0
 
 
-def changed(statements):
-    """Change a store as another program does, and leave nothing beside it."""
+def execute_statements(statements):
+    """Return a function that executes statements as another program does, without leaving WAL files."""
 
     def spoil(path):
         with closing(sqlite3.connect(path)) as connection:
@@ -88,39 +88,39 @@ def changed(statements):
     ("spoil", "said"),
     [
         (lambda path: path.write_bytes(b"x"), "not an SQLite database"),
-        (changed("ALTER TABLE roarbench_version RENAME TO bookmarks"), "bookmarks"),
-        (changed("UPDATE roarbench_version SET version_num = '0042'"), NEWER),
-        (changed("PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = 'x'"), "damaged"),
+        (execute_statements("ALTER TABLE roarbench_version RENAME TO bookmarks"), "bookmarks"),
+        (execute_statements("UPDATE roarbench_version SET version_num = '0042'"), NEWER),
+        (execute_statements("PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = 'x'"), "damaged"),
     ],
 )
-def test_what_is_no_store_of_this_version(filled, spoil, said, read_only):
+def test_open_rejects_foreign_newer_or_damaged_database_unchanged(filled, spoil, said, read_only):
     spoil(filled)
-    before = contents(filled.parent)
-    assert said in refusal(f"sqlite:///{filled}", read_only)
-    assert contents(filled.parent) == before
+    before = read_contents(filled.parent)
+    assert said in open_refused_store(f"sqlite:///{filled}", read_only)
+    assert read_contents(filled.parent) == before
 
 
-def test_what_cannot_be_written_is_read_and_no_more():
+def test_store_without_write_permission_opens_read_only():
     with tempfile.TemporaryDirectory() as name:  # pytest's own are private
         folder, path = Path(name), Path(name, DEFAULT_FILE)
         with ResultsStore.open(make_default_url(folder)) as store:
             store.add_results([make_result(make_run())])
         path.chmod(0o444)
         folder.chmod(0o555)
-        with ordinary_user():
+        with become_ordinary_user():
             for other in (DEFAULT_FILE, "other.sqlite", "new/results.sqlite"):
-                assert "permissions" in refusal(f"sqlite:///{folder}/{other}", read_only=False)
+                assert "permissions" in open_refused_store(f"sqlite:///{folder}/{other}", read_only=False)
             with ResultsStore.open(f"sqlite:///{path}", read_only=True) as store:
                 assert store.find_done_keys(store.list_result_keys("")) == {make_run().key}
         for closed in (path, folder):
             closed.chmod(0)
-            with ordinary_user():
-                assert "permissions" in refusal(f"sqlite:///{path}", read_only=True)
+            with become_ordinary_user():
+                assert "permissions" in open_refused_store(f"sqlite:///{path}", read_only=True)
         folder.chmod(0o755)
         assert list(folder.iterdir()) == [path]
 
 
-def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
+def test_read_only_store_changes_nothing_and_reports_damaged_page(filled):
     before = filled.read_bytes()
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store:
         assert len(store.list_result_keys("")) == 1
@@ -135,8 +135,8 @@ def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
         store.read_results([make_run().key])
 
 
-def test_the_change_to_wal_waits_for_a_writer(filled):
-    """SQLite itself gives up at once; it happens when two processes make the store at the same time."""
+def test_switch_to_wal_waits_for_writer(filled):
+    """SQLite itself gives up at once, for example when two processes create the store at the same time."""
     holder = sqlite3.connect(filled, check_same_thread=False, isolation_level=None)
     holder.execute("PRAGMA journal_mode=DELETE")
     holder.execute("BEGIN IMMEDIATE")
@@ -151,7 +151,7 @@ def test_the_change_to_wal_waits_for_a_writer(filled):
     timer.join()
 
 
-def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatch):
+def test_second_writer_waits_for_first_to_end(filled, monkeypatch):
     monkeypatch.setattr(schema, "PATIENCE", 0.1)
     url = f"sqlite:///{filled}"
     with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.begin_write():
@@ -162,7 +162,7 @@ def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatc
         assert two.list_result_keys("")
 
 
-def test_a_full_disk_loses_nothing_that_was_stored(filled):
+def test_full_disk_keeps_stored_results(filled):
     def leave_no_room(connection):  # the same answer from SQLite as on a full disk, without one
         connection.exec_driver_sql("PRAGMA max_page_count=1")  # SQLite takes the present size instead
 
@@ -176,17 +176,17 @@ def test_a_full_disk_loses_nothing_that_was_stored(filled):
         assert store.add_results([large])
 
 
-def test_an_address_where_no_store_is(tmp_path):
+def test_open_rejects_invalid_database_url_and_hides_password(tmp_path):
     for url in ("", "sqlite:///:memory:", "postgresql://host", "postgresql://host:port/name"):
-        assert "postgresql://HOST/NAME" in refusal(url, read_only=False)
-    message = refusal(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only=False)
+        assert "postgresql://HOST/NAME" in open_refused_store(url, read_only=False)
+    message = open_refused_store(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only=False)
     assert "server" in message and "hush" not in message
 
 
 @pytest.mark.postgres
-def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody(postgres_url):
-    assert "createdb" in refusal(postgres_url.replace("@/postgres", "@/absent"), read_only=False)
-    assert "roarbench run" in refusal(postgres_url, read_only=True)
+def test_postgres_store_is_not_created_by_reading_and_checks_permissions(postgres_url):
+    assert "createdb" in open_refused_store(postgres_url.replace("@/postgres", "@/absent"), read_only=False)
+    assert "roarbench run" in open_refused_store(postgres_url, read_only=True)
     ResultsStore.open(postgres_url).close()
     with ResultsStore.open(postgres_url, read_only=True) as store:
         assert len(store.list_result_keys("")) == 0
@@ -194,4 +194,4 @@ def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody(postgr
             store.add_results([make_result(make_run())])
     with psycopg.connect(postgres_url) as connection:
         connection.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest")
-    assert "permission denied" in refusal(postgres_url.replace("postgres@", "guest@"), read_only=True)
+    assert "permission denied" in open_refused_store(postgres_url.replace("postgres@", "guest@"), read_only=True)

@@ -1,4 +1,4 @@
-"""Schemas: stores of earlier versions are read, and brought up to date whole or not at all."""
+"""Schemas: stores of earlier versions are readable, and upgrades are atomic."""
 
 import hashlib
 import shutil
@@ -20,8 +20,8 @@ COMMITTED = sorted((ROOT / "studies").rglob("*.sqlite"))
 LATER = ("images", "forgotten", "watched", "suites", "leases", "tries", "stopped", "checksums", "remarks")
 
 
-def tables_of(store):
-    """Columns, key and indexes of each table."""
+def describe_tables(store):
+    """Return columns, key and indexes of each table."""
     with store.database.begin_read() as connection:
         seen = inspect(connection)
         return {
@@ -34,14 +34,14 @@ def tables_of(store):
         }
 
 
-def run(store, *statements):
+def execute(store, *statements):
     with store.database.begin_write() as connection:
         for statement in statements:
             connection.exec_driver_sql(statement)
 
 
-def test_a_changed_table_has_a_new_number():
-    """A store that has the table keeps the old one, unless `schema._upgrade_schema` changes it."""
+def test_schema_number_changes_with_tables():
+    """A stored table keeps its old columns unless `schema._upgrade_schema` changes the table."""
     digest = hashlib.sha256()
     for table in schema.metadata.sorted_tables:
         for column in table.columns:
@@ -51,24 +51,24 @@ def test_a_changed_table_has_a_new_number():
     assert (schema.HEAD, digest.hexdigest()[:16]) == ("0010", "9a42b7915cafcf76")
 
 
-def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(store_url, monkeypatch):
-    """And a failure that is not tried again; a run that succeeded later is none."""
+def test_open_upgrades_old_schema_whole_or_not_at_all(store_url, monkeypatch):
+    """Old failures block their runs after the upgrade, except runs that succeeded later."""
     result, failed = make_result(make_run()), make_run(1)
     keys = [result.run.key, failed.key]
     with ResultsStore.open(store_url) as store:
         for each in (result.run, failed):
             store.failures.record_failed_runs([each], "no")
         store.add_results([result])
-        newest = tables_of(store)
-        run(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
-        run(store, "UPDATE roarbench_version SET version_num = '0002'")
+        newest = describe_tables(store)
+        execute(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
+        execute(store, "UPDATE roarbench_version SET version_num = '0002'")
         with pytest.raises(StoreError, match=f"has schema 0002, this version reads {schema.HEAD}"):
             ResultsStore.open(store_url, read_only=True)
         open_writable_results(Path(), store_url).close()
-        assert tables_of(store) == newest
-        run(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
-        run(store, "UPDATE roarbench_version SET version_num = '0003'")
-        older = tables_of(store)
+        assert describe_tables(store) == newest
+        execute(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
+        execute(store, "UPDATE roarbench_version SET version_num = '0003'")
+        older = describe_tables(store)
     with ResultsStore.open(store_url, read_only=True) as store:
         assert store.read_results(keys) == {result.run.key: result}
         assert find_run_keys(store.database, failed.key[:8]) == [failed.key]
@@ -78,9 +78,9 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         patch.setattr(schema, "_STOP_WHAT_FAILED", "it breaks off here")
         ResultsStore.open(store_url)
     with ResultsStore.open(store_url, read_only=True) as store:
-        assert tables_of(store) == older
+        assert describe_tables(store) == older
     with ResultsStore.open(store_url) as store:
-        assert tables_of(store) == newest
+        assert describe_tables(store) == newest
         assert store.read_results(keys) == {result.run.key: result}
         assert store.failures.find_stop_reasons(keys) == {failed.key: "no"}
     monkeypatch.setattr(schema, "_upgrade_schema", lambda *_: pytest.fail("it is at the newest"))
@@ -88,12 +88,12 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
-def test_a_committed_store_is_read_without_a_trace_and_becomes_as_a_new_one(second, tmp_path, path):
-    """One is of an earlier version."""
+def test_committed_store_is_read_unchanged_and_upgraded_to_newest_schema(second, tmp_path, path):
+    """One of the stores has an earlier schema."""
     (folder := tmp_path / "folder").mkdir()
     copy = Path(shutil.copy(path, folder))
     with ResultsStore.open(f"sqlite:///{copy}", read_only=True) as store:
         assert len(store.read_results(store.list_result_keys(""))) > 0
     assert [(left, left.read_bytes()) for left in folder.iterdir()] == [(copy, path.read_bytes())]
     with ResultsStore.open(f"sqlite:///{copy}") as store:
-        assert tables_of(store) == tables_of(second)
+        assert describe_tables(store) == describe_tables(second)

@@ -1,4 +1,4 @@
-"""Who vouches for a row, results that move from store to store, and rows that are taken off the boards."""
+"""Provenance levels of rows, export and import between stores, and archived rows."""
 
 import csv
 import json
@@ -48,11 +48,11 @@ OTHER = parse_submission(b'NAME = "other"\nDESCRIPTION = "x"\n')
 TRUSTED = f"{ENTRY.id}~trusted"
 
 
-def rows(*names):
+def make_rows(*names):
     return [make_result(make_run(estimator=name)) for name in names]
 
 
-def test_a_file_is_kept_once_and_for_ever(store):
+def test_store_submission_keeps_one_file_per_id(store):
     for each in (ENTRY, OTHER, ENTRY):
         store_submission(store.database, each)
     twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
@@ -67,8 +67,8 @@ def test_a_file_is_kept_once_and_for_ever(store):
     }
 
 
-def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
-    own, trusted, foreign = rows("grad", TRUSTED, "gb")
+def test_row_origin_is_verified_unless_trusted_or_imported(store, second, tmp_path):
+    own, trusted, foreign = make_rows("grad", TRUSTED, "gb")
     second.add_results([own, foreign])
     store.add_results([own, trusted])
     assert moved(second, store, tmp_path).new == {foreign.run.key}
@@ -86,16 +86,16 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
         assert read_origins(store.database, keys) == found | {foreign.run.key: vouched}
     archive_rows(store.database, [foreign.run.key], "not ours")
     (kept,) = read_archived_rows(store.database, [foreign.run.key])
-    assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
+    assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "archived with the row"
     store.add_results([foreign])
     assert read_origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, (
         "computed here this time"
     )
 
 
-def test_results_arrive_as_they_left(store, second, tmp_path):
-    """With the name of the folder that the images are from, though not where it lies."""
-    kept = {result.run.key: result for result in rows("grad", "none", ENTRY.id, TRUSTED)}
+def test_export_and_import_keep_results_unchanged(store, second, tmp_path):
+    """The export names the image folder but not its path."""
+    kept = {result.run.key: result for result in make_rows("grad", "none", ENTRY.id, TRUSTED)}
     bare = replace(make_result(make_run(seed=5)), probability=None, smoothness=None, loss=None)
     kept[bare.run.key] = bare
     photos = ImageSource("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
@@ -114,8 +114,8 @@ def test_results_arrive_as_they_left(store, second, tmp_path):
         export_results(store, path)
 
 
-def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_path):
-    """Notes on masks once made four fifths of a published file, most of them on rows of other files."""
+def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_path):
+    """Mask annotations once made four fifths of a published file, most of them for rows of other files."""
     noted, other = replace(make_result(make_run(estimator=ENTRY.id)), rankings="1"), make_result(make_run(seed=1))
     mask, unneeded = (b64encode(os.urandom(90_000)).decode() for _ in range(2))
     store_submission(store.database, ENTRY)
@@ -148,15 +148,15 @@ def test_a_file_has_the_notes_of_its_rows_once_and_no_others(store, second, tmp_
     assert [suite.name_in_commands for suite in read_suites(second.database)] == [own.name_in_commands]
 
 
-def test_notes_on_the_masks_of_very_many_images_arrive(store, second, tmp_path):
-    """A limit of 16 MiB once refused what export had written, as no Parquet file."""
+def test_import_accepts_mask_annotations_of_16_mib(store, second, tmp_path):
+    """A limit of 16 MiB once refused files that export had written."""
     row = make_result(make_run())
     store.add_results([row], annotations={f"{AnnotationKind.MASKS} {row.run.key}": "A" * 2**24})
     assert moved(store, second, tmp_path).new == {row.run.key}
     assert len(read_annotations(second.database, AnnotationKind.MASKS, {row.run.key})[row.run.key]) == 2**24
 
 
-def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, tmp_path):
+def test_import_reports_different_results_as_conflicts_without_replacement(store, second, tmp_path):
     same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
     other = replace(changed, bits=pack_correctness(changed.correctness[::-1]))  # as many correct
     store.add_results([same, other, fresh])
@@ -169,8 +169,8 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, 
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp_path):
-    """A board stacks them; one short row would end every command that shows the suite."""
+def test_import_rejects_rows_with_other_image_count_on_same_data(stored, store, second, tmp_path):
+    """Boards stack the rows, so a short row would stop every command that shows the suite."""
     short, own = make_result(make_run(seed=1), total=1000), make_result(make_run(seed=2))
     second.add_results([short] if stored else [short, own])
     store.add_results([own] if stored else [])
@@ -179,7 +179,7 @@ def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp
     assert len(store.list_result_keys("")) == stored
 
 
-def test_what_differs_is_told():
+def test_reproduction_lists_differences_and_verdict():
     stored = make_result(make_run())
     answers = np.where(np.arange(stored.total) == stored.correctness.argmax(), False, stored.correctness)
     there = {"cpu": "other", "device": "some card", "precision": "bf16"}
@@ -189,13 +189,13 @@ def test_what_differs_is_told():
     assert near.version_and_hardware_differences == [
         "torch was 2.13.0, is now 9",
         "cpu was some, is now other",
-    ]  # what both are known to have
+    ]  # keys known for both
     others = [Reproduction(stored, replace(stored, **change), 0) for change in ({"rankings": "x"}, {"seconds": 1.0})]
     assert [each.verdict.name for each in (near, far, *others)] == ["WITHIN", "DIFFERENT", "WITHIN", "EQUAL"]
 
 
-def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, tmp_path):
-    """Imported seeds that differ by everything would make any outcome lie within the interval."""
+def test_reproduction_margin_ignores_imported_rows(store, second, tmp_path):
+    """Imported seeds with extreme results would put any result inside the margin."""
     suite = find_suite("planted")
     asked = [
         p for p in expand_points(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)
@@ -209,9 +209,10 @@ def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, t
     assert reproduce._compute_chance_margin(store, suite, extremes[0], extremes[0]) == 0
 
 
-def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
-    mine, other, grad, nested = rows(ENTRY.id, TRUSTED, "grad", f"{ENTRY.id}~untrained~matched")  # of a twin's own
-    failed, owner = make_run(seed=1, estimator=f"{ENTRY.id}~blurred"), Owner.of_this_process()  # a check of it
+def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
+    variant = f"{ENTRY.id}~untrained~matched"
+    mine, other, grad, nested = make_rows(ENTRY.id, TRUSTED, "grad", variant)
+    failed, owner = make_run(seed=1, estimator=f"{ENTRY.id}~blurred"), Owner.of_this_process()  # a sanity-check variant
     store.add_results([mine, other, grad, nested])
     lease(store, [failed.key], owner)
     store.failures.record_failed_runs([failed], "died")
@@ -232,7 +233,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert submissions_and_annotations.find_added_estimators(store.database, "planted", "resnet8") == [
         "grad",
         TRUSTED,
-    ]  # any suite takes both
+    ]  # both run in any suite
     kept = {(row.run.key, row.kind): row for row in read_archived_rows(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
     assert (nested.run.key, "result") in kept
@@ -244,8 +245,8 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
         assert row.reason == "wrong layer" and " on " in row.who and row.created.tzinfo is not None
 
 
-def test_a_line_of_a_listing_holds_a_run_and_its_outcome_in_columns_that_are_explained(store, tmp_path):
-    """The row is of a submission whose name begins like a formula."""
+def test_results_csv_has_run_and_result_in_documented_columns(store, tmp_path):
+    """The submission's name begins like a spreadsheet formula."""
     result = replace(make_result(replace(make_run(estimator="-1@0123abcd"), limit=40)), smoothness=None)
     store.add_results([result])
     assert write_results_csv(store, tmp_path / "all.csv") == 1
