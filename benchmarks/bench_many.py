@@ -20,8 +20,8 @@ from roarbench.common.device_settings import COMPILING, choose_device, list_gpu_
 from roarbench.common.job_interface import Job
 from roarbench.common.local_workers import LocalEngine
 from roarbench.compute.degrade import DegradedImages
-from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
+from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.train import fit
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe

@@ -24,8 +24,8 @@ from roarbench.compute import train
 from roarbench.compute.augment import augment
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import DegradedImages
-from roarbench.compute.inputs import Inputs, Normalisation, normalise
 from roarbench.compute.networks import build_network
+from roarbench.compute.normalised_inputs import Inputs, Normalisation, normalise
 from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe

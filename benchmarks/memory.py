@@ -28,7 +28,7 @@ from roarbench.common.job_interface import Job, perform_job
 from roarbench.common.text import format_markdown_table
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord, find_dataset, make_user_dataset_record
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.decoded import open_decoded
+from roarbench.datasets.open_decoded import open_decoded
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, build_job_graph
 from roarbench.plan.planned_runs import build_run, expand_points

@@ -29,7 +29,7 @@ from roarbench.compute.matched_other_image_masks import (
     draw_matching_ties,
     make_other_image_masks,
 )
-from roarbench.datasets.decoded import ImageData, open_decoded
+from roarbench.datasets.open_decoded import ImageData, open_decoded
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
 from roarbench.plan.protocols import Protocol

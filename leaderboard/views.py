@@ -19,7 +19,7 @@ from leaderboard.text_helpers import make_slug
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
 from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
-from roarbench.analysis.stored_images_and_weights import (
+from roarbench.analysis.results_by_images_and_weights import (
     add_prediction_stability_and_ties,
     add_stored_estimators,
     collect_results_by_images_and_weights,

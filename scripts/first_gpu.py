@@ -29,8 +29,8 @@ from roarbench.cli.doctor import examine_machine, measure_and_store_training_spe
 from roarbench.common.device_settings import choose_clock, choose_device, name_device
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_duration
-from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.networks import build_network
+from roarbench.compute.normalised_inputs import Inputs, Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.compute.train import Training, let_cudnn_choose_kernels

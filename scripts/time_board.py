@@ -30,9 +30,9 @@ from leaderboard import first_page_cache
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import Point, build_run, expand_points
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.store.results import ResultsStore, make_default_url

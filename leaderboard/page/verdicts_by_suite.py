@@ -13,7 +13,7 @@ from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
-from roarbench.plan.run_records import Run
+from roarbench.plan.cells_and_runs import Run
 
 _SHOWN = 8  # visible columns per kind of data; the page hides further columns under "more"
 

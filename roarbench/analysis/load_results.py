@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.provenance_consistency import UnrankedRow
-from roarbench.analysis.stored_images_and_weights import (
+from roarbench.analysis.results_by_images_and_weights import (
     add_prediction_stability_and_ties,
     add_stored_estimators,
     collect_results,
@@ -24,8 +24,8 @@ from roarbench.common.errors import (
     make_missing_suite_file_error,
 )
 from roarbench.common.identity import make_json_record
+from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_run_keys
-from roarbench.plan.run_records import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_option, set_explained_weights

@@ -10,8 +10,8 @@ from roarbench.analysis.own_network_gain_of_suite import load_kept_under_own_and
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, Protocol
-from roarbench.plan.run_records import CLEAN
 from roarbench.stats.curves import Bits
 
 IMAGES = 24

@@ -11,8 +11,8 @@ from roarbench.common.enums import OTHER_IMAGE, ScoredNetwork
 from roarbench.common.text import capitalize, format_interval
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import ROAR, Protocol
-from roarbench.plan.run_records import CLEAN
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap_intervals import Estimate, Sample, estimate_ratio
 

@@ -21,9 +21,9 @@ from roarbench.analysis.provenance_consistency import (
 from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import Point, expand_points, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, Board, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import compute_board

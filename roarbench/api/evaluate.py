@@ -18,7 +18,7 @@ from roarbench.api.precomputed_maps import (
     rank_precomputed_maps,
     read_maps,
 )
-from roarbench.api.removal import check_map_shape
+from roarbench.api.ranking_and_removal import check_map_shape
 from roarbench.api.submission_source import make_submission
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from roarbench.api.borrowed_networks import refuse_changes_of_network
 from roarbench.api.inputs import move_to_model, to_tensor
 from roarbench.api.network_checks_and_logits import split_into_batches
-from roarbench.api.removal import check_map_shape, compute_image_seeds, rank_maps
+from roarbench.api.ranking_and_removal import check_map_shape, compute_image_seeds, rank_maps
 from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.device_settings import keep_freed_cpu_memory, release_freed_cpu_memory

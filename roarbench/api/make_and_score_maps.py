@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
 from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
-from roarbench.api.removal import FillFunction, RemovalSettings, mark_removed
+from roarbench.api.ranking_and_removal import FillFunction, RemovalSettings, mark_removed
 from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import Order
 from roarbench.compute.degrade import degrade

@@ -17,7 +17,7 @@ from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
 from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
-from roarbench.api.removal import RemovalSettings, read_fill_value
+from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
 from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, to_tensor
 from roarbench.api.network_checks_and_logits import check_and_wrap_network, compute_logits, split_into_batches
-from roarbench.api.removal import (
+from roarbench.api.ranking_and_removal import (
     RemovalSettings,
     compute_image_seeds,
     flatten_maps,

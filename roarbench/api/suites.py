@@ -298,7 +298,7 @@ class Suite:
     def _load_images(self, split: Split) -> LabelledImages:
         import torch
 
-        from roarbench.compute.inputs import normalise
+        from roarbench.compute.normalised_inputs import normalise
 
         console = make_console()
         prepare = self.make_context_with_networks if self.weights else self.make_context_with_images

@@ -18,7 +18,7 @@ from roarbench.api.make_and_score_maps import MapScores, RemovalMeasure, Scoring
 from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
 from roarbench.api.own_network_gain_of_maps import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.removal import RemovalSettings, make_fill_function, read_fill_value
+from roarbench.api.ranking_and_removal import RemovalSettings, make_fill_function, read_fill_value
 from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError

@@ -26,7 +26,7 @@ def make_json_record(item: object) -> dict[str, object]:
     values = {}
     for name, default in _list_fields_with_defaults(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
         value = getattr(item, name)
-        # newer fields at their default stay out of the hash, see `plan.run_records.Run`
+        # newer fields at their default stay out of the hash, see `plan.cells_and_runs.Run`
         if default is MISSING or value != default:
             values[name] = make_json_record(value) if hasattr(value, "__dataclass_fields__") else value
     return values

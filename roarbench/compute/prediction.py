@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.common.device_settings import choose_float32_layout, find_device, use_exact_float32
-from roarbench.compute.inputs import (
+from roarbench.compute.normalised_inputs import (
     DeviceNormalisation,
     Fixed,
     Inputs,

@@ -35,7 +35,7 @@ from roarbench.common.text import format_bytes
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import RandomlyDegradedImages
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
-from roarbench.compute.inputs import (
+from roarbench.compute.normalised_inputs import (
     MAX_CACHE_BYTES,
     MEMORY_SHARE,
     PIXEL_MOVING,

@@ -21,8 +21,8 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import DataError, StoreError
 from roarbench.common.files import compute_sha256, flush_to_disk, record_whole_read
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
+from roarbench.datasets.open_decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.parallel_decoding import JOURNAL, DecodingProgress, decode_splits
 from roarbench.datasets.undecoded_splits import RawSplit, check_image_limit, open_undecoded_splits
 

@@ -10,14 +10,14 @@ from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import PAPER_LEVELS, Order, Split, Unit
 from roarbench.common.identity import make_json_record
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
-from roarbench.compute.inputs import Inputs, Normalisation
+from roarbench.compute.normalised_inputs import Inputs, Normalisation
 from roarbench.compute.train import fit
-from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.open_decoded import ImageData
 from roarbench.execution.device_inputs import get_device_mean, get_device_or_mapped_pixels, stream_unless_on_device
 from roarbench.execution.job_context import JobContext
+from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.planned_runs import CommonNetworkSpec, hash_tuned_network, make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_records import Run
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 

@@ -29,12 +29,12 @@ from roarbench.compute.degrade import (
     unpack_removal_masks,
 )
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
-from roarbench.compute.inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
+from roarbench.compute.normalised_inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
-from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.open_decoded import ImageData
 from roarbench.execution.importance import make_image_ids
-from roarbench.plan.run_records import Cell, Run
+from roarbench.plan.cells_and_runs import Cell, Run
 from roarbench.store.rankings import Rankings
 from roarbench.store.software_and_hardware import count_cores
 

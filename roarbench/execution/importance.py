@@ -21,9 +21,9 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.enums import TEST_IDS, MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
-from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.compute.ranking import draw_tie_order
-from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.engine import (
     IMAGES_PER_PASS,

@@ -6,21 +6,21 @@ import torch
 from torch import nn
 
 from roarbench.common.enums import Split, Unit
-from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import set_batch_norm_scales_to_one
+from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.recipe import Recipe
-from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.execution.pretrained_weights import load_starting_weights
 from roarbench.execution.workload import build_suite_network
+from roarbench.plan.cells_and_runs import ReferenceSpec, Run
 from roarbench.plan.planned_runs import (
     CommonNetworkSpec,
     list_ranked_splits,
     make_common_network_spec,
     make_reference_spec,
 )
-from roarbench.plan.run_records import ReferenceSpec, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import CheckpointFile, StoredNetwork, StoredReference
 from roarbench.store.ranking_files import RankingSpec, make_ranking_spec

@@ -25,8 +25,8 @@ from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.common_network_training import train_common_network, tune_common_network
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import SHARD, make_job_grouping_key
+from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
 from roarbench.plan.planned_runs import CommonNetworkSpec, Point, hash_tuned_network, list_shared_inputs
-from roarbench.plan.run_records import CLEAN, Cell, Run
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
 

@@ -15,12 +15,12 @@ from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
 from roarbench.compute.degrade import DegradedImages
-from roarbench.compute.inputs import Normalisation
+from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.undecoded_splits import mark_balanced_subset, mark_held_out_images
 from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.network_trials import drop_inapplicable_estimators

@@ -25,8 +25,8 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.degrade import RandomlyDegradedImages, RemovalMasks
 from roarbench.compute.images_with_exchanged_masks import RankingMask
-from roarbench.compute.inputs import Inputs, Normalisation
 from roarbench.compute.mask_smoothness import compute_smoothness
+from roarbench.compute.normalised_inputs import Inputs, Normalisation
 from roarbench.compute.prediction import (
     NormalisedNetwork,
     choose_scoring_batch_size,
@@ -34,7 +34,7 @@ from roarbench.compute.prediction import (
     predict_logits_of_networks,
 )
 from roarbench.compute.train import fit
-from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution.common_network_training import load_stored_common_network, make_images_with_exchanged_masks
@@ -51,9 +51,9 @@ from roarbench.execution.device_inputs import (
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.pretrained_weights import load_given_weights
+from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_records import CLEAN, Run
 from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.rankings import Rankings

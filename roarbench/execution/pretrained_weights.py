@@ -25,7 +25,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import compute_sha256
 from roarbench.common.text import describe_error, list_some
 from roarbench.compute.external_networks import TIMM, TORCHVISION
-from roarbench.compute.inputs import Normalisation
+from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.datasets.preprocessing import parse_mean_and_std
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 

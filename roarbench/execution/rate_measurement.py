@@ -30,7 +30,7 @@ from roarbench.common.text import fit_on_one_line
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, apply_non_mean_fill
 from roarbench.compute.device_ranking import rank_to_bit_planes
-from roarbench.compute.inputs import Normalisation
+from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.load_results import find_run_key
-from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.common.errors import CallerError, DataError, Hint, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
@@ -19,10 +19,10 @@ from roarbench.execution.local_workers_and_rates import measure_rates
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.run_suite import schedule_runs_on_workers
 from roarbench.execution.workload import count_work
+from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.plan.planned_runs import Point, find_shared_network_key, list_untouched_points, make_reference_spec
 from roarbench.plan.protocols import PROTOCOLS, ROAR
-from roarbench.plan.run_records import Run
 from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
 from roarbench.plan.suites import set_explained_weights
 from roarbench.store.results import ResultsStore, make_default_url

@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 
 from roarbench.analysis.networks_at_chance import NEAR_CHANCE
-from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import Split
@@ -25,7 +25,7 @@ from roarbench.common.text import wrap_lines
 from roarbench.compute.external_networks import TIMM, import_timm
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
-from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.open_decoded import ImageData
 from roarbench.execution.artifact_verification import (
     list_needed_artifacts,
     read_recorded_checksums,
@@ -41,10 +41,10 @@ from roarbench.execution.progress import DecodingDisplay, StepDisplay, estimate_
 from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.workload import Work, build_suite_network
+from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_untouched_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_records import CLEAN, Run
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.image_set_sources import read_image_sources, read_sources_of_decoded_images, store_image_sources

@@ -11,7 +11,7 @@ from roarbench.common.job_interface import Engine, JobOutcome
 from roarbench.execution.artifact_verification import list_output_artifacts
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_seal_step
-from roarbench.plan.run_records import Run, select_missing_runs
+from roarbench.plan.cells_and_runs import Run, select_missing_runs
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import PULSE, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore

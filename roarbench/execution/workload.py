@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
-from roarbench.compute import inputs
+from roarbench.compute import normalised_inputs
 from roarbench.compute.augment import SHIFT
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_network_table import MODELS
@@ -21,6 +21,7 @@ from roarbench.datasets.undecoded_splits import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.estimators.estimator import NOISY, Estimator
+from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import (
     Point,
     RankedSplit,
@@ -31,7 +32,6 @@ from roarbench.plan.planned_runs import (
     list_shared_inputs,
     list_stored_levels,
 )
-from roarbench.plan.run_records import CLEAN, Cell
 from roarbench.plan.suite import SuiteSpec
 
 PARTS = (
@@ -226,7 +226,10 @@ def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[Point], train_imag
 
 def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int) -> int:
     """Return the bytes of training images that a CPU prepares once for all epochs."""
-    is_kept = recipe.augmentation in inputs.PIXEL_MOVING and train_images * features * _FLOAT <= inputs.MAX_CACHE_BYTES
+    is_kept = (
+        recipe.augmentation in normalised_inputs.PIXEL_MOVING
+        and train_images * features * _FLOAT <= normalised_inputs.MAX_CACHE_BYTES
+    )
     return round(train_images * features * _KEPT) if is_kept else 0
 
 

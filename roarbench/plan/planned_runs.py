@@ -16,9 +16,9 @@ from roarbench.common.identity import Keyed, hash_value, make_json_record
 from roarbench.compute.recipe import Decay, Recipe
 from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
+from roarbench.plan.cells_and_runs import CLEAN, Cell, ReferenceSpec, Run
 from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol, find_network_scored_without_removal
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_records import CLEAN, Cell, ReferenceSpec, Run
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
 
 _TUNING_EPOCHS = 1.0

@@ -13,10 +13,10 @@ from roarbench.datasets.catalogue import DatasetRecord, find_dataset
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.fill_names import find_displayed_fill_name, refuse_unusable_fill
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_records import CLEAN, Cell
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours"
 REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0

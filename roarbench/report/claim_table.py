@@ -20,8 +20,8 @@ from roarbench.analysis.paper_claims import (
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol
-from roarbench.plan.run_records import CLEAN
 from roarbench.stats.board import ONE_NETWORK, RANDOM
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.curves import UNTOUCHED

@@ -6,8 +6,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from roarbench.analysis.results_by_images_and_weights import describe_prediction_under_noise
 from roarbench.analysis.row_warnings import Grade
-from roarbench.analysis.stored_images_and_weights import describe_prediction_under_noise
 from roarbench.common.text import format_records_as_csv
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.results_by_images_and_weights import STABLE_ENOUGH, describe_prediction_under_noise
 from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,
@@ -13,7 +14,6 @@ from roarbench.analysis.row_warnings import (
     do_warnings_apply_to,
     find_row_marks,
 )
-from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, describe_prediction_under_noise
 from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, use_typographic_signs
 from roarbench.estimators.catalogue import describe_control_inputs, find_display_name

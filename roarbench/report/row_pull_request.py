@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count, format_markdown_table
-from roarbench.plan.run_records import CLEAN
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.report.roar_and_own_network_table import make_default_table, render
 from roarbench.store.published_folder import (

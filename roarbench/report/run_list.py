@@ -11,8 +11,8 @@ from roarbench.common.errors import CallerError, Hint
 from roarbench.common.identity import make_json_record
 from roarbench.common.text import MISSING, list_some
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
+from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
-from roarbench.plan.run_records import Run
 from roarbench.report.status import find_run_states
 from roarbench.store.archived_rows import ArchivedRow, list_keys_of_estimator, list_submission_ids, read_archived_rows
 from roarbench.store.rankings import RankingsStore

@@ -7,7 +7,8 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.retraining_free_metrics import METRICS, Metric, compute_probability_drops
+from roarbench.analysis.quantus_and_probability_drop import METRICS, Metric, compute_probability_drops
+from roarbench.analysis.results_by_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.row_warnings import (
     Mark,
     RowWarning,
@@ -17,7 +18,6 @@ from roarbench.analysis.row_warnings import (
     find_warnings_by_row,
     join_reasons,
 )
-from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, UnknownName

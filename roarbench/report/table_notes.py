@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
-from roarbench.analysis.retraining_free_metrics import IMAGES
+from roarbench.analysis.quantus_and_probability_drop import IMAGES
+from roarbench.analysis.results_by_images_and_weights import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
-from roarbench.analysis.stored_images_and_weights import STABLE_ENOUGH, shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import Hint
 from roarbench.common.text import (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import Order
-from roarbench.plan.run_records import CLEAN
+from roarbench.plan.cells_and_runs import CLEAN
 
 Bits = NDArray[np.bool_] | NDArray[np.int8]  # correctness, or difference of two correctness values of the same network
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.run_records import CLEAN, Run, read_run_record
+from roarbench.plan.cells_and_runs import CLEAN, Run, read_run_record
 from roarbench.store.database import Database, delete_rows, select_matching
 from roarbench.store.failures import REASON_LENGTH
 from roarbench.store.leases import read_leases

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, func, insert, inspect, select
 from roarbench.common.errors import LostLease
 from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.common.text import fit_on_one_line
-from roarbench.plan.run_records import Run
+from roarbench.plan.cells_and_runs import Run
 from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
 from roarbench.store.leases import LeaseRequest, Owner, delete_leases, release_lease
 from roarbench.store.run_result import Failure, read_run

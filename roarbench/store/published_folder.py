@@ -21,8 +21,8 @@ from roarbench.common.errors import CallerError, StoreError, UnknownName
 from roarbench.common.files import compute_sha256, write_atomically
 from roarbench.common.identity import check_field_values, make_json_record
 from roarbench.common.text import FORMULA, fit_on_one_line
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.store.run_result import RunResult

@@ -26,7 +26,7 @@ class ScoreSpec(Keyed):
     metric: str  # name of the metric
     parameters: str  # arguments of the metric that Quantus leaves to its caller, as text
     images: int  # number of scored images, the first of the test split; a smaller split is scored completely
-    # requested settings for the explained network's maps; see `plan.run_records.Run`
+    # requested settings for the explained network's maps; see `plan.cells_and_runs.Run`
     maps: MapNumerics = MapNumerics.FLOAT32
 
 

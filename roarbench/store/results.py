@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, select
 
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import LostLease, StoreError
-from roarbench.plan.run_records import Run
+from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
 from roarbench.store.failures import Failures, clear_failures

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.identity import encode_canonically, make_json_record
-from roarbench.plan.run_records import Run, read_run_record
+from roarbench.plan.cells_and_runs import Run, read_run_record
 from roarbench.store.software_and_hardware import Provenance
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import TRUSTED, EstimatorId
-from roarbench.plan.run_records import CLEAN, read_run_record
+from roarbench.plan.cells_and_runs import CLEAN, read_run_record
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
 from roarbench.store.run_result import RunResult
 from roarbench.store.schema import entries, failures, imports, remarks, reproductions, results

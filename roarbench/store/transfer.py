@@ -28,7 +28,7 @@ from roarbench.common.identity import check_field_values, encode_canonically, ma
 from roarbench.common.text import fit_on_one_line, format_bytes
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.run_records import CLEAN
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.store import schema

@@ -22,7 +22,7 @@ from roarbench.common.files import write_new_file
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.ids import Parameter, Value, format_value, parse_id_parameters
-from roarbench.plan.run_records import CLEAN
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.submissions.faults import SubmissionFault, make_printable_fault
 
 NAMES = ("estimate", "estimator", "explain_func")  # names of entry points; a submission defines exactly one

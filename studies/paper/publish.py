@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from roarbench.analysis.load_results import open_results
-from roarbench.analysis.stored_images_and_weights import add_stored_estimators, collect_results
+from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
 from roarbench.plan.suites import find_suite
 from roarbench.store.published_folder import add_file_to_index, read_index
 from roarbench.store.rankings import RankingsStore

@@ -8,14 +8,14 @@ from typing import NamedTuple
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains
 from roarbench.analysis.paper_claims import Curve
-from roarbench.analysis.stored_images_and_weights import add_stored_estimators, collect_results
+from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import count_passes, find_estimator
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample

@@ -6,7 +6,7 @@ Run: python -m studies.quick_full.run --store DIR
 from pathlib import Path
 
 from roarbench.analysis.own_network_gain_of_suite import make_own_network_board
-from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING, format_markdown_table

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from roarbench.analysis.stored_images_and_weights import add_stored_estimators
+from roarbench.analysis.results_by_images_and_weights import add_stored_estimators
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_interval, format_markdown_table

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.retraining_free_metrics import METRICS, compute_probability_drops, list_score_specs
+from roarbench.analysis.quantus_and_probability_drop import METRICS, compute_probability_drops, list_score_specs
+from roarbench.analysis.results_by_images_and_weights import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
-from roarbench.analysis.stored_images_and_weights import add_prediction_stability_and_ties, collect_results
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import LERF, MORF, ROAR
-from roarbench.plan.run_records import CLEAN, Cell
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts, list_sections
 from roarbench.stats.probability_drop import compute_probability_drop

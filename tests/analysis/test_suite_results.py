@@ -14,9 +14,9 @@ from roarbench.analysis.networks_at_chance import is_at_chance, is_near_chance
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.common.enums import Order, ScoredNetwork, Unit
+from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import Point, list_untouched_points
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
-from roarbench.plan.run_records import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators
 from roarbench.report.claim_table import compute_accuracy_tables

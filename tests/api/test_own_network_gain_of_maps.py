@@ -10,7 +10,7 @@ from captum.attr import InputXGradient, LayerGradCam, NoiseTunnel
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.removal import rank_maps
+from roarbench.api.ranking_and_removal import rank_maps
 from roarbench.common.errors import CallerError
 
 LEVELS = (0.1, 0.4)

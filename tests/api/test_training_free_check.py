@@ -8,7 +8,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.check_table import CheckTable
-from roarbench.api.removal import compute_image_seeds
+from roarbench.api.ranking_and_removal import compute_image_seeds
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps

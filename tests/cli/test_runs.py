@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.common.errors import StoreError
-from roarbench.datasets import decoded
+from roarbench.datasets import open_decoded
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.store import rankings
@@ -161,7 +161,7 @@ def test_an_option_has_images_and_rankings_hashed_whole_before_a_run(store, call
         asked.append((path.suffix, whole))
         raise StoreError("it was altered")
 
-    monkeypatch.setattr(decoded, "refuse_altered_file", refuse)
+    monkeypatch.setattr(open_decoded, "refuse_altered_file", refuse)
     monkeypatch.setattr(rankings, "refuse_altered_file", refuse)
     assert call("run", *SMALL, "--estimators", "truth", "--seeds", "2", "--store", store, *words).code == 2
     assert {*asked} == {(".bin", bool(words)), (".arrow", bool(words))}

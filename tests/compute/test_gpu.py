@@ -10,8 +10,8 @@ from roarbench.common.enums import Order, Precision, Unit
 from roarbench.common.errors import NoRoom
 from roarbench.compute.augment import augment
 from roarbench.compute.degrade import RandomlyDegradedImages
-from roarbench.compute.inputs import normalise
 from roarbench.compute.networks import build_network
+from roarbench.compute.normalised_inputs import normalise
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages

@@ -22,7 +22,7 @@ from roarbench.compute.degrade import (
 )
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
-from roarbench.datasets.decoded import _map_file
+from roarbench.datasets.open_decoded import _map_file
 from roarbench.execution import common_network_training, network_jobs
 from roarbench.execution import device_inputs as inputs
 from tests.helpers.slow_pipeline import removed_features

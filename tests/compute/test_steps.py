@@ -12,7 +12,7 @@ from roarbench.common import device_settings
 from roarbench.common.errors import NoRoom
 from roarbench.compute import train
 from roarbench.compute.degrade import RandomlyDegradedImages
-from roarbench.compute.inputs import PIXEL_MOVING
+from roarbench.compute.normalised_inputs import PIXEL_MOVING
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training
 from tests.helpers.networks import Small

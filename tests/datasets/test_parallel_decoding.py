@@ -18,7 +18,7 @@ from roarbench.common.errors import DataError, StoreError
 from roarbench.datasets import decode_dataset as loading
 from roarbench.datasets import parallel_decoding
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.decoded import open_decoded
+from roarbench.datasets.open_decoded import open_decoded
 from roarbench.datasets.parallel_decoding import DecodingProgress
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split

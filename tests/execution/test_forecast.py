@@ -18,9 +18,9 @@ from roarbench.execution.local_workers_and_rates import measure_rates
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.older_suites import OLDER

@@ -12,13 +12,13 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.common.enums import Order, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.compute import external_networks
-from roarbench.compute.inputs import Normalisation, normalise
 from roarbench.compute.networks import build_network
+from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.execution import local_workers_and_rates, pretrained_weights
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_given_weights

@@ -18,10 +18,10 @@ from roarbench.execution.progress import StepDisplay, estimate_step_seconds
 from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_work
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from tests.helpers.tiny_suite import LONG, RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
 

@@ -10,7 +10,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
-from roarbench.compute.inputs import Normalisation
+from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import find_estimator
@@ -20,6 +20,7 @@ from roarbench.execution import network_jobs
 from roarbench.execution.device_inputs import remove_features
 from roarbench.execution.forecast import count_missing_work, find_existing_shared_inputs
 from roarbench.execution.job_graph import build_job_graph
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import (
     SharedInputs,
     expand_points,
@@ -29,7 +30,6 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.protocols import AUGMENTED, MATCHED, ROAR, ROAR_EXCHANGED
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.store.networks import compute_weights_checksum
 from tests.helpers import tiny_suite

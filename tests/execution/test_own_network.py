@@ -11,20 +11,20 @@ import torch
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.load_results import ResultsQuery
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks, make_own_network_board
+from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.common.errors import LostLease
-from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.network_jobs import hash_each_mask
 from roarbench.execution.scheduler import run_missing
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import expand_points, list_ranked_splits, list_run_keys, make_reference_spec
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.plain_table_rows import list_flat_rows
 from roarbench.report.replication_comparison import format_replication, make_replication_record

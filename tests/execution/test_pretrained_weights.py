@@ -14,18 +14,18 @@ from safetensors.torch import save_file
 
 from roarbench.common.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError
-from roarbench.compute.inputs import Normalisation
 from roarbench.compute.networks import build_network
+from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import common_network_training as networks
 from roarbench.execution import network_jobs, pretrained_weights
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.plan.planned_runs import make_common_network_spec
 from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import RECIPES, find_recipe
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.networks import randomised

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.compute.bit_planes import find_removed_bits
-from roarbench.compute.inputs import Normalisation, normalise
+from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.compute.prediction import predict_logits
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import compute_importance_maps

@@ -10,9 +10,9 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.common.enums import Precision, ScoredNetwork, Split, Unit
 from roarbench.compute.degrade import DegradedImages
-from roarbench.compute.inputs import Normalisation
 from roarbench.compute.mask_smoothness import compute_smoothness
 from roarbench.compute.networks import SmallResNet
+from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.recipe import Augmentation, Decay, Recipe
 from roarbench.compute.train import fit
 from roarbench.execution.job_graph import build_job_graph

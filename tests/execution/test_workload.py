@@ -18,9 +18,9 @@ from roarbench.estimators.estimator import VARIANTS
 from roarbench.execution import importance, network_jobs, ranking_jobs
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.workload import Work, choose_cpu_explanation_batch_size, count_work
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.submissions.submission_validation import count_maps_of_run

@@ -13,8 +13,8 @@ from leaderboard.render import export_site
 from leaderboard.views import Views, read_views
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.datasets.catalogue import PINNED
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import Point, build_run, expand_points
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities

@@ -10,9 +10,9 @@ from scipy.special import ndtr
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED
+from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
-from roarbench.plan.run_records import CLEAN, Cell
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.store.run_result import RunResult, pack_correctness
 from roarbench.store.software_and_hardware import Provenance

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.plan.run_records import Cell, Run
+from roarbench.plan.cells_and_runs import Cell, Run
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities

@@ -20,10 +20,10 @@ from roarbench.execution.job_context import JobContext
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.execution.scheduler import run_missing
+from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_records import Run
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings

@@ -14,8 +14,8 @@ from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate

@@ -25,8 +25,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution import network_jobs
 from roarbench.execution.device_inputs import make_packed_other_image_masks
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.store.run_result import pack_correctness
 from tests.helpers.board_store import results as made_results

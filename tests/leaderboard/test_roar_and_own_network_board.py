@@ -15,8 +15,8 @@ from leaderboard.roar_and_own_network_board import make_paired_board
 from leaderboard.roar_and_own_network_scatter import make_scatter
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.estimator_papers_and_settings import make_repeat_command

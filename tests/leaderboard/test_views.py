@@ -16,9 +16,9 @@ from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suites import SUITES
 from roarbench.store.image_set_sources import LOCAL, ImageSource, hash_record_and_files, store_image_sources
 from roarbench.store.results import ResultsStore, make_default_url

@@ -1,6 +1,6 @@
 """The study of quick-full: the rows that it ships are those of its page."""
 
-from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.plan.protocols import LERF, MORF
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore, make_default_url

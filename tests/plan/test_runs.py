@@ -10,6 +10,7 @@ import pytest
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically, hash_value, make_json_record
+from roarbench.plan.cells_and_runs import CLEAN, Cell, ReferenceSpec, Run, read_run_record, select_missing_runs
 from roarbench.plan.planned_runs import (
     Point,
     build_run,
@@ -20,7 +21,6 @@ from roarbench.plan.planned_runs import (
     select_part_of_suite,
 )
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
-from roarbench.plan.run_records import CLEAN, Cell, ReferenceSpec, Run, read_run_record, select_missing_runs
 from roarbench.plan.suite import REFERENCE_SEED, Block
 from roarbench.plan.suites import find_suite, set_explained_weights
 from tests.helpers import tiny_suite

@@ -15,11 +15,11 @@ from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_
 from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
+from roarbench.plan.cells_and_runs import Cell, Run
 from roarbench.plan.planned_runs import expand_points, list_run_keys, make_tuning_recipe
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
-from roarbench.plan.run_records import Cell, Run
 from roarbench.plan.suite_options import apply_selection_options
 from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file_text, find_suite
 from tests.helpers.older_suites import OLDER

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
-from roarbench.analysis.stored_images_and_weights import collect_results
+from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.common.text import format_duration
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, describe_run, expand_points, make_reference_spec
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_progress

@@ -9,16 +9,16 @@ import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_row_warning
-from roarbench.analysis.stored_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.text import format_interval
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import select_part_of_suite
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.read_suite_file import read_suite
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.report.claim_table import format_claims, list_claim_verdicts
 from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record

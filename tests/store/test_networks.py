@@ -15,7 +15,7 @@ from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import StoreError
 from roarbench.compute import train
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.run_records import ReferenceSpec
+from roarbench.plan.cells_and_runs import ReferenceSpec
 from roarbench.store import networks
 from roarbench.store.networks import CheckpointFile, Predictions, StoredReference, compute_weights_checksum
 from tests.helpers.damage import flip, halve

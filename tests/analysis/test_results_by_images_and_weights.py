@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
-from roarbench.analysis.stored_images_and_weights import collect_results, collect_results_by_images_and_weights
+from roarbench.analysis.results_by_images_and_weights import collect_results, collect_results_by_images_and_weights
 from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, expand_points
 from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
 from roarbench.report.status import make_status_record

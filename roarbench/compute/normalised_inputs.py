@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from roarbench.compute.augment import draw_augmentation, find_largest_shift, shrink_images
 from roarbench.compute.degrade import DegradedImages, RemovalMasks
 from roarbench.compute.recipe import Augmentation
-from roarbench.datasets.decoded import ImageData
+from roarbench.datasets.open_decoded import ImageData
 
 # inputs that are the same at every reading, so images that were prepared once serve all epochs
 Fixed = DegradedImages | RemovalMasks

@@ -12,9 +12,9 @@ import numpy as np
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import MapNumerics, Unit
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
 from roarbench.stats.probability_drop import ProbabilityDrop, compute_probability_drop

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from roarbench.analysis.retraining_free_metrics import list_score_specs
+from roarbench.analysis.quantus_and_probability_drop import list_score_specs
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.datasets.catalogue import PINNED
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_runs, list_untouched_points
-from roarbench.plan.run_records import CLEAN
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
 from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
 from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
