@@ -1,4 +1,4 @@
-"""Stored images to pixels, whatever is odd about them, and the files of IDX."""
+"""Decoding of image files, unusual and damaged ones included, and of IDX files."""
 
 import gzip
 import re
@@ -33,39 +33,39 @@ from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, write_sp
 EXACT = {"quality": 95, "subsampling": 0}  # of JPEG
 
 
-def photograph(height=40, width=60):
-    """Smooth colours, so that JPEG changes little: red grows to the right, green downwards."""
+def make_gradient_image(height=40, width=60):
+    """An image of smooth colours, which JPEG changes little: red grows to the right, green downwards."""
     y, x = np.indices((height, width))
     return np.stack([4 * x, 5 * y, 120 + 0 * x], axis=2).astype(np.uint8)
 
 
-def stored(image, form="JPEG", **options):
+def encode_image(image, form="JPEG", **options):
     file = BytesIO()
     image.save(file, form, **options)
     return file.getvalue()
 
 
-def test_cmyk_keeps_its_colours_and_colour_among_grey_images_is_told():
-    # JPEG of CMYK is stored inverted; a decoder that forgets it gives the negative
-    original = Image.fromarray(photograph(8, 8))
-    pixels, repairs, _ = decode_image(stored(original.convert("CMYK"), **EXACT), TINY)
+def test_decode_image_converts_cmyk_and_reports_colour_in_grey_data():
+    # JPEG stores CMYK inverted; a decoder that ignores the inversion returns the negative
+    original = Image.fromarray(make_gradient_image(8, 8))
+    pixels, repairs, _ = decode_image(encode_image(original.convert("CMYK"), **EXACT), TINY)
     assert repairs == ("CMYK",)
-    np.testing.assert_allclose(pixels, photograph(8, 8).transpose(2, 0, 1), atol=6)
+    np.testing.assert_allclose(pixels, make_gradient_image(8, 8).transpose(2, 0, 1), atol=6)
     record = find_dataset("fashion-mnist")
-    pixels, repairs, _ = decode_image(png(photograph(28, 28)), record)
+    pixels, repairs, _ = decode_image(png(make_gradient_image(28, 28)), record)
     assert (repairs, pixels.shape) == (("colour",), (1, 28, 28))
-    assert decode_image(png(photograph(28, 28)[..., 0]), record).repairs == ()
+    assert decode_image(png(make_gradient_image(28, 28)[..., 0]), record).repairs == ()
 
 
 @pytest.mark.parametrize(("form", "kind"), [("PNG", np.uint16), ("TIFF", np.int32)])
-def test_of_grey_with_more_bits_the_upper_8_of_its_depth_are_kept(form, kind):
-    """By hand: 258 is 1 * 256 + 2, 65,535 is 255 * 256 + 255; of 12 bits 4,095 is 255 * 16 + 15."""
+def test_decode_image_keeps_upper_8_bits_of_deep_grey(form, kind):
+    """258 is 1 * 256 + 2, 65,535 is 255 * 256 + 255; of 12 bits 4,095 is 255 * 16 + 15."""
     values = np.tile(np.array([0, 255, 256, 258, 511, 512, 32_768, 65_535], kind), (8, 1))
-    pixels, repairs, bits = decode_image(stored(Image.fromarray(values), form), TINY)
+    pixels, repairs, bits = decode_image(encode_image(Image.fromarray(values), form), TINY)
     assert (repairs, bits) == (("of more than 8 bits",), 16)
     np.testing.assert_array_equal(pixels, np.broadcast_to([0, 0, 1, 1, 1, 2, 128, 255], (3, 8, 8)))
     values = np.tile(np.array([0, 15, 16, 31, 32, 255, 4080, 4095], kind), (8, 1))
-    pixels, _, bits = decode_image(stored(Image.fromarray(values), form), replace(TINY, depth=12))
+    pixels, _, bits = decode_image(encode_image(Image.fromarray(values), form), replace(TINY, depth=12))
     assert bits == 12
     np.testing.assert_array_equal(pixels, np.broadcast_to([0, 0, 1, 1, 2, 15, 255, 255], (3, 8, 8)))
 
@@ -84,8 +84,8 @@ DEEP = np.array([0, 15, 16, 31, 32, 255, 4080, 4095])[:, None] + [0, 16, 4096]  
         lambda values: deep_tiff(values, ">", packed=True),
     ],
 )
-def test_of_colour_with_16_bits_the_upper_8_of_its_depth_are_kept(write):
-    """By hand, of 12 bits: 15 is 0 * 16 + 15, 4,095 is 255 * 16 + 15, larger is white; of 16 bits 4,096 is 16."""
+def test_decode_image_keeps_upper_8_bits_of_deep_colour(write):
+    """Of 12 bits 15 is 0 * 16 + 15, 4,095 is 255 * 16 + 15, larger values are white; of 16 bits 4,096 is 16."""
     content = write(np.broadcast_to(DEEP, (8, 8, 3)))
     pixels, repairs, bits = decode_image(content, replace(TINY, depth=12))
     assert (repairs, bits, inspect_image(content).bits) == (("of more than 8 bits",), 13, 13)
@@ -94,8 +94,8 @@ def test_of_colour_with_16_bits_the_upper_8_of_its_depth_are_kept(write):
     assert decode_image(content, TINY).pixels[2, 0].tolist() == [16, 16, 16, 16, 16, 16, 31, 31]
 
 
-def test_colour_with_16_bits_is_turned_as_a_whole():
-    """EXIF's 6: the top row of the file is the right column."""
+def test_decode_image_applies_exif_orientation_to_deep_colour():
+    """With EXIF orientation 6, the top row of the file is the right column."""
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6
     content = deep_png(np.broadcast_to(DEEP, (8, 8, 3)), exif.tobytes().removeprefix(b"Exif\0\0"))
@@ -104,8 +104,8 @@ def test_colour_with_16_bits_is_turned_as_a_whole():
     assert pixels[0, :, 7].tolist() == [0, 0, 1, 1, 2, 15, 255, 255]
 
 
-def test_16_bits_that_pillow_does_not_read_are_refused():
-    """Planes come out as noise; of grey with transparency the upper byte is all, enough for 16 bits but not for 12."""
+def test_decode_image_rejects_16_bit_images_that_pillow_truncates():
+    """Pillow reads planes as noise, and the upper byte of grey with transparency, which suffices for 16 bits."""
     said = "of 16 bits per channel with transparency or in planes, of which Pillow reads 8"
     grey = np.stack([np.broadcast_to(DEEP[:, 0], (8, 8)), np.full((8, 8), 65535)], 2)
     for content in (deep_tiff(np.broadcast_to(DEEP, (8, 8, 3)), planes=True), deep_png(grey)):
@@ -113,13 +113,13 @@ def test_16_bits_that_pillow_does_not_read_are_refused():
     assert decode_image(deep_png(grey * 16), TINY).pixels[0, 0].tolist() == [0, 0, 1, 1, 2, 15, 255, 255]
 
 
-def test_what_is_wrong_with_an_image_is_named():
+def test_damaged_images_are_reported_with_their_damage():
     dark, floats = np.eye(8, dtype=np.uint16), Image.fromarray(np.eye(8, dtype=np.float32))
     negative = Image.fromarray(-np.eye(8, dtype=np.int32))
     for content, kind in (
-        (stored(Image.new("1", (14_000, 14_000)), "PNG"), "above 178,956,970 pixels"),
-        (stored(floats, "TIFF"), "of floats or negative numbers"),
-        (stored(negative, "TIFF"), "of floats or negative numbers"),
+        (encode_image(Image.new("1", (14_000, 14_000)), "PNG"), "above 178,956,970 pixels"),
+        (encode_image(floats, "TIFF"), "of floats or negative numbers"),
+        (encode_image(negative, "TIFF"), "of floats or negative numbers"),
         (b"version https://git-lfs.github.com/spec/v1\noid", "pointers of Git LFS, which `git lfs pull` fetches"),
         (b"", "unreadable"),
     ):
@@ -130,10 +130,10 @@ def test_what_is_wrong_with_an_image_is_named():
         ):
             refuse_many_damaged_images(["a", "b"], 9, "it", {kind: 2, "grey": 5})
     assert (
-        decode_image(stored(Image.fromarray(dark), "PNG"), TINY).repairs[-1]
+        decode_image(encode_image(Image.fromarray(dark), "PNG"), TINY).repairs[-1]
         == "of one value after conversion to 8 bits"
     )
-    assert decode_image(stored(Image.fromarray(0 * dark), "PNG"), TINY).repairs == ("of more than 8 bits",)
+    assert decode_image(encode_image(Image.fromarray(0 * dark), "PNG"), TINY).repairs == ("of more than 8 bits",)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_is_wrong_with_an_image_is_named():
         (0, 0, ""),
     ],
 )
-def test_a_depth_that_cuts_off_or_leaves_few_shades_is_refused(bits, depth, said):
+def test_check_depth_rejects_depth_that_mismatches_used_bits(bits, depth, said):
     if not said:
         check_depth(bits, depth, "it")
         return
@@ -160,21 +160,21 @@ def test_a_depth_that_cuts_off_or_leaves_few_shades_is_refused(bits, depth, said
 
 
 @pytest.mark.parametrize(("mode", "said"), [("L", ()), ("1", ("of 1 bit",)), ("LA", ("palette or transparency",))])
-def test_grey_in_a_grey_set_is_no_colour(mode, said):
+def test_decode_image_reports_no_colour_for_grey_images_in_grey_data(mode, said):
     grey = replace(TINY, channels=1)
-    assert decode_image(stored(Image.new(mode, (8, 8)), "PNG"), grey).repairs == said
+    assert decode_image(encode_image(Image.new(mode, (8, 8)), "PNG"), grey).repairs == said
 
 
 @pytest.mark.parametrize(("form", "options"), [("PNG", {}), ("WEBP", {"lossless": True}), ("GIF", {})])
-def test_of_several_pictures_the_first_is_used(form, options):
+def test_decode_image_uses_first_of_several_frames(form, options):
     first, second = (Image.new("RGB", (8, 8), colour) for colour in ((200, 0, 0), (0, 0, 200)))
-    pixels, repairs, _ = decode_image(stored(first, form, save_all=True, append_images=[second], **options), TINY)
+    pixels, repairs, _ = decode_image(encode_image(first, form, save_all=True, append_images=[second], **options), TINY)
     assert repairs[-1] == "of several pictures"
     np.testing.assert_array_equal(pixels, np.broadcast_to(np.reshape([200, 0, 0], (3, 1, 1)), (3, 8, 8)))
 
 
-# By EXIF's orientation (EXIF 2.3, 4.6.4 A): how often the stored image is the upright one turned to the left, after
-# that was mirrored or not
+# By EXIF orientation (EXIF 2.3, 4.6.4 A): number of left turns that make the stored image from the upright one, and
+# whether the upright one is mirrored first
 TURNS = {
     1: (0, False),
     2: (0, True),
@@ -188,20 +188,22 @@ TURNS = {
 
 
 @pytest.mark.parametrize("orientation", TURNS)
-def test_turned_images_are_upright(orientation):
-    upright, (turns, mirrored) = photograph(8, 8), TURNS[orientation]
+def test_decode_image_applies_exif_orientation(orientation):
+    upright, (turns, mirrored) = make_gradient_image(8, 8), TURNS[orientation]
     exif = Image.Exif()
     exif[0x0112] = orientation
     turned = np.rot90(upright[:, ::-1] if mirrored else upright, turns)
-    pixels, repairs, _ = decode_image(stored(Image.fromarray(np.ascontiguousarray(turned)), exif=exif, **EXACT), TINY)
+    pixels, repairs, _ = decode_image(
+        encode_image(Image.fromarray(np.ascontiguousarray(turned)), exif=exif, **EXACT), TINY
+    )
     assert repairs == (() if orientation == 1 else ("turned by EXIF",))
     np.testing.assert_allclose(pixels, upright.transpose(2, 0, 1), atol=6)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG"])
-def test_of_a_truncated_image_the_top_is_used(form):
+def test_decode_image_keeps_top_of_truncated_image(form):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    file, record = stored(Image.fromarray(noise), form), find_dataset("imagenette64")
+    file, record = encode_image(Image.fromarray(noise), form), find_dataset("imagenette64")
     whole = decode_image(file, record).pixels
     pixels, repairs, _ = decode_image(file[: len(file) // 2], record)
     assert repairs == ("truncated",)
@@ -209,22 +211,22 @@ def test_of_a_truncated_image_the_top_is_used(form):
     assert (pixels[:, 60:] != whole[:, 60:]).mean() > 0.9
 
 
-def test_what_cannot_be_read_is_grey():
-    for content in (b"", b"\xff\xd8\xff", b"<html>404</html>", png(photograph())[:20]):
+def test_decode_image_fills_unreadable_image_with_grey():
+    for content in (b"", b"\xff\xd8\xff", b"<html>404</html>", png(make_gradient_image())[:20]):
         pixels, repairs, _ = decode_image(content, TINY)
         assert (repairs, pixels.shape) == (("unreadable",), (3, 8, 8))
         assert (pixels == FILL).all()
 
 
-def test_the_centre_is_kept_and_shrinking_does_not_alias():
+def test_crop_centre_square_keeps_centre_and_antialiases():
     for (width, height), crop, side, left, top in (
         ((8, 13), 1, 8, 0, 2),
         ((23, 17), 7 / 8, 15, 4, 1),  # 7/8 of 17 is 14.875; of an odd rest the smaller part goes left or above
         ((29, 40), 7 / 8, 25, 2, 7),  # of 29 25.375
     ):
-        square = np.asarray(crop_centre_square(Image.fromarray(photograph(height, width)), side, crop=crop))
-        np.testing.assert_array_equal(square, photograph(height, width)[top : top + side, left : left + side])
-    stripes = np.tile(np.array([0, 255], np.uint8), (32, 16))  # have no place at half the size: only grey is left
+        square = np.asarray(crop_centre_square(Image.fromarray(make_gradient_image(height, width)), side, crop=crop))
+        np.testing.assert_array_equal(square, make_gradient_image(height, width)[top : top + side, left : left + side])
+    stripes = np.tile(np.array([0, 255], np.uint8), (32, 16))  # half the size cannot show them: only grey remains
     small = np.asarray(crop_centre_square(Image.fromarray(stripes), 16))
     assert np.ptp(small[:, 2:-2]) == 0  # the filter is cut at the border
     assert 127 <= small[8, 8] <= 128
@@ -232,8 +234,8 @@ def test_the_centre_is_kept_and_shrinking_does_not_alias():
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "nearest"])
 @pytest.mark.parametrize("sides", [(60, 40), (41, 77), (33, 33), (63, 32)])
-def test_resized_then_cropped_as_torchvision_does(sides, interpolation):
-    """Bit by bit, also where a side or a border is odd: its long side is rounded down, its border to an even number."""
+def test_resize_and_crop_equal_torchvision(sides, interpolation):
+    """Odd sides and borders count, too: torchvision rounds long sides down and borders to even numbers."""
     torchvision_networks.import_torchvision_models()  # also where its operators do not match torch
     functional = import_module("torchvision.transforms.functional")
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*sides, 3), np.uint8))
@@ -242,11 +244,11 @@ def test_resized_then_cropped_as_torchvision_does(sides, interpolation):
         expected = functional.center_crop(functional.resize(image, [resize], mode), [size])
         record = replace(TINY, size=size, resize=resize, interpolation=interpolation)
         np.testing.assert_array_equal(crop_to_pixels(image, record), np.asarray(expected).transpose(2, 0, 1))
-        assert decode_image(stored(image, "PNG"), record).pixels.shape == (3, size, size)
+        assert decode_image(encode_image(image, "PNG"), record).pixels.shape == (3, size, size)
 
 
-def test_what_networks_are_to_be_given_is_part_of_the_data(tmp_path):
-    """Pixels may be equal, and controls see other numbers: another fingerprint, and another normalisation."""
+def test_fingerprint_changes_with_normalisation_and_resize(tmp_path):
+    """Equal pixels with another normalisation are other data, because controls see other numbers."""
     write_split(tmp_path / "in", "train", tiny_images("train"), TINY_LABELS["train"])
     write_split(tmp_path / "in", "test", tiny_images("test"), TINY_LABELS["test"])
     asked = ({}, {"mean": (127.0,) * 3, "std": (128.0,) * 3}, {"resize": 9, "interpolation": "bicubic"})
@@ -257,26 +259,26 @@ def test_what_networks_are_to_be_given_is_part_of_the_data(tmp_path):
     assert len({plain.fingerprint, stated.fingerprint, resized.fingerprint}) == 3
     assert Normalisation.of(plain) == (plain.mean, plain.std)
     assert Normalisation.of(stated) == ((127.0,) * 3, (128.0,) * 3)
-    assert stated.mean == plain.mean  # by which removed features are filled
+    assert stated.mean == plain.mean  # the fill of removed features
 
 
-ROWS = struct.pack(">HBBiii", 0, 8, 3, 2, 3, 4) + bytes(range(24))  # 2 images of 3 rows and 4 columns
-LABELS = struct.pack(">HBBi", 0, 8, 1, 2) + b"\x07\x03"
+IDX_IMAGES = struct.pack(">HBBiii", 0, 8, 3, 2, 3, 4) + bytes(range(24))  # 2 images of 3 rows and 4 columns
+IDX_LABELS = struct.pack(">HBBi", 0, 8, 1, 2) + b"\x07\x03"
 
 
 @pytest.mark.parametrize(("pack", "end"), [(bytes, ""), (gzip.compress, ".gz")])
-def test_files_of_idx_are_read_and_damage_is_named(tmp_path, pack, end):
+def test_read_idx_returns_images_and_rejects_damaged_files(tmp_path, pack, end):
     path = tmp_path / f"train-images-idx3-ubyte{end}"
-    path.write_bytes(pack(ROWS))
-    (tmp_path / f"train-labels-idx1-ubyte{end}").write_bytes(pack(LABELS))
+    path.write_bytes(pack(IDX_IMAGES))
+    (tmp_path / f"train-labels-idx1-ubyte{end}").write_bytes(pack(IDX_LABELS))
     pixels, labels = read_idx(tmp_path, Split.TRAIN)
     assert has_idx_files(tmp_path)
     assert (pixels.shape, pixels[1, 0, 2].tolist()) == ((2, 1, 3, 4), [20, 21, 22, 23])
     assert (labels.tolist(), labels.dtype) == ([7, 3], np.int64)
     for damaged, said in (
-        (pack(ROWS[:-1]), "has 23 values, but its header says (2, 3, 4)"),
-        (pack(b"\x89PNG" + ROWS[4:]), "starts with 89 50 4e 47, expected an IDX file of 3 dimension"),
-        *([(pack(ROWS)[:-9], "cannot read")] if end else []),
+        (pack(IDX_IMAGES[:-1]), "has 23 values, but its header says (2, 3, 4)"),
+        (pack(b"\x89PNG" + IDX_IMAGES[4:]), "starts with 89 50 4e 47, expected an IDX file of 3 dimension"),
+        *([(pack(IDX_IMAGES)[:-9], "cannot read")] if end else []),
     ):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match=re.escape(said)):

@@ -1,4 +1,4 @@
-"""What is found in folders and files as people have them: splits, labels and columns under many names and types."""
+"""Inference of a data set from folders and files: splits, labels and columns of many names and types."""
 
 import tomllib
 from pathlib import Path
@@ -26,7 +26,7 @@ IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 100\n"
 
 
-def looked(folder):
+def infer_with_messages(folder):
     said = []
     return infer_dataset(folder, said.append), "\n".join(said)
 
@@ -50,11 +50,11 @@ def looked(folder):
         ("latest trainer", []),
     ],
 )
-def test_splits_are_known_by_their_names(names, pairs):
+def test_find_split_pairs_matches_common_split_names(names, pairs):
     assert [" ".join(pair) for pair in find_split_pairs(names.split())] == pairs
 
 
-def test_a_split_of_no_other_word():
+def test_is_split_name_rejects_other_words():
     assert [name for name in ("Train", "test_set", "seg_train", "cat", "trainer", "") if is_split_name(name)] == [
         "Train",
         "test_set",
@@ -69,68 +69,68 @@ def test_a_split_of_no_other_word():
         ("archive/train", "archive/val", ("train", "val")),
     ],
 )
-def test_folders_of_splits(tmp_path, train, test, found):
+def test_infer_dataset_finds_split_folders(tmp_path, train, test, found):
     for number, name in enumerate((train, test)):
         write_pictures(tmp_path / "set" / name, 3 - number, number)
-    record, _ = looked(tmp_path / "set")
+    record, _ = infer_with_messages(tmp_path / "set")
     assert (record.train_split, record.test_split) == found
     assert (record.classes, record.train_images, record.test_images) == (3, 9, 6)
 
 
-def test_an_unlabelled_test_folder_gives_way_to_a_labelled_one_or_to_a_draw(tmp_path):
+def test_infer_dataset_replaces_unlabelled_test_folder(tmp_path):
     write_pictures(tmp_path / "set" / "train", 4)
     (tmp_path / "set" / "test").mkdir()
     (tmp_path / "set" / "test" / "0.png").write_bytes(IMAGE)
-    record, said = looked(tmp_path / "set")
+    record, said = infer_with_messages(tmp_path / "set")
     assert (Path(record.folder).name, record.share, record.train_images, record.test_images) == ("train", 0.3, 9, 3)
     assert "test has no class folders; test images are drawn from 'train'" in said
     write_pictures(tmp_path / "set" / "val", 2)
-    record, said = looked(tmp_path / "set")
+    record, said = infer_with_messages(tmp_path / "set")
     assert (record.train_split, record.test_split, record.test_images) == ("train", "val", 6)
 
 
-def test_a_class_named_like_a_split_is_refused_and_two_are_never_classes(tmp_path):
+def test_class_folder_named_like_split_is_rejected(tmp_path):
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / "train")
     seen = "has the folder 'train', named like a split, beside blue, green; name the split .*; if 'train' is a class, "
     with pytest.raises(DataError, match=seen):
-        looked(tmp_path / "set")
+        infer_with_messages(tmp_path / "set")
     path = tmp_path / "set.toml"
     path.write_text(TEXT.replace('images = "pictures"', 'images = "set"'))
-    assert read_suite(path).dataset_record.classes == 3  # by hand it is a class
+    assert read_suite(path).dataset_record.classes == 3  # a suite file may declare the folder as a class
     (tmp_path / "set" / "blue").rename(tmp_path / "set" / "Test")
     with pytest.raises(CallerError, match="has 'train' and 'Test', which are splits and not classes; write train = "):
         read_suite(path)
 
 
-def test_linked_folders_are_read_and_loops_are_not_followed(tmp_path):
+def test_infer_dataset_follows_links_but_not_loops(tmp_path):
     write_pictures(tmp_path / "set")
     (tmp_path / "set" / "red" / "00.png").rename(tmp_path / "moved.png")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "moved.png").rename(tmp_path / "elsewhere" / "00.png")
     (tmp_path / "set" / "red" / "more").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "set" / "red" / "loop").symlink_to(tmp_path / "set")
-    record, _ = looked(tmp_path / "set")
+    record, _ = infer_with_messages(tmp_path / "set")
     assert record.train_images + record.test_images == 24
     (tmp_path / "set" / "red" / "gone.png").symlink_to(tmp_path / "nowhere.png")
     with pytest.raises(DataError, match="gone.png is a link to a missing file; repair or remove the link"):
-        looked(tmp_path / "set")
+        infer_with_messages(tmp_path / "set")
 
 
-def test_files_that_are_left_out_are_named_and_archivers_folders_are_no_classes(tmp_path):
+def test_infer_dataset_reports_skipped_files_and_ignores_macosx_folder(tmp_path):
     write_pictures(tmp_path / "set")
     (tmp_path / "set" / "__MACOSX").mkdir()
     for name in ("a.heic", "b.heic", "notes.txt", ".DS_Store"):
         (tmp_path / "set" / "red" / name).write_bytes(b"x")
     for ending in ("avif", "jfif"):
         Image.new("RGB", (10, 9)).save(tmp_path / "set" / "red" / f"one.{ending}", "JPEG")
-    record, said = looked(tmp_path / "set")
+    record, said = infer_with_messages(tmp_path / "set")
     assert (record.classes, record.train_images + record.test_images) == (3, 26)
     assert "files without the ending of an image file are left out: 2 .heic, 1 .txt" in said
 
 
 @pytest.mark.parametrize(("scale", "depth"), [(1, 8), (3, 10), (16, 12), (257, 16), (2**13, 21)])
-def test_deep_grey_images_get_the_depth_that_their_values_use(tmp_path, monkeypatch, scale, depth):
+def test_new_suite_file_has_depth_of_deep_grey_images(tmp_path, monkeypatch, scale, depth):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         (tmp_path / "set" / name).mkdir(parents=True)
@@ -149,7 +149,7 @@ def test_deep_grey_images_get_the_depth_that_their_values_use(tmp_path, monkeypa
             decode_dataset(read_suite(path).dataset_record, tmp_path / "store")
 
 
-def write_set(folder, labels, split="train", images=None, columns=("image", "label")):
+def write_parquet_split(folder, labels, split="train", images=None, columns=("image", "label")):
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [IMAGE] * len(labels) if images is None else images
     pq.write_table(pa.table({columns[0]: pictures, columns[1]: labels}), folder / f"{split}-00000-of-00001.parquet")
@@ -171,28 +171,30 @@ WORDS = ["cat", "ant", "cat", "ant"]
     ],
     ids=lambda value: str(getattr(value, "type", "")),
 )
-def test_labels_of_every_type(tmp_path, labels, numbers):
+def test_infer_dataset_reads_parquet_labels_of_every_type(tmp_path, labels, numbers):
     for split in ("train", "test"):
-        write_set(tmp_path / "set", labels, split)
-    record, _ = looked(tmp_path / "set")
+        write_parquet_split(tmp_path / "set", labels, split)
+    record, _ = infer_with_messages(tmp_path / "set")
     assert (record.own, record.label_column, record.classes) == (PARQUET, "label", 2)
     assert open_undecoded_splits(record, None)[Split.TEST].labels.tolist() == numbers
 
 
-def test_hidden_labels_give_way_to_a_labelled_split_or_to_a_draw(tmp_path):
-    write_set(tmp_path / "set", [0, 1] * 4)
+def test_infer_dataset_replaces_test_split_with_hidden_labels(tmp_path):
+    write_parquet_split(tmp_path / "set", [0, 1] * 4)
     for hidden in ([-1] * 4, pa.array([None] * 4, pa.int64())):
-        write_set(tmp_path / "set", hidden, "test")
-        record, said = looked(tmp_path / "set")
+        write_parquet_split(tmp_path / "set", hidden, "test")
+        record, said = infer_with_messages(tmp_path / "set")
         assert (record.train_split, record.share) == ("train", 0.3)
         assert "the split 'test' has no labels; test images are drawn from 'train'" in said
-    write_set(tmp_path / "set", pa.array([], pa.int64()), "test")
-    assert "the split 'test' has no rows; test images are drawn from 'train'" in looked(tmp_path / "set")[1]
-    write_set(tmp_path / "set", [0, 1], "validation")
-    record, said = looked(tmp_path / "set")
+    write_parquet_split(tmp_path / "set", pa.array([], pa.int64()), "test")
+    assert (
+        "the split 'test' has no rows; test images are drawn from 'train'" in infer_with_messages(tmp_path / "set")[1]
+    )
+    write_parquet_split(tmp_path / "set", [0, 1], "validation")
+    record, said = infer_with_messages(tmp_path / "set")
     assert (record.test_split, record.test_images) == ("validation", 2)
     assert "the split 'test' has no rows; 'validation' is used" in said
-    write_set(tmp_path / "set", [-1] * 4, "test")
+    write_parquet_split(tmp_path / "set", [-1] * 4, "test")
     text = compose_suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
     (tmp_path / "set.toml").write_text(text)
     with pytest.raises(
@@ -202,9 +204,9 @@ def test_hidden_labels_give_way_to_a_labelled_split_or_to_a_draw(tmp_path):
 
 
 @pytest.mark.parametrize(("labels", "lack"), [(pa.array([], pa.int64()), "rows"), ([-1, -1], "labels")])
-def test_a_training_split_without_rows_or_labels(tmp_path, labels, lack):
-    write_set(tmp_path, [0, 1] * 4, "test")
-    write_set(tmp_path, labels, images=pa.array([IMAGE] * len(labels), pa.binary()))
+def test_infer_dataset_rejects_training_split_without_rows_or_labels(tmp_path, labels, lack):
+    write_parquet_split(tmp_path, [0, 1] * 4, "test")
+    write_parquet_split(tmp_path, labels, images=pa.array([IMAGE] * len(labels), pa.binary()))
     with pytest.raises(DataError, match=f"the split 'train' has no {lack}; expected images with labels to train on"):
         infer_dataset(tmp_path, print)
 
@@ -219,103 +221,103 @@ configs:
 """
 
 
-def test_a_copy_of_a_hub_set_with_several_configurations(tmp_path):
-    """Neither of them is the default; a suite's file says the same."""
+def test_hub_copy_with_several_configurations_is_rejected(tmp_path):
+    """No configuration is the default; a suite file raises the same error."""
     for name in "ab":
-        write_set(tmp_path / "set" / name, [0, 1] * 4)
+        write_parquet_split(tmp_path / "set" / name, [0, 1] * 4)
     (tmp_path / "set" / "README.md").write_text(CARD)
     said = "set has several configurations: first, second; name the folder that holds the files of one configuration$"
     with pytest.raises(DataError, match=said):
         infer_dataset(tmp_path / "set", print)
-    record, _ = looked(tmp_path / "set" / "a")
+    record, _ = infer_with_messages(tmp_path / "set" / "a")
     with pytest.raises(DataError, match=said):
         open_undecoded_splits(record, tmp_path / "set")
 
 
-def test_splits_of_parquet_files_by_name_and_those_without_one_to_train_on(tmp_path):
+def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path):
     for name, labels in (("Train", [0, 1, 0, 1]), ("Test", [0, 1])):
-        write_set(tmp_path / "set" / name, labels, "data")
-    record, _ = looked(tmp_path / "set")
+        write_parquet_split(tmp_path / "set" / name, labels, "data")
+    record, _ = infer_with_messages(tmp_path / "set")
     assert (record.train_images, record.test_images) == (4, 2)
-    write_set(tmp_path / "only", [0, 1], "test")
+    write_parquet_split(tmp_path / "only", [0, 1], "test")
     with pytest.raises(DataError, match="has the splits test, but no training split; name training files train-"):
-        looked(tmp_path / "only")
+        infer_with_messages(tmp_path / "only")
 
 
-def test_a_missing_file_of_a_split_is_refused(tmp_path):
+def test_infer_dataset_rejects_missing_parquet_file_of_split(tmp_path):
     for number in (0, 2):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
     with pytest.raises(
         DataError, match="has 2 of the 3 files of 'train'; download the missing files: train-00001-of-00003"
     ):
-        looked(tmp_path / "set")
+        infer_with_messages(tmp_path / "set")
 
 
-def test_files_of_words_beside_files_of_numbers_are_refused(tmp_path):
+def test_infer_dataset_rejects_mixed_label_types_across_files(tmp_path):
     for number, labels in enumerate(([0, 1], ["a", "b"])):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00002.parquet", [IMAGE] * 2, labels)
     seen = "'label' has strings in train-00001-of-00002.parquet and numbers in train-00000-of-00002.parquet"
     with pytest.raises(DataError, match=seen):
-        looked(tmp_path / "set")
+        infer_with_messages(tmp_path / "set")
 
 
-def test_a_parquet_file_without_images_beside_folders_of_classes(tmp_path):
+def test_infer_dataset_ignores_parquet_file_without_images(tmp_path):
     write_pictures(tmp_path / "set")
     pq.write_table(pa.table({"file": ["a"], "width": [3]}), tmp_path / "set" / "statistics.parquet")
-    assert looked(tmp_path / "set")[0].own == FOLDERS
+    assert infer_with_messages(tmp_path / "set")[0].own == FOLDERS
 
 
-def test_pointers_of_git_lfs_are_named(tmp_path):
-    write_set(tmp_path / "set", [0, 1])
+def test_infer_dataset_rejects_git_lfs_pointers(tmp_path):
+    write_parquet_split(tmp_path / "set", [0, 1])
     for path in (tmp_path / "set" / "train-00000-of-00001.parquet", tmp_path / "rows.csv"):
         path.write_bytes(POINTER)
     for place in ("set", "rows.csv"):
         with pytest.raises(DataError, match="is a pointer of Git LFS, not the file itself; run `git lfs pull` there"):
-            looked(tmp_path / place)
+            infer_with_messages(tmp_path / place)
 
 
-def test_a_table_says_which_columns_it_leaves_out(tmp_path):
+def test_infer_dataset_reports_skipped_table_columns(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(
         "id,a,b,c,d,y\n" + "".join(f"{i},{i},{i * i},{'?' if i == 3 else i},x{i},{i % 2}\n" for i in range(8))
     )
-    record, said = looked(path)
+    record, said = infer_with_messages(path)
     assert record.columns == ("a", "b")
     assert "column 'c' is left out: it holds '?' in 1 of 8 rows and numbers in the other rows" in said
     assert "columns left out, because they hold text: 'd'" in said
 
 
 @pytest.mark.parametrize(("first", "warned"), [("1,2.5,0", True), ("1,2.5,y", False)])
-def test_a_table_without_names_of_columns_is_read_with_a_warning(tmp_path, first, warned):
+def test_infer_dataset_warns_of_table_without_column_names(tmp_path, first, warned):
     path = tmp_path / "rows.csv"
     path.write_text(first + "\n" + "1,2,0\n3,4,1\n" * 4)
     warning = "rows.csv: the first row, '1', '2.5', '0', was read as column names; add a row of names before it"
-    assert (warning in looked(path)[1]) is warned
+    assert (warning in infer_with_messages(path)[1]) is warned
 
 
-def test_numbers_may_be_the_columns_names_of_a_parquet_file(tmp_path):
+def test_parquet_table_accepts_numeric_column_names_without_warning(tmp_path):
     pq.write_table(pa.table({"0": [1.5, 2.5] * 4, "1": [2.5, 1.5] * 4, "2": [0, 1] * 4}), tmp_path / "rows.parquet")
-    assert "first row" not in looked(tmp_path / "rows.parquet")[1]
+    assert "first row" not in infer_with_messages(tmp_path / "rows.parquet")[1]
 
 
-def test_a_table_without_a_column_of_numbers_beside_the_classes_is_refused_in_one_line(tmp_path):
+def test_infer_dataset_rejects_table_without_numeric_column(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,y\n" + "x,0\nz,1\n" * 4)
     with pytest.raises(DataError, match=r"rows.csv has no column of numbers beside its class column 'y'; name a table"):
-        looked(path)
+        infer_with_messages(path)
 
 
 @pytest.mark.parametrize("text", ['a"b', "a\\b", "a'b\"c", "äpfel 蜂 🐝", "a  # b"])
-def test_names_of_any_letters_make_toml(tmp_path, monkeypatch, text):
+def test_new_suite_file_escapes_folder_and_class_names(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     folder = write_pictures(tmp_path / text)
     (folder / "red").rename(folder / f"red {text}")
     assert read_suite(write_new_suite_file(folder)).dataset_record.folder == str(folder)
 
 
-def test_columns_of_any_letters_make_toml(tmp_path, monkeypatch):
+def test_new_suite_file_escapes_column_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_set(tmp_path / "set", WORDS, columns=('im"age', "la\\bel"))
+    write_parquet_split(tmp_path / "set", WORDS, columns=('im"age', "la\\bel"))
     record = read_suite(write_new_suite_file(tmp_path / "set")).dataset_record
     assert (record.image_column, record.label_column) == ('im"age', "la\\bel")
     assert add_image_counts(record).classes == 2
@@ -323,7 +325,7 @@ def test_columns_of_any_letters_make_toml(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["caf\udce9", "two\nlines"])
-def test_a_folder_whose_name_cannot_be_printed(tmp_path, monkeypatch, name):
+def test_new_suite_file_rejects_unprintable_folder_name(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CallerError, match="has characters that cannot be printed; rename the folder"):
         write_new_suite_file(write_pictures(tmp_path / name))
@@ -331,5 +333,5 @@ def test_a_folder_whose_name_cannot_be_printed(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize("text", ["tab\tnew\nline", "\x7f\x01", 'a"b\\'])
-def test_texts_are_written_as_toml_reads_them(text):
+def test_format_toml_round_trips_special_characters(text):
     assert tomllib.loads(f"x = {format_toml([text])}") == {"x": [text]}

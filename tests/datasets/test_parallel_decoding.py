@@ -1,4 +1,4 @@
-"""Data sets decoded into a store: what is kept of them, and what happens when it is interrupted, full or changed."""
+"""Decoding of data sets into a store: stored values, interruptions, full disks and changing sources."""
 
 import errno
 import json
@@ -26,13 +26,11 @@ from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, ti
 
 @pytest.fixture
 def decode(tiny_folder, tmp_path):
-    """Decode the tiny set, into one store."""
+    """A function that decodes the tiny set into one store."""
     return partial(decode_dataset, TINY, tmp_path / "store", tiny_folder)
 
 
-def test_decoded_is_what_was_stored_a_second_call_decodes_nothing_and_a_damaged_manifest_is_one_line(
-    decode, monkeypatch
-):
+def test_decode_dataset_stores_pixels_and_reuses_them(decode, monkeypatch):
     data = decode()
     for split, images in (("train", data.train), ("test", data.test)):
         np.testing.assert_array_equal(images.pixels, tiny_pixels()[split].transpose(0, 3, 1, 2))
@@ -54,7 +52,7 @@ def test_decoded_is_what_was_stored_a_second_call_decodes_nothing_and_a_damaged_
             open_decoded(data.folder)
 
 
-def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny_folder, tmp_path):
+def test_decode_dataset_uses_separate_folders_per_source_and_limit(decode, tiny_folder, tmp_path):
     whole, small = decode(), decode(limit=6)
     shutil.copytree(tiny_folder, tmp_path / "copy")
     copied = decode_dataset(TINY, tmp_path / "store", tmp_path / "copy")
@@ -65,8 +63,8 @@ def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny_folder, tmp
     assert small.fingerprint != whole.fingerprint
 
 
-def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decode, tiny_folder, monkeypatch):
-    """By hand: train labels 2 2 2 2 2 2 0 0 0 0 1 1; seven images are 0 0 0, 1 1 and 2 2, in the order of the set."""
+def test_limit_decodes_only_first_images_of_each_class(decode, tiny_folder, monkeypatch):
+    """Of train labels 2 2 2 2 2 2 0 0 0 0 1 1, seven images are 0 0 0, 1 1 and 2 2, in the order of the set."""
     write_rows(tiny_folder / "train-00000-of-00001.parquet", IMAGES, LABELS, row_group_size=2)
     decoded: list[bytes] = []
     groups: list[int] = []
@@ -96,7 +94,7 @@ def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decod
         (Path, "rename"),
     ],
 )
-def test_killed_at_any_moment(moment, decode, tmp_path):
+def test_decode_dataset_recovers_after_kill_at_any_step(moment, decode, tmp_path):
     store = tmp_path / "store"
 
     def end_on_the_way():
@@ -112,8 +110,8 @@ def test_killed_at_any_moment(moment, decode, tmp_path):
     assert not list(store.glob("*.partial"))
 
 
-def test_two_at_once_decode_once(decode, monkeypatch):
-    """The second one waits for the first, and takes what that has made."""
+def test_concurrent_decode_dataset_calls_decode_once(decode, monkeypatch):
+    """The second call waits for the first and returns its result."""
     opened, opening = [], loading.open_undecoded_splits
 
     def slowly(*arguments):
@@ -127,8 +125,8 @@ def test_two_at_once_decode_once(decode, monkeypatch):
     assert one == other and len(opened) == 1
 
 
-def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypatch):
-    """18 images of 192 bytes are 3,456. What is decoded stays: the next call goes on from there."""
+def test_decode_dataset_raises_store_error_when_disk_is_full(decode, tmp_path, monkeypatch):
+    """18 images of 192 bytes take 3,456 bytes; the next call resumes from the decoded parts."""
     room = shutil.disk_usage(tmp_path)
 
     def full(*_):
@@ -153,15 +151,15 @@ def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypa
     assert decode().train.pixels.any()
 
 
-def rewritten(images, labels, columns=("img", "label")):
+def rewrite_train_split(images, labels, columns=("img", "label")):
     return lambda folder: write_split(folder, "train", images, labels, columns)
 
 
 IMAGES, LABELS = tiny_images("train"), TINY_LABELS["train"]
 CHANGES = {
-    "other images": rewritten(IMAGES[::-1], LABELS),
-    "fewer images": rewritten(IMAGES[:3], LABELS[:3]),
-    "other columns": rewritten(IMAGES, LABELS, ("a", "b")),
+    "other images": rewrite_train_split(IMAGES[::-1], LABELS),
+    "fewer images": rewrite_train_split(IMAGES[:3], LABELS[:3]),
+    "other columns": rewrite_train_split(IMAGES, LABELS, ("a", "b")),
     "a file more": lambda folder: (folder / "new.parquet").touch(),
     "a file less": lambda folder: (folder / "train-00000-of-00001.parquet").unlink(),
     "a short file": lambda folder: os.truncate(folder / "train-00000-of-00001.parquet", 200),
@@ -170,33 +168,33 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_source_that_changes_while_it_is_read_is_refused(change, decode, tiny_folder, tmp_path):
-    """Read on, the store would hold images of both states, or black ones, under the name of the first."""
-    changes = [CHANGES[change]]  # once, at the first note
+def test_decode_dataset_rejects_source_that_changes_while_read(change, decode, tiny_folder, tmp_path):
+    """Otherwise the store would mix images of both states, or black ones, under the name of the first."""
+    changes = [CHANGES[change]]  # applied once, at the first progress report
     with pytest.raises(DataError, match="^cannot read|were changed while they were read|^--data .* is missing"):
         decode(report_progress=lambda progress: changes and changes.pop()(tiny_folder))
     assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
 
 
-# Many images: 1,200 in row groups of a hundred
+# Data set of 1,200 images in row groups of 100
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (MANY.train_images, 8, 8, 3), np.uint8)
 
 
 @cache
-def some_images():
+def encode_many_images():
     return tuple(png(image) for image in PIXELS)
 
 
-def write(folder, images):
-    """Row groups of a hundred training images, and six test images."""
+def write_many_images(folder, images):
+    """Write training images in row groups of 100, and six test images."""
     for split, stored in (("train", images), ("test", images[:6])):
         labels = [index % 3 for index in range(len(stored))]
         write_rows(folder / f"{split}-00000-of-00001.parquet", stored, labels, row_group_size=100)
     return folder
 
 
-def all_of(data):
+def get_contents(data):
     return [data.fingerprint, data.mean, data.std, data.repairs, data.train.pixels.tobytes(), data.test.labels.tolist()]
 
 
@@ -206,18 +204,18 @@ def stop_half_way(progress):
 
 
 @pytest.mark.process
-def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
-    """Nothing is done twice or differently."""
-    source = write(tmp_path / "many", some_images())
+def test_decode_dataset_resumes_interrupted_decoding(tmp_path, monkeypatch):
+    """No part is decoded twice, and the result equals that of an uninterrupted decoding."""
+    source = write_many_images(tmp_path / "many", encode_many_images())
     with pytest.raises(KeyboardInterrupt):
         decode_dataset(MANY, tmp_path / "store", source, report_progress=stop_half_way)
-    room = shutil.disk_usage(tmp_path)  # what is missing are 135,552 of 231,552 bytes
+    room = shutil.disk_usage(tmp_path)  # 135,552 of 231,552 bytes are missing
     monkeypatch.setattr(parallel_decoding.shutil, "disk_usage", lambda folder: room._replace(free=140_000))
     [journal] = tmp_path.glob("store/*.partial/journal.jsonl")
     written = [json.loads(line)["part"] for line in journal.read_text().splitlines()]
     assert 5 <= len(written) < 13
     with journal.open("a") as file:
-        file.write('{"part": "train 900 100", "tal')  # the power went out
+        file.write('{"part": "train 900 100", "tal')  # a line cut off by a power failure
     seen: list[str] = []
     decode = parallel_decoding.decode_part
     monkeypatch.setattr(parallel_decoding, "decode_part", lambda part: seen.append(part.name) or decode(part))
@@ -225,7 +223,7 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
 
     def note(progress):
         told.append(progress)
-        parts = [json.loads(line)["part"] for line in journal.read_text().splitlines()]  # what was cut off is gone
+        parts = [json.loads(line)["part"] for line in journal.read_text().splitlines()]  # the cut-off line is gone
         assert len(parts) == len(written) + len(seen)
 
     again = decode_dataset(MANY, tmp_path / "store", source, report_progress=note)
@@ -234,17 +232,17 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
     assert told[0].done == sum(int(name.split()[2]) for name in written)
     monkeypatch.undo()
     monkeypatch.setattr(parallel_decoding, "PARTS_PER_WORKER", 1)  # so that two processes share the 13 parts
-    assert all_of(again) == all_of(decode_dataset(MANY, tmp_path / "other", source, workers=2))
+    assert get_contents(again) == get_contents(decode_dataset(MANY, tmp_path / "other", source, workers=2))
     assert not list((tmp_path / "store").rglob("journal.jsonl"))
 
 
-def test_odd_images_are_counted_and_keep_their_place(tmp_path):
-    """One image in 1,200 may be damaged, but no second; labels and numbers of the others do not move."""
-    images = [*some_images()]
+def test_damaged_images_are_counted_and_keep_their_position(tmp_path):
+    """One image in 1,200 may be damaged, but not two; labels and positions of the others stay."""
+    images = [*encode_many_images()]
     images[250] = png(PIXELS[250, ..., 0])
     images[3] = png(PIXELS[3, ..., 0])  # in both splits
     images[700] = b""
-    data = decode_dataset(MANY, tmp_path / "store", write(tmp_path / "odd", images))
+    data = decode_dataset(MANY, tmp_path / "store", write_many_images(tmp_path / "odd", images))
     assert data.repairs == {"grey": 3, "unreadable": 1}
     expected = PIXELS.transpose(0, 3, 1, 2).copy()
     for grey in (3, 250):
@@ -252,10 +250,10 @@ def test_odd_images_are_counted_and_keep_their_place(tmp_path):
     expected[700] = 128
     np.testing.assert_array_equal(data.train.pixels, expected)
     assert data.train.labels.tolist() == [index % 3 for index in range(len(PIXELS))]
-    images[170] = images[170][:70]  # as the other, in the second chunk of its row group
+    images[170] = images[170][:70]  # a second damaged image, in the second chunk of its row group
     said = r"2 of 1200 images of tiny \(train\) cannot be decoded completely: image 170, image 700 \(1 truncated, 1 unr"
     with pytest.raises(DataError, match=said):
-        decode_dataset(MANY, tmp_path / "store", write(tmp_path / "bad", images))
+        decode_dataset(MANY, tmp_path / "store", write_many_images(tmp_path / "bad", images))
 
 
 MEASURED = """
@@ -278,11 +276,11 @@ print(mebibytes("RssAnon:") - used)
 
 
 @pytest.mark.slow
-def test_memory_is_bounded_whatever_the_size(tmp_path):
-    """74 MiB of pixels, of which decoding holds 9 at a time and reading none: pages of files can be dropped."""
-    image = some_images()[0]
-    write(tmp_path / "few", [image] * 64)
-    write(tmp_path / "many", [image] * 512)
+def test_decode_dataset_memory_is_bounded_for_any_number_of_images(tmp_path):
+    """Of 74 MiB of pixels, decoding holds 9 at a time, and reading none: pages of files can be dropped."""
+    image = encode_many_images()[0]
+    write_many_images(tmp_path / "few", [image] * 64)
+    write_many_images(tmp_path / "many", [image] * 512)
     said = said_by(python(MEASURED, folder=tmp_path))
     decoding_took, reading_took = (float(line) for line in said.split())
     assert decoding_took < 48

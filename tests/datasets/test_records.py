@@ -1,4 +1,4 @@
-"""Records of data sets, held against their sources; which images are drawn of a set; and images with planted truth."""
+"""Records of data sets match their sources; subsets of images; and images with planted truth."""
 
 import math
 from dataclasses import replace
@@ -21,7 +21,7 @@ from roarbench.datasets.undecoded_splits import (
     select_rows_of_split,
 )
 
-PUBLISHED = {  # what is not here: classes, training and test images; of Birdsnap those of the hub's copy
+PUBLISHED = {  # of data that need a download: classes, training and test images; Birdsnap counts the hub's copy
     "imagenet-5k": (1000, 1000 * 5, 1000 * 5),
     "imagenette": (10, 9469, 3925),
     "cifar10": (10, 50_000, 10_000),
@@ -43,7 +43,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_counts_are_those_of_the_source(name):
+def test_dataset_counts_match_source(name):
     record = DATASETS[name]
     counts = (record.classes, record.train_images, record.test_images)
     if record.bundled or record.generated:
@@ -56,13 +56,13 @@ def test_counts_are_those_of_the_source(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PINNED.keys() - {"fashion-mnist", "fashion-mnist-1000"}))
-def test_what_needs_no_download_has_the_fingerprint_that_is_pinned(name, tmp_path):
-    """By which stores that do not say where their images came from know the suite's own."""
+def test_offline_datasets_have_pinned_fingerprint(name, tmp_path):
+    """Stores without a recorded source recognise a suite's own images by this fingerprint."""
     assert decode_dataset(find_dataset(name), tmp_path).fingerprint == PINNED[name]
 
 
 @given(st.lists(st.integers(0, 4), max_size=40), st.integers(0, 45))
-def test_balanced_subset_takes_turns(labels, limit):
+def test_mark_balanced_subset_takes_classes_in_turn(labels, limit):
     waiting = {label: [i for i, other in enumerate(labels) if other == label] for label in range(5)}
     slow: list[int] = []
     while len(slow) < limit and any(waiting.values()):
@@ -72,16 +72,16 @@ def test_balanced_subset_takes_turns(labels, limit):
     assert np.flatnonzero(mark_balanced_subset(np.array(labels, np.int64), limit)).tolist() == sorted(slow)
 
 
-def test_the_least_limit():
-    """A small set keeps all its classes; one of a hundred and more may lack some, for a try on a small machine."""
+def test_check_image_limit_rejects_too_few_images():
+    """Small data sets keep all classes; data sets of 100 or more classes may lack some."""
     for name, least in (("imagenette", 10), ("imagenet", 2)):
         check_image_limit(find_dataset(name), least)
         with pytest.raises(DataError, match=f"--max-images {least - 1} is below the .*; use {least} or more"):
             check_image_limit(find_dataset(name), least - 1)
 
 
-def test_held_out_images_are_drawn():
-    """Not the first of each class: photographs of one bird often follow each other. Each is drawn equally often."""
+def test_mark_held_out_images_draws_uniformly_per_class():
+    """Each image is equally likely, because the first images of a class often show one bird."""
     labels = np.repeat([0, 1], 10)
     drawn = sum(mark_held_out_images(labels, 2, seed).astype(int) for seed in range(1000))
     assert set(np.add.reduceat(mark_held_out_images(labels, 2, 7), (0, 10))) == {2}
@@ -89,7 +89,7 @@ def test_held_out_images_are_drawn():
     np.testing.assert_array_equal(mark_held_out_images(labels, 2, 7), mark_held_out_images(labels, 2, 7))
 
 
-def test_every_tenth_class_as_many_of_each():
+def test_imagenet_100_selects_every_tenth_class_with_equal_counts():
     """ImageNet's own numbers: 1,300 of most classes and 732 of the smallest; here class 20 is the smallest."""
     record = find_dataset("imagenet-100")
     counts = np.full(1000, 1300)
@@ -105,7 +105,7 @@ def test_every_tenth_class_as_many_of_each():
 RECORD = find_dataset("planted")
 
 
-def test_strengths_and_patterns_by_hand():
+def test_planted_strengths_and_patterns_match_hand_computed_values():
     pixels, _, truth = generate_split(RECORD, Split.TRAIN)
     strengths = np.sort(truth.reshape(1000, -1), axis=1)[:, ::-1]  # the same ones in every image
     by_hand = [math.exp(-DECAY * place / 768) for place in range(768)]
@@ -119,8 +119,8 @@ def test_strengths_and_patterns_by_hand():
 
 
 @pytest.mark.parametrize("split", Split)
-def test_where_features_are_strong_says_nothing_about_the_class(split):
-    """By a rule by hand: the quarter of the image that the middle of the strongest tenth lies in."""
+def test_planted_feature_positions_do_not_reveal_class(split):
+    """A hand-made rule guesses the class from the quarter that contains the centre of the strongest tenth."""
     _, labels, truth = generate_split(RECORD, split)
     chosen = np.argsort(-truth.reshape(len(truth), -1), axis=1)[:, : round(0.1 * truth[0].size)]
     _, y, x = np.unravel_index(chosen, truth.shape[1:])

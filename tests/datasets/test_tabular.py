@@ -1,4 +1,4 @@
-"""Tables of numbers: what is read, how it becomes bytes, and what is refused in one line."""
+"""Tables of numbers: reading, quantization to bytes, and rejected tables."""
 
 import gzip
 from dataclasses import replace
@@ -21,12 +21,12 @@ MINE = replace(CELLS, bundled="", label_column="kind", columns=())
 TEXT = "a,kind,b\n1,yes,0.5\n2,no,0.25\n3,yes,-1\n4,no,1e3\n"
 
 
-def read(tmp_path, text, name="mine.csv", **changes):
+def read_table(tmp_path, text, name="mine.csv", **changes):
     (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
     return read_features_and_labels(tmp_path / name, replace(MINE, **changes))
 
 
-def test_a_table_has_its_columns_in_order_and_its_classes_by_the_alphabet_in_each_kind_of_file(tmp_path):
+def test_read_features_and_labels_reads_every_table_format(tmp_path):
     quoted = '"a, in ""cm""",kind,b\n' + TEXT.partition("\n")[2].replace("yes", '"y,e;s"')
     written = pa.BufferOutputStream()
     pq.write_table(pa.csv.read_csv(BytesIO(TEXT.encode())), written)
@@ -37,14 +37,14 @@ def test_a_table_has_its_columns_in_order_and_its_classes_by_the_alphabet_in_eac
         ("mine.csv.gz", gzip.compress(TEXT.replace(",", "\t").encode())),
         ("mine.parquet", written.getvalue().to_pybytes()),
     ):
-        values, labels = read(tmp_path, content, name)
+        values, labels = read_table(tmp_path, content, name)
         np.testing.assert_array_equal(values, [[1, 0.5], [2, 0.25], [3, -1], [4, 1000]], str(content))
         np.testing.assert_array_equal(labels, [1, 0, 1, 0], str(content))
-    values, _ = read(tmp_path, TEXT, columns=("b", "a"))
+    values, _ = read_table(tmp_path, TEXT, columns=("b", "a"))
     np.testing.assert_array_equal(values[0], [0.5, 1], "named columns, in that order")
 
 
-def test_what_is_no_table_of_numbers_is_refused(tmp_path):
+def test_read_features_and_labels_rejects_invalid_tables(tmp_path):
     for text, changes, said in (
         (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; known: a, b, kind"),
         (TEXT, {"columns": ("a",)}, "mine.csv has 1 features besides 'kind'; expected two or more"),
@@ -62,27 +62,29 @@ def test_what_is_no_table_of_numbers_is_refused(tmp_path):
         ("", {}, "cannot read .*mine.csv"),
     ):
         with pytest.raises(DataError, match=said) as refused:
-            read(tmp_path, text, **changes)
+            read_table(tmp_path, text, **changes)
         assert "\n" not in str(refused.value)
 
 
-def test_steps_reach_from_percentile_to_percentile_of_the_training_rows():
-    """101 training rows 0 … 100 have the percentiles 1 and 99; the rows after them are not looked at."""
+def test_quantize_features_spans_percentiles_of_training_rows():
+    """101 training rows 0 … 100 have the percentiles 1 and 99; later rows do not count."""
     values = np.array([*range(101), -50, 1, 50, 99, 1000.0])[:, None]
     steps = quantize_features(values, np.arange(101)).ravel()
     assert steps[101:].tolist() == [0, 0, 128, 255, 255]  # 255 / 2 rounds to the even number
     assert steps[26] == round(255 * 25 / 98)
     values = np.zeros((300, 2))
-    values[7, 0] = values[299, 1] = 5.0  # a rare event is seen; what changes only outside of training is 0
+    values[7, 0] = values[299, 1] = (
+        5.0  # a rare event is kept; a column that changes only outside of training rows is 0
+    )
     steps = quantize_features(values, np.arange(200))
     assert (steps.shape, steps[7, 0], steps.sum()) == ((300, 2, 1, 1), 255, 255)
 
 
-def test_what_is_bundled_is_what_scikit_learn_ships():
+def test_bundled_tables_equal_scikit_learn():
     given = pytest.importorskip("sklearn.datasets")
     cells, digits = given.load_breast_cancer(), given.load_digits()
     for name, data, target in (
-        ("breast-cancer", cells.data, 1 - cells.target),  # there malignant comes first
+        ("breast-cancer", cells.data, 1 - cells.target),  # malignant is class 0 in scikit-learn
         ("digits", digits.data, digits.target),
     ):
         values, labels = read_features_and_labels(BUNDLED / name / BUNDLED_TABLE, find_dataset(name))
@@ -90,7 +92,7 @@ def test_what_is_bundled_is_what_scikit_learn_ships():
         np.testing.assert_array_equal(labels, target)
 
 
-def test_a_table_elsewhere_is_the_same_data(tmp_path):
+def test_table_fingerprint_is_independent_of_path(tmp_path):
     elsewhere = tmp_path / "copy.parquet"
     elsewhere.write_bytes((BUNDLED / "breast-cancer" / BUNDLED_TABLE).read_bytes())
     assert decode_dataset(CELLS, tmp_path, elsewhere).fingerprint == decode_dataset(CELLS, tmp_path).fingerprint

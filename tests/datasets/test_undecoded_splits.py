@@ -1,4 +1,4 @@
-"""Sources of images: parquet files, folders of classes, the hub; which images are read, and what is refused."""
+"""Sources of images: parquet files, class folders and the hub; selected images and rejected sources."""
 
 import json
 import shutil
@@ -28,8 +28,8 @@ PIXELS = {split: pixels.transpose(0, 3, 1, 2) for split, pixels in tiny_pixels()
 ONE_FILE = "{}-00000-of-00001.parquet"
 
 
-def test_one_split_serves_both(tiny_folder, tmp_path):
-    """As Birdsnap has it: one test image of each of three classes is drawn, the other nine train."""
+def test_held_out_images_split_one_parquet_split_into_train_and_test(tiny_folder, tmp_path):
+    """As for Birdsnap, one test image of each of three classes is drawn; the other nine are training images."""
     (tiny_folder / ONE_FILE.format("test")).unlink()
     path = tiny_folder / ONE_FILE.format("train")
     pq.write_table(pq.read_table(path), path, row_group_size=5)
@@ -43,12 +43,12 @@ def test_one_split_serves_both(tiny_folder, tmp_path):
     np.testing.assert_array_equal(data.test.pixels, PIXELS["train"][test.rows])
 
 
-# The last of the first two of each class: the third of the second training file, the sixth of the first test file.
-IN_TURN = {"train": [[1, 1, 0, 2], [0, 1, 2], [2, 0, 1]], "test": [[0, 1, 1, 0, 2, 2], [0, 1, 2]]}
+# The last of the first two images per class is third in the second training file and sixth in the first test file.
+LABELS_OF_FILES = {"train": [[1, 1, 0, 2], [0, 1, 2], [2, 0, 1]], "test": [[0, 1, 1, 0, 2, 2], [0, 1, 2]]}
 
 
-def test_the_first_of_each_class_and_no_file_beyond(tmp_path):
-    for split, files in IN_TURN.items():  # one after the other, as the hub splits what is large
+def test_of_each_reads_first_images_of_each_class_and_no_further_file(tmp_path):
+    for split, files in LABELS_OF_FILES.items():  # several files per split, as the hub stores large data
         for part, labels in enumerate(files):
             shades = [png(np.full((8, 8, 3), 16 * part + row, np.uint8)) for row in range(len(labels))]
             file = tmp_path / "in" / f"{split}-{part:05}-of-{len(files):05}.parquet"
@@ -63,13 +63,13 @@ def test_the_first_of_each_class_and_no_file_beyond(tmp_path):
     assert data.train.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 16, 18]
 
 
-def refused(message, record, folder):
+def assert_rejected(message, record, folder):
     with pytest.raises(DataError, match=message) as complaint:
         open_undecoded_splits(record, folder)
     assert "\n" not in str(complaint.value)
 
 
-def test_another_set_than_the_record_says_is_refused_and_a_part_but_for_a_small_version(tiny_folder, tmp_path):
+def test_sources_that_contradict_record_are_rejected(tiny_folder, tmp_path):
     large = replace(TINY, train_images=1000, test_images=50)
     data = decode_dataset(large, tmp_path / "store", tiny_folder, limit=100)
     assert (len(data.train.labels), len(data.test.labels)) == (12, 6)
@@ -81,7 +81,7 @@ def test_another_set_than_the_record_says_is_refused_and_a_part_but_for_a_small_
         ({"test_split": "validation"}, "has the splits train, test; expected 'validation' for tiny"),
         ({"classes": 2}, "train split of tiny has label 2, expected 0 … 1"),
     ):
-        refused(message, replace(TINY, **change), tiny_folder)
+        assert_rejected(message, replace(TINY, **change), tiny_folder)
     path, (_, *labels) = tiny_folder / ONE_FILE.format("train"), TINY_LABELS["train"]
     for wrong, seen in (
         ([None, *labels], "is empty in 1 of 12 rows"),
@@ -90,15 +90,15 @@ def test_another_set_than_the_record_says_is_refused_and_a_part_but_for_a_small_
         ([0.5, *map(float, labels)], "holds double; expected a whole number or a string for each"),
     ):
         write_rows(path, tiny_images("train"), wrong)
-        refused(f"train-00000-of-00001.parquet: the label column 'label' {seen}", TINY, tiny_folder)
+        assert_rejected(f"train-00000-of-00001.parquet: the label column 'label' {seen}", TINY, tiny_folder)
     path.write_bytes(b"PAR1 nothing")
-    refused(r"cannot read .*train-00000-of-00001\.parquet: .*; expected parquet", TINY, tiny_folder)
+    assert_rejected(r"cannot read .*train-00000-of-00001\.parquet: .*; expected parquet", TINY, tiny_folder)
 
 
-# Somebody's own images, of which nothing is known before they are counted
+# Own images, of which nothing is known before they are counted
 
 
-def own(folder, **changes):
+def make_own_record(folder, **changes):
     drawn = {"train_split": ".", "test_split": ".", "share": 0.25, "hub": "", "own": FOLDERS, "folder": str(folder)}
     return add_image_counts(replace(TINY, **{**drawn, **changes}))
 
@@ -106,11 +106,11 @@ def own(folder, **changes):
 APART = {"train_split": "train", "test_split": "test", "share": 0.0}
 
 
-def test_images_are_those_of_the_folders(tmp_path):
+def test_class_folders_give_images_and_labels(tmp_path):
     folder = write_pictures(tmp_path / "pictures")
     (folder / "red" / "notes.txt").write_text("no image")
     (folder / ".cache").mkdir()
-    found = own(folder)
+    found = make_own_record(folder)
     assert (found.classes, found.train_images, found.test_images) == (3, 18, 6)
     data = decode_dataset(found, tmp_path / "store")
     for images, count in ((data.train, 6), (data.test, 2)):
@@ -119,10 +119,10 @@ def test_images_are_those_of_the_folders(tmp_path):
         np.testing.assert_array_equal(strongest, 2 - images.labels)
 
 
-def test_splits_with_folders_of_their_own(tmp_path):
+def test_split_folders_require_same_classes(tmp_path):
     write_pictures(tmp_path / "train", 5)
     test = write_pictures(tmp_path / "test", 3, seed=1)
-    found = own(tmp_path, **APART)
+    found = make_own_record(tmp_path, **APART)
     assert (found.train_images, found.test_images) == (15, 9)
     assert np.bincount(decode_dataset(found, tmp_path / "store").test.labels).tolist() == [3] * 3
     for old, new, said in (
@@ -132,42 +132,42 @@ def test_splits_with_folders_of_their_own(tmp_path):
     ):
         old.rename(new)
         with pytest.raises(DataError, match=said):
-            own(tmp_path, **APART)
+            make_own_record(tmp_path, **APART)
         new.rename(old)
     shutil.rmtree(test / "red")
     (test / "red").mkdir()
     with pytest.raises(DataError, match=r"test/red has no image; expected files"):
-        own(tmp_path, **APART)
+        make_own_record(tmp_path, **APART)
 
 
 @pytest.mark.parametrize("words", (False, True))
-def test_parquet_files_with_labels_as_numbers_or_words(tmp_path, words):
+def test_own_parquet_files_accept_number_and_word_labels(tmp_path, words):
     labels = [CLASSES[label] for label in TINY_LABELS["train"]] if words else TINY_LABELS["train"]
     write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), labels)
     asked = {"own": PARQUET, "train_split": "train", "test_split": "train", "share": 0.3}
-    found = own(tmp_path / "tables", **asked)
+    found = make_own_record(tmp_path / "tables", **asked)
     assert (found.classes, found.train_images, found.test_images) == (3, 8, 4)
     data = decode_dataset(found, tmp_path / "store")
     assert [np.bincount(images.labels).tolist() for images in (data.train, data.test)] == [[3, 1, 4], [1, 1, 2]]
     with pytest.raises(DataError, match="has the columns img, label; expected 'image' and 'label'"):
-        own(tmp_path / "tables", **asked, image_column="image")
+        make_own_record(tmp_path / "tables", **asked, image_column="image")
 
 
 NUMBERED = {"classes": 10, "numbered": True}
 
 
-def test_labels_may_be_the_numbers_of_a_networks_outputs_of_which_some_have_no_image(tmp_path):
-    """Ten outputs, images of 0, 3 and 9; without classes of its own a set has no gaps."""
+def test_numbered_labels_allow_classes_without_images(tmp_path):
+    """Images have the classes 0, 3 and 9 of ten; without `classes`, labels must have no gaps."""
     labels = [0, 3, 9] * 4
     write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), labels)
     asked = {"own": PARQUET, "train_split": "train", "test_split": "train"}
-    found = own(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
+    found = make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
     assert (found.classes, found.train_images, found.test_images) == (10, 9, 3)
     data = decode_dataset(found, tmp_path / "store")
     assert [np.unique(images.labels).tolist() for images in (data.train, data.test)] == [[0, 3, 9]] * 2
     apart = compute_class_templates_and_classifier(data).means
     assert apart.isfinite().all() and not apart[[1, 2, 4, 5, 6, 7, 8]].any() and apart[[0, 3, 9]].any((1, 2, 3)).all()
-    alone = own(tmp_path / "tables", **asked, **NUMBERED, share=0.0)
+    alone = make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.0)
     assert alone.test_only and not found.test_only
     assert (alone.train_images, alone.test_images) == (12, 12)
     for changes, said in (
@@ -175,18 +175,18 @@ def test_labels_may_be_the_numbers_of_a_networks_outputs_of_which_some_have_no_i
         ({}, "3 of 10 classes have a training image.*; if labels are the numbers of a network's outputs, write cl"),
     ):
         with pytest.raises(DataError, match=said):
-            own(tmp_path / "tables", **asked, **changes, share=0.3)
+            make_own_record(tmp_path / "tables", **asked, **changes, share=0.3)
     write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), list(map(str, labels)))
     with pytest.raises(DataError, match="not whole numbers, but classes is 10; expected the numbers of the network's"):
-        own(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
+        make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
 
 
-def test_folders_may_be_named_by_the_numbers_of_a_networks_outputs(tmp_path):
-    """In the order of their names 10 would come before 2."""
+def test_numbered_folder_names_are_class_numbers(tmp_path):
+    """Sorted as text, 10 would come before 2."""
     folder = write_pictures(tmp_path / "pictures", 4)
     for name, number in zip(CLASSES, ("2", "10", "7"), strict=True):
         (folder / name).rename(folder / number)
-    found = own(folder, classes=11, numbered=True)
+    found = make_own_record(folder, classes=11, numbered=True)
     data = decode_dataset(found, tmp_path / "store")
     strongest = data.test.pixels.mean((2, 3)).argmax(1)  # red, green, blue
     assert {(int(label), int(colour)) for label, colour in zip(data.test.labels, strongest, strict=True)} == {
@@ -195,10 +195,10 @@ def test_folders_may_be_named_by_the_numbers_of_a_networks_outputs(tmp_path):
         (7, 0),
     }
     with pytest.raises(DataError, match=r"has the folder '10', but classes is 10; name each folder by the number of"):
-        own(folder, **NUMBERED)
+        make_own_record(folder, **NUMBERED)
 
 
-# The hub, played by a server on this machine. The library reads its address once, so what asks it is a process.
+# A local server stands in for the hub. The library reads the address once, so a new process sends the requests.
 
 FETCH = """
 import json, sys
@@ -212,7 +212,7 @@ print(decode_dataset(record, Path("store"), limit=json.loads(sys.argv[1])).train
 
 
 class Hub(SimpleHTTPRequestHandler):
-    """Gives the files of a folder and remembers which."""
+    """Serves the files of a folder and records their names."""
 
     folder: Path
     fetched: ClassVar[list[str]] = []
@@ -250,8 +250,8 @@ def hub():
 
 
 @pytest.mark.slow
-def test_the_hub_gives_the_files_of_both_splits_once(hub, tiny_folder, tmp_path, monkeypatch):
-    """No other file is fetched, and none twice: the second time the hub is not there."""
+def test_hub_files_are_fetched_once(hub, tiny_folder, tmp_path, monkeypatch):
+    """Other files are not fetched, and the second process works without the hub."""
     monkeypatch.setattr(Hub, "folder", tmp_path / "hub", raising=False)
     shutil.copytree(tiny_folder, Hub.folder / "8px")
     write_split(Hub.folder / "8px", "extra", [], [])
@@ -266,8 +266,10 @@ def test_the_hub_gives_the_files_of_both_splits_once(hub, tiny_folder, tmp_path,
     assert parquet == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
 
 
-@pytest.mark.parametrize("kind", ["GatedRepoError", "RepositoryNotFoundError"])  # the hub says so of private ones
-def test_a_gated_hub_names_the_token(kind, monkeypatch):
+@pytest.mark.parametrize(
+    "kind", ["GatedRepoError", "RepositoryNotFoundError"]
+)  # the hub's answer for private repositories
+def test_gated_hub_dataset_raises_error_that_names_token(kind, monkeypatch):
     error = getattr(errors, kind)
 
     def refuse(record):
@@ -282,7 +284,7 @@ def test_a_gated_hub_names_the_token(kind, monkeypatch):
     assert "\n" not in str(complaint.value)
 
 
-def test_an_installed_data_set_is_read_where_no_folder_is_named(tmp_path, monkeypatch):
+def test_installed_dataset_is_read_when_no_folder_is_given(tmp_path, monkeypatch):
     record = replace(find_dataset("fashion-mnist"), train_images=2, test_images=2)
     for name in ("train", "t10k"):
         header = bytes((0, 0, 8, 3)) + np.array([2, 28, 28], ">i4").tobytes()
