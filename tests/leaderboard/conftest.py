@@ -1,4 +1,4 @@
-"""Stores made once, what the pages show of them, and a site of the first one."""
+"""Fixtures: a store with older suites, its views, and the static site made from them."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def _older_suites():
 
 @pytest.fixture(scope="package")
 def quick_folder(tmp_path_factory):
-    """Both versions of `quick`, the newer on few images, and a suite that has begun."""
+    """A store with both versions of `quick`, the newer on few images, and an unfinished suite."""
     folder = tmp_path_factory.mktemp("quick")
     make_store(folder, OLDER["quick@1"])
     make_store(folder, OLDER["quick@2"], images=300)

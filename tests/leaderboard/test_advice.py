@@ -1,4 +1,4 @@
-"""Which estimator a page proposes: the front of gain against passes, and who is as good by interval."""
+"""Recommended estimators: the front of gain against passes, and rows whose interval reaches the front."""
 
 from dataclasses import replace
 
@@ -22,15 +22,15 @@ ROWS = {  # passes, own-network gain with its interval
 }
 
 
-def board(*names):
+def make_board(*names):
     made = make_paired_board(CombinedTable(*by_hand()))
     answers = {name: Answer(Estimate(*ROWS[name][1]), ROWS[name][2], "") for name in names}
     rows = tuple(NamedRow(name, name, "", "", False, ROWS[name][0]) for name in names)
     return replace(made, rows=rows, questions=(made.questions[0], replace(made.questions[1], answers=answers)))
 
 
-def test_the_front_and_who_is_as_good_by_hand():
-    found = recommend_rows(board(*ROWS))
+def test_recommended_rows_match_manual_pareto_front():
+    found = recommend_rows(make_board(*ROWS))
     assert [(each.row.id, each.certain) for each in found.front] == [
         ("lrp", True),
         ("occlusion", True),
@@ -38,15 +38,15 @@ def test_the_front_and_who_is_as_good_by_hand():
     ]
     assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
     assert found.front[0].roar is None, "not retrained for"
-    assert [each.row.id for each in recommend_rows(board("grad", "lrp")).near] == ["grad"]
+    assert [each.row.id for each in recommend_rows(make_board("grad", "lrp")).near] == ["grad"]
 
 
-def test_what_is_not_shown_to_explain_its_network_or_has_no_known_cost_is_not_proposed():
-    assert recommend_rows(board("sg-grad", "mine", "gb")) is None
-    assert recommend_rows(board()) is None
+def test_recommend_rows_skips_rows_without_verdict_or_known_cost():
+    assert recommend_rows(make_board("sg-grad", "mine", "gb")) is None
+    assert recommend_rows(make_board()) is None
 
 
-def test_the_cost_of_a_row_is_in_passes_of_one_image():
+def test_row_cost_is_counted_in_passes_per_image():
     rows = {row.id: row.passes for row in make_paired_board(CombinedTable(*by_hand())).rows}
     assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
     found = recommend_rows(make_paired_board(CombinedTable(*by_hand())))

@@ -1,6 +1,6 @@
-"""The pages in headless Chromium, static and in the app: what a reader does, and what must never happen.
+"""Pages in headless Chromium, static and in the app: layout, accessibility, sorting, search and hostile text.
 
-A page is read when it stands, and a state that comes is waited for: no test reads a page that may still change.
+Tests read a page only after it is drawn and wait for every later state, so no test reads a changing page.
 """
 
 import json
@@ -36,26 +36,26 @@ pytestmark = pytest.mark.browser
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 ROWS = ".board tbody tr:not([hidden])"
 WIDTHS = (390, 768, 1280, 1920)
-PATIENCE = 60  # seconds that a busy machine may take; what comes sooner is seen sooner
+PATIENCE = 60  # seconds that a busy machine may take; waiting ends early
 GONE = (NoSuchElementException, StaleElementReferenceException)  # the page is being drawn anew
 
 
-def show(driver, url):
-    """Load a page anew, also where its address differs from the last one's in the hash alone, until it stands."""
+def load_page(driver, url):
+    """Load a page anew, even if only the hash of its address changes, and wait until it is drawn."""
     driver.get("about:blank")
     driver.get(url)
     wait_until_drawn(driver)
 
 
-def until(driver, read):
-    """Wait until there is something to read, and return it."""
+def wait_for(driver, read):
+    """Wait until `read` returns a true value, and return the value."""
     return WebDriverWait(driver, PATIENCE, 0.05, GONE).until(read)
 
 
-def see(driver, read, wanted):
-    """Wait until this is read; if it never is, fail with the difference and the page's address."""
+def wait_for_value(driver, read, wanted):
+    """Wait until `read` returns the wanted value, or fail with the difference and the page's address."""
     with suppress(TimeoutException):
-        until(driver, lambda d: read(d) == wanted)
+        wait_for(driver, lambda d: read(d) == wanted)
     assert read(driver) == wanted, driver.current_url
 
 
@@ -68,19 +68,19 @@ def driver(require):
 
 
 @pytest.fixture(autouse=True)
-def watched(driver):
-    """No test may leave an error on the console, or have asked another origin for anything."""
-    use(driver, 1280)
+def check_console_and_requests(driver):
+    """Fail if a test leaves an error on the console or sends a request to another origin."""
+    set_screen(driver, 1280)
     for log in ("browser", "performance"):
         driver.get_log(log)
     yield
     assert not [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
     asked = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     urls = [event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"]
-    assert not [url for url in urls if not at_home(url)]
+    assert not [url for url in urls if not is_local(url)]
 
 
-def at_home(url):
+def is_local(url):
     parts = urlsplit(url)
     local = parts.hostname == "127.0.0.1" and parts.port != 9
     return local or parts.scheme in ("file", "data", "blob", "about", "chrome")
@@ -95,38 +95,38 @@ def demo_site(tmp_path_factory):
         return export_without_cards(found, tmp_path_factory.mktemp("site"))
 
 
-def told(driver, selector, what="textContent"):
-    """What all these say, at one moment."""
+def read_texts(driver, selector, what="textContent"):
+    """Return this property of all matching elements, read at one moment."""
     script = f"return [...document.querySelectorAll(arguments[0])].map((part) => part.{what})"
     return driver.execute_script(script, selector)
 
 
-def ids(driver):
-    return told(driver, f"{ROWS} th code")
+def list_row_ids(driver):
+    return read_texts(driver, f"{ROWS} th code")
 
 
-def use(driver, width, scheme="light"):
+def set_screen(driver, width, scheme="light"):
     size = {"width": width, "height": 844 if width < 500 else 800, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     media = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
 
 
-def violations(driver, rules=RULES):
-    """What axe-core finds against WCAG 2.1 AA, as rule and first place."""
+def find_violations(driver, rules=RULES):
+    """Return violations of WCAG 2.1 AA found by axe-core, as rule and first element."""
     driver.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
     script = "axe.run(document, {runOnly: arguments[0]}).then(arguments[1])"
     found = driver.execute_async_script(script, rules)["violations"]
     return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found]
 
 
-def fits(driver, width):
+def fits_width(driver, width):
     main = "(document.querySelector('[data-testid=stMain]') ?? document.body)"
     return driver.execute_script(f"return Math.max(document.body.scrollWidth, {main}.scrollWidth)") <= width
 
 
 def list_kinds_of_parts(driver):
-    """What rules of accessibility are about: tags with their parent, class and attributes, and what of it is empty."""
+    """Return the kinds of elements: tag, parent, class, attributes, and which of them are empty."""
     script = """
         const said = (part) => [...part.attributes].map((one) => one.name + (one.value.trim() ? "" : "!"));
         return [...document.querySelectorAll("body *")].map((part) => [part.parentNode.nodeName, part.nodeName,
@@ -135,40 +135,40 @@ def list_kinds_of_parts(driver):
 
 
 def test_every_page_fits_every_width_and_is_accessible(driver, demo_site):
-    """Dark has other colours and nothing else; a page without new kinds of parts breaks no rule that others keep."""
+    """Dark mode changes colours alone; axe-core checks only pages with new kinds of elements."""
     seen = set()
     for page in sorted(demo_site.glob("*.html")):
-        show(driver, page.as_uri())
+        load_page(driver, page.as_uri())
         for width in WIDTHS:
-            use(driver, width)
-            see(driver, lambda d, width=width: fits(d, width), True)
+            set_screen(driver, width)
+            wait_for_value(driver, lambda d, width=width: fits_width(d, width), True)
         if (kinds := list_kinds_of_parts(driver)) <= seen:
             continue
         seen |= kinds
         for width, scheme, rules in ((390, "light", RULES), (768, "dark", ["color-contrast"])):
-            use(driver, width, scheme)
-            assert violations(driver, rules) == [], (page.name, scheme)
+            set_screen(driver, width, scheme)
+            assert find_violations(driver, rules) == [], (page.name, scheme)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_first_row_stands_in_the_first_screen_and_rows_are_low(driver, demo_site, width):
-    use(driver, width)
-    show(driver, (demo_site / "index.html").as_uri())
+def test_board_shows_first_row_on_first_screen_with_low_rows(driver, demo_site, width):
+    set_screen(driver, width)
+    load_page(driver, (demo_site / "index.html").as_uri())
     script = f"const r = document.querySelector('{ROWS}').getBoundingClientRect(); return [r.bottom, r.height]"
     bottom, height = driver.execute_script(script)
     assert bottom < (800 if width == 1280 else 844) and (width == 390 or height <= 43), "a verdict below each gain"
-    show(driver, (demo_site / "board-quick-v6.html").as_uri())
+    load_page(driver, (demo_site / "board-quick-v6.html").as_uri())
     assert width == 390 or driver.execute_script(script)[1] <= 33.5
     doubts = driver.find_element(By.CSS_SELECTOR, ".doubts")
     doubts.find_element(By.TAG_NAME, "summary").click()
-    see(driver, lambda _: doubts.find_element(By.TAG_NAME, "li").is_displayed(), True)
+    wait_for_value(driver, lambda _: doubts.find_element(By.TAG_NAME, "li").is_displayed(), True)
 
 
-def test_the_keyboard_reaches_the_first_row_in_eight_stops_and_cost_is_a_choice_of_the_axis(driver, demo_site):
-    show(driver, (demo_site / "board-quick-v6.html").as_uri())
+def test_board_keyboard_reaches_first_row_and_axis_switches_to_cost(driver, demo_site):
+    load_page(driver, (demo_site / "board-quick-v6.html").as_uri())
     driver.switch_to.active_element.send_keys(Keys.TAB)
     driver.switch_to.active_element.send_keys(Keys.ENTER)
-    see(driver, lambda d: d.execute_script("return document.activeElement.id"), "rows")
+    wait_for_value(driver, lambda d: d.execute_script("return document.activeElement.id"), "rows")
     for _ in range(6):
         webdriver.ActionChains(driver).send_keys(Keys.TAB).perform()
         if driver.execute_script("return !!document.activeElement.closest('#rows tr')"):
@@ -176,19 +176,19 @@ def test_the_keyboard_reaches_the_first_row_in_eight_stops_and_cost_is_a_choice_
     assert driver.execute_script("return document.activeElement.closest('tr').rowIndex") == 1
     assert driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle") != "none"
     left = "getBoundingClientRect().left"
-    before = told(driver, ".board .bar u:not(.free)", left)
+    before = read_texts(driver, ".board .bar u:not(.free)", left)
     driver.find_element(By.CSS_SELECTOR, "[name=x][value=cost]").click()
-    see(driver, lambda d: told(d, ".board .bar u:not(.free)", left) == before, False)
+    wait_for_value(driver, lambda d: read_texts(d, ".board .bar u:not(.free)", left) == before, False)
     assert not driver.find_element(By.CSS_SELECTOR, ".ax.gains").is_displayed()
     assert driver.find_element(By.CSS_SELECTOR, ".ax.costs").is_displayed() and "x=cost" in driver.current_url
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_both_questions_sort_the_rows(driver, demo_site, width):
-    """The largest gain first, rows without one last; a second click gives the first order back."""
-    use(driver, width)
-    show(driver, (demo_site / "index.html").as_uri())
-    first = until(driver, ids)
+def test_both_gain_columns_sort_rows(driver, demo_site, width):
+    """The first click puts the largest gain first and rows without gain last; the second restores the order."""
+    set_screen(driver, width)
+    load_page(driver, (demo_site / "index.html").as_uri())
+    first = wait_for(driver, list_row_ids)
     assert len(first) == 13
     for key in ("roar", "own-network"):
         driver.find_element(By.CSS_SELECTOR, f"[data-sort={key}]").click()
@@ -198,43 +198,43 @@ def test_both_questions_sort_the_rows(driver, demo_site, width):
         assert there == sorted(there, reverse=True) and not any(values[len(there) :])
         assert len(there) == (6 if key == "roar" else 13)
         driver.find_element(By.CSS_SELECTOR, f"[data-sort={key}]").click()
-        assert ids(driver) == first
+        assert list_row_ids(driver) == first
 
 
-def search(driver, words):
+def type_search(driver, words):
     field = driver.find_element(By.CSS_SELECTOR, ".find input[type=search]")
     field.clear()
     field.send_keys(words)
 
 
 @pytest.mark.parametrize("shell", ["site", "app"])
-def test_choices(driver, views, request, shell):
-    """Search without Enter, family, order and axis change what they should; a copied address shows it again."""
+def test_board_search_and_sorting_change_rows_and_address(driver, views, request, shell):
+    """Search needs no Enter, a filter keeps ranks, and a copied address restores the choices."""
     view, made = views["quick-v2"], request.getfixturevalue(shell)
-    show(driver, f"{made}/?suite=quick-v2" if shell == "app" else (made / "index.html").as_uri())
+    load_page(driver, f"{made}/?suite=quick-v2" if shell == "app" else (made / "index.html").as_uri())
     order = [row.id for row in view.board.rows]
-    whole = until(driver, lambda d: told(d, f"{ROWS} .place"))
-    see(driver, ids, order)
-    search(driver, "guided")
-    see(driver, ids, ["gb"])
-    place = told(driver, f"{ROWS} .place")
+    whole = wait_for(driver, lambda d: read_texts(d, f"{ROWS} .place"))
+    wait_for_value(driver, list_row_ids, order)
+    type_search(driver, "guided")
+    wait_for_value(driver, list_row_ids, ["gb"])
+    place = read_texts(driver, f"{ROWS} .place")
     assert place == [whole[order.index("gb")]] and place != ["1"], "a filter awards no place"
     said = f"1 of {len(order)} rows; places are among all rows"
-    assert "q=guided" in driver.current_url and told(driver, ".find output") == [said]
-    search(driver, " ")
-    search(driver, "control")
-    see(driver, lambda d: set(ids(d)), {row.id for row in view.board.rows if row.control})
-    search(driver, " ")
+    assert "q=guided" in driver.current_url and read_texts(driver, ".find output") == [said]
+    type_search(driver, " ")
+    type_search(driver, "control")
+    wait_for_value(driver, lambda d: set(list_row_ids(d)), {row.id for row in view.board.rows if row.control})
+    type_search(driver, " ")
     driver.find_element(By.CSS_SELECTOR, "[data-sort=name]").click()
     names = sorted((f"{row.name} {row.detail}".lower(), order.index(row.id)) for row in view.board.rows)
-    see(driver, ids, [order[at] for _, at in names])
-    assert "Estimator" in told(driver, "th[aria-sort]")[0]
-    shown, address = ids(driver), driver.current_url
-    show(driver, address)
-    see(driver, ids, shown)
+    wait_for_value(driver, list_row_ids, [order[at] for _, at in names])
+    assert "Estimator" in read_texts(driver, "th[aria-sort]")[0]
+    shown, address = list_row_ids(driver), driver.current_url
+    load_page(driver, address)
+    wait_for_value(driver, list_row_ids, shown)
 
 
-def test_19_suites_of_40_rows_are_few_files_that_fit(driver, tmp_path, monkeypatch):
+def test_site_of_19_suites_with_40_rows_has_few_files_that_fit(driver, tmp_path, monkeypatch):
     for name, value in (("IMAGES", 40), ("SUITE_COUNT", 19), ("SEEDS", 2)):
         monkeypatch.setattr(time_board, name, value)
     with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
@@ -244,14 +244,14 @@ def test_19_suites_of_40_rows_are_few_files_that_fit(driver, tmp_path, monkeypat
     assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
     assert len(list(site.iterdir())) <= 485 // 2
     for page in ("suites", "index"):
-        show(driver, (site / f"{page}.html").as_uri())
+        load_page(driver, (site / f"{page}.html").as_uri())
         for width in WIDTHS:
-            use(driver, width)
-            see(driver, lambda d, width=width: fits(d, width), True)
-    assert len(ids(driver)) == 40 and violations(driver) == []
+            set_screen(driver, width)
+            wait_for_value(driver, lambda d, width=width: fits_width(d, width), True)
+    assert len(list_row_ids(driver)) == 40 and find_violations(driver) == []
 
 
-def test_the_script_that_times_pages_finds_rows_where_the_first_page_is_the_overview(driver, tmp_path, monkeypatch):
+def test_time_board_script_finds_rows_behind_overview_page(driver, tmp_path, monkeypatch):
     blocks = tuple(Block(protocol, ("random", "sobel", "grad"), (0.9,), seeds=1) for protocol in (ROAR, OWN_NETWORK))
     for name in ("one", "two"):
         publish(monkeypatch, suite := replace(SUITES["quick"], name=name, blocks=blocks))
@@ -259,7 +259,7 @@ def test_the_script_that_times_pages_finds_rows_where_the_first_page_is_the_over
     with views_of(tmp_path) as made:
         site = export_without_cards(made, tmp_path / "site")
     views, found = time_board.time_site_visit(driver, site, "one@7")
-    assert len(views) == 4 and min(views) > 0 < found and len(ids(driver)) == 1
+    assert len(views) == 4 and min(views) > 0 < found and len(list_row_ids(driver)) == 1
 
 
 @pytest.fixture(scope="module")
@@ -276,38 +276,38 @@ def app(folder):
         yield address
 
 
-def test_app_links_stay_in_its_session_back_returns_and_it_saves_what_it_shows(driver, app, views, tmp_path):
+def test_app_keeps_session_on_links_and_downloads_shown_table(driver, app, views, tmp_path):
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    show(driver, f"{app}/?suite=quick-v2")
+    load_page(driver, f"{app}/?suite=quick-v2")
     view = views["quick-v2"]
     leading, roar = ([row.id for row in board.rows] for board in (view.board, view.get_board(ROAR)))
-    see(driver, ids, leading)
+    wait_for_value(driver, list_row_ids, leading)
     driver.execute_script("window.same = true")
     driver.find_element(By.LINK_TEXT, "ROAR (2019)").click()
-    see(driver, ids, roar)
+    wait_for_value(driver, list_row_ids, roar)
     driver.find_element(By.LINK_TEXT, "VarGrad").click()
-    see(driver, lambda d: (d.title, told(d, "h1")), ("VarGrad – roarbench", ["VarGrad"]))
+    wait_for_value(driver, lambda d: (d.title, read_texts(d, "h1")), ("VarGrad – roarbench", ["VarGrad"]))
     driver.back()
-    see(driver, ids, roar)
+    wait_for_value(driver, list_row_ids, roar)
     assert driver.execute_script("return window.same")
-    show(driver, f"{app}/?suite=quick-v2&level=0.5")
+    load_page(driver, f"{app}/?suite=quick-v2&level=0.5")
     path = "//*[@data-testid='stDownloadButton']//button"
-    until(driver, lambda d: d.find_element(By.XPATH, path)).click()
+    wait_for(driver, lambda d: d.find_element(By.XPATH, path)).click()
     file = tmp_path / "board-quick-v2-augmented-scalar-0.5.csv"
-    until(driver, lambda _: file.exists())
+    wait_for(driver, lambda _: file.exists())
     assert file.read_text() == format_csv(view.table(view.headline_protocol, levels=(0.5,))) + "\n"
 
 
-def test_app_shows_new_results_and_failures_by_itself(driver, app, folder):
-    show(driver, f"{app}/?suite=planted-v1")
-    before = until(driver, lambda d: told(d, "footer .runs"))
+def test_app_shows_new_results_and_failures_without_reload(driver, app, folder):
+    load_page(driver, f"{app}/?suite=planted-v1")
+    before = wait_for(driver, lambda d: read_texts(d, "footer .runs"))
     made = results(SUITES["planted"], 100).items()
     absent = [result for point, result in made if point.cell.estimator == "truth-inverted"]
     with ResultsStore.open(make_default_url(folder)) as store:
         store.add_results(absent[:1])
         store.failures.record_failed_runs([absent[1].run], "the disk is full <b>![x](y)")
-    see(driver, lambda d: told(d, "footer .runs") == before, False)
-    assert until(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in told(d, "footer li")))
+    wait_for_value(driver, lambda d: read_texts(d, "footer .runs") == before, False)
+    assert wait_for(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in read_texts(d, "footer li")))
 
 
 APP_PAGES = ("suite=quick-v2", "page=method&estimator=grad", "page=suites", "page=claims", "page=trust", "page=none")
@@ -315,23 +315,25 @@ APP_PAGES = ("suite=quick-v2", "page=method&estimator=grad", "page=suites", "pag
 
 @pytest.mark.parametrize("asked", APP_PAGES)
 def test_app_pages_are_accessible_and_fit(driver, app, asked):
-    show(driver, f"{app}/?{asked}")
+    load_page(driver, f"{app}/?{asked}")
     for width, scheme in ((1280, "light"), (390, "dark")):
-        use(driver, width, scheme)
-        until(driver, lambda d: told(d, "h1"))
-        assert [found for found in violations(driver) if not found.startswith("aria-")] == [], asked
-        see(driver, lambda d, width=width: fits(d, width), True)
+        set_screen(driver, width, scheme)
+        wait_for(driver, lambda d: read_texts(d, "h1"))
+        assert [found for found in find_violations(driver) if not found.startswith("aria-")] == [], asked
+        wait_for_value(driver, lambda d, width=width: fits_width(d, width), True)
     assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
-    assert all(told(driver, "img", "naturalWidth")) and ("method" not in asked or told(driver, ".figures img", "alt"))
+    assert all(read_texts(driver, "img", "naturalWidth")) and (
+        "method" not in asked or read_texts(driver, ".figures img", "alt")
+    )
 
 
-def test_hostile_text_does_nothing(driver, tmp_path):
+def test_app_does_not_execute_hostile_text(driver, tmp_path):
     harm = "[data-testid=stException], [onload], [onerror], a[href^=javascript]"
     with run_server([sys.executable, "-m", "tests.helpers.hostile", str(tmp_path)], cache=tmp_path / "cache") as app:
         for page in ("board", "method", "suites", "claims", "compare"):
-            show(driver, f"{app}/?page={page}&estimator=%3Cscript%3Ewindow.hurt%3D1%3C%2Fscript%3E")
-            until(driver, lambda d: told(d, "h1"))
+            load_page(driver, f"{app}/?page={page}&estimator=%3Cscript%3Ewindow.hurt%3D1%3C%2Fscript%3E")
+            wait_for(driver, lambda d: read_texts(d, "h1"))
             assert driver.execute_script("return window.hurt") is None, page
             assert not driver.find_elements(By.CSS_SELECTOR, harm), page
-            assert all("pixel" not in (source or "") for source in told(driver, "img", "src")), page
-        driver.get("about:blank")  # a page asks for its server as long as it stands
+            assert all("pixel" not in (source or "") for source in read_texts(driver, "img", "src")), page
+        driver.get("about:blank")  # an open page keeps sending requests to its server

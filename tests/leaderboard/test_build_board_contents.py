@@ -1,4 +1,4 @@
-"""Boards as records, and two of their rows compared: the numbers of the statistics, and nothing more."""
+"""Contents of boards and comparisons of two rows: numbers equal those of the statistics."""
 
 from dataclasses import replace
 from itertools import product
@@ -25,7 +25,7 @@ from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 
-def record(results, protocol=ROAR, levels=(), **more):
+def make_contents(results, protocol=ROAR, levels=(), **more):
     draws = SuiteDraws.of(results, Bootstrap(200))
     return make_board_contents(
         draws, make_table(draws, protocol, results.suite.estimators_with_rank, levels=levels), **more
@@ -38,11 +38,11 @@ def quick(views):
 
 
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
-def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
+def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
     board = SuiteDraws.of(quick, Bootstrap(200)).make_board(
         SHOWN[protocol], Unit.SCALAR, quick.suite.estimators_with_rank, levels
     )
-    shown = record(quick, SHOWN[protocol], levels)
+    shown = make_contents(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
     assert {row.id: (row.value, row.place, row.beating) for row in shown.rows} == {
         row.estimator: (row.gain, row.place, row.beating) for row in board.rows
@@ -51,19 +51,19 @@ def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
     assert gains == sorted(gains, reverse=True)
 
 
-def test_a_board_of_imported_rows_states_their_origin_once():
+def test_board_states_imported_origin_once_if_all_rows_are_imported():
     found = held()
     names = {point.cell.estimator for point in found.results}
     imported = replace(found, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
-    shown, own = record(imported), record(found)
+    shown, own = make_contents(imported), make_contents(found)
     assert [row.doubts for row in shown.rows] == [row.doubts for row in own.rows]
     assert shown.facts == (*own.facts, "imported, not reproduced here") and "self-reported" in shown.caption
-    mixed = record(replace(imported, doubts={**imported.doubts, "grad": ""}))
+    mixed = make_contents(replace(imported, doubts={**imported.doubts, "grad": ""}))
     assert mixed.facts == own.facts
     assert "run elsewhere" in [doubt.short for doubt in mixed.rows_by_id["random"].doubts]
 
 
-def test_a_board_states_once_that_the_code_of_all_rows_was_changed():
+def test_board_states_changed_code_once_if_all_rows_have_changed_code():
     found = held()
 
     def change(results, names):
@@ -71,9 +71,9 @@ def test_a_board_states_once_that_the_code_of_all_rows_was_changed():
             return replace(result, provenance=replace(result.provenance, code_version="0.2.0 1a2b3c4d+dirty"))
 
         runs = {p: mark(run) if p.cell.estimator in names else run for p, run in results.results.items()}
-        return record(replace(results, results=runs))
+        return make_contents(replace(results, results=runs))
 
-    names, own = {point.cell.estimator for point in found.results}, record(found)
+    names, own = {point.cell.estimator for point in found.results}, make_contents(found)
     every, some = change(found, names), change(found, names - {"grad"})
     assert every.facts == (*own.facts, "by code with uncommitted changes")
     assert [row.doubts for row in every.rows] == [row.doubts for row in own.rows]
@@ -86,9 +86,12 @@ def test_a_board_states_once_that_the_code_of_all_rows_was_changed():
     assert marked == {row.id for row in some.rows if row.started} - {"grad"}
 
 
-def test_rows_are_estimators_and_controls_without_twins_judged_against_every_control(quick):
-    """Better than Random alone is no success: each control stands there with the gain over it."""
-    controls, roar = {"random", "sobel", "random-blurred"}, record(quick, seconds={"grad": 1.5, "var-grad": 30.0})
+def test_board_rows_exclude_variants_and_compare_with_every_control(quick):
+    """Each estimator is compared with every control, not with Random alone."""
+    controls, roar = (
+        {"random", "sobel", "random-blurred"},
+        make_contents(quick, seconds={"grad": 1.5, "var-grad": 30.0}),
+    )
     beating = {row.id: row.beating for row in roar.rows if not row.control}
     assert beating.keys() == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
     assert {row.id for row in roar.rows if row.control} == controls
@@ -104,49 +107,49 @@ def test_rows_are_estimators_and_controls_without_twins_judged_against_every_con
         assert word in roar.caption
 
 
-def test_masks_alone_have_no_gains_and_one_training_no_intervals(quick):
-    shown = record(quick, SHOWN["mask-only"])
+def test_board_has_no_gains_for_mask_only_and_no_intervals_for_one_seed(quick):
+    shown = make_contents(quick, SHOWN["mask-only"])
     assert not shown.gained and not shown.best and shown.measured == "accuracy at t = 0.9, %"
     assert {(row.place, 0 < row.value.value < 100) for row in shown.rows} == {(None, True)}
-    shown = record(held(one_seed(SUITE)))
+    shown = make_contents(held(one_seed(SUITE)))
     assert shown.headline == "" and all(row.value.low is None and row.beating is None for row in shown.rows)
 
 
-def reasons(rows):
-    """Why they have no place, which is the first thing that is said against them."""
+def find_reasons(rows):
+    """Return why rows have no rank, from their first doubts."""
     return {row.doubts[0].sentence.removeprefix("No rank: ").removesuffix(".") for row in rows}
 
 
 GB_GONE = ("gb", ScoredNetwork.IMAGES, 0.9)
 
 
-def test_what_is_missing_or_of_other_weights_has_no_place_and_says_why_and_at_chance_none_has(quick):
+def test_row_without_rank_states_reason(quick):
     for keep, names, said in (
         (lambda cell: (cell.estimator, cell.retrain, cell.t) != GB_GONE, {"gb"}, "gb at t = 0.9"),
         (lambda cell: cell.estimator != "random", None, "random at t = 0.5, 0.9"),
         (lambda cell: cell.estimator != CLEAN, None, "the untouched images at t = 0"),
     ):
         kept = {point: row for point, row in quick.results.items() if keep(point.cell)}
-        rows = record(replace(quick, results=kept)).rows
+        rows = make_contents(replace(quick, results=kept)).rows
         gone = [row for row in rows if not row.place]
         assert {row.id for row in gone} == (names or {row.id for row in rows})
-        assert reasons(gone) == {f"no result yet of {said}"}
+        assert find_reasons(gone) == {f"no result yet of {said}"}
         assert all(row.value == Estimate() for row in gone) and rows[-1] in gone
     rows = {
         point: replace(row, weights=("b" if point.cell.estimator == "grad" else "a") * 64 if row.run.reference else "")
         for point, row in quick.results.items()
     }
-    gone = [row for row in record(replace(quick, results=rows)).rows if not row.place]
+    gone = [row for row in make_contents(replace(quick, results=rows)).rows if not row.place]
     said = "made from a different reference than the other rows; compute the row again in a new --store"
-    assert [row.id for row in gone] == ["grad"] and reasons(gone) == {said}
+    assert [row.id for row in gone] == ["grad"] and find_reasons(gone) == {said}
     guess = {"bits": pack_correctness([n < 30 for n in range(300)]), "correct": 30}  # ten classes
     rows = {p: replace(row, **guess) if p.cell.estimator == CLEAN else row for p, row in quick.results.items()}
-    shown, gap = record(replace(quick, results=rows)), "at chance, tests the installation only"
+    shown, gap = make_contents(replace(quick, results=rows)), "at chance, tests the installation only"
     assert shown.headline == "" and gap.split(", ")[1] in shown.title
-    assert {(row.place, row.beating) for row in shown.rows} == {(None, None)} and reasons(shown.rows) == {gap}
+    assert {(row.place, row.beating) for row in shown.rows} == {(None, None)} and find_reasons(shown.rows) == {gap}
 
 
-def test_roar_stands_beside_with_what_it_orders_otherwise(views):
+def test_board_shows_roar_rank_beside_headline_rank(views):
     view = views["quick-v2"]
     assert [protocol.name for protocol in view.protocols[:2]] == ["augmented", "roar"]
     places = {row.id: row.place for row in view.get_board(ROAR).rows}
@@ -154,7 +157,7 @@ def test_roar_stands_beside_with_what_it_orders_otherwise(views):
     assert view.board.roar_from == "quick v2" and not view.get_board(ROAR).roar_from
 
 
-def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():
+def test_reversed_rows_require_significant_order_on_both_boards():
     here = {"a": RankInterval(1, 1, 1, (1,)), "b": RankInterval(2, 2, 3, (2,)), "c": RankInterval(3, 2, 3, (2,))}
     there = {
         "a": RankInterval(3, 3, 3, (2,)),
@@ -169,8 +172,8 @@ def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():
     assert find_rows_in_reversed_order("a", here, level) == find_rows_in_reversed_order("a", level, there) == ()
 
 
-def test_every_row_of_a_board_has_a_name_of_its_own():
-    """A submission and the built-in estimator of its name are told apart: the demo's leader was not."""
+def test_display_names_are_unique():
+    """A submission and the built-in estimator with its name have different display names."""
     names = [name for name, row in ESTIMATORS.items() if row.has_own_row]
     found = {name: find_display_name(name) for name in [*names, "ig(baseline=mean)", "rise(samples=8000)"]}
     assert len(set(found.values())) == len(found)
@@ -180,7 +183,7 @@ def test_every_row_of_a_board_has_a_name_of_its_own():
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [-3.2, 25.1], [0.001, 0.002], [-80.0, 4.0], [12.0, 12.0]])
-def test_axes_hold_every_value_and_zero_with_few_ticks(values):
+def test_axis_contains_every_value_and_zero_with_few_ticks(values):
     axis = make_linear_axis(values)
     assert all(0 <= axis.to_percent(value) <= 100 for value in [*values, 0.0]) and 1 <= len(axis.ticks) <= 8
     assert axis.low <= min([*values, 0.0]) and axis.high >= max([*values, 0.0]) and 0.0 in axis.ticks
@@ -198,14 +201,14 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_a_pair_is_counted_as_by_loops(name):
-    """At each level; their difference is that of the gains there, or of the accuracies."""
+def test_compare_rows_matches_counts_by_loops(name):
+    """The differences between counts equal those of gains or accuracies at each level."""
     protocol = SHOWN[name]
     rows = ("random", "sobel", "random-blurred", "grad", "var-grad")
     results = held(replace(SUITE, blocks=(Block(protocol, rows, LEVELS, seeds=2),)))
 
     def answers(estimator, t):
-        """Of all networks, one after the other."""
+        """Return the correctness of all networks, one after the other."""
         made = results.results.items()
         return [bit for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t) for bit in row.correctness]
 
@@ -225,8 +228,8 @@ def test_a_pair_is_counted_as_by_loops(name):
 
 
 @pytest.mark.parametrize("protocol", [OWN_NETWORK, OWN_NETWORK_LERF], ids=lambda each: each.name)
-def test_a_pair_under_own_network_gain_is_counted_as_by_loops(protocol):
-    """Each network under its own map, and under each map of another network, on images that all networks agree on."""
+def test_compare_rows_matches_counts_by_loops_for_own_network_gain(protocol):
+    """Counts compare a network's own map with every other network's map, on images that all networks agree on."""
     suite = replace(SUITE, references=3, blocks=(Block(protocol, ("random", "grad", "var-grad"), LEVELS, seeds=1),))
     results = held(suite)
     made = {
@@ -260,7 +263,7 @@ def test_a_pair_under_own_network_gain_is_counted_as_by_loops(protocol):
     assert found.gain.value == pytest.approx(gains["var-grad"] - gains["grad"]) and found.comparison is None
 
 
-def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
+def test_compare_page_shows_any_pair_and_rejects_unknown_row(views):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]

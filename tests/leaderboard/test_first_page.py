@@ -1,4 +1,4 @@
-"""What the app imports and asks the database before its first page stands."""
+"""The first page of the app: cached pages, imports and database statements."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
 
 PAGE = Page("A title", "<p class='rb'>A page.</p>", {"a.csv": "1,2\n"})
-# the command, whose Streamlit serves nobody, then the script that it would run for a visitor
+# runs the command without its Streamlit server, then the app's script as for a visitor
 START = """
 import json, sys
 from contextlib import suppress
@@ -50,26 +50,26 @@ HEAVY = {"torch", "pandas", "pyarrow", "altair", "matplotlib", "scipy"}
 
 @pytest.fixture
 def shown(tmp_path, monkeypatch):
-    """A store that was written long ago, and a cache of its own."""
+    """A store that was written long ago, with its own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(first_page_cache, "boards_ready", first_page_cache.Event())
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
     url = make_store(tmp_path, SUITES["planted"], images=40)
-    age(tmp_path / DEFAULT_FILE, 60)
+    set_age(tmp_path / DEFAULT_FILE, 60)
     return make_shown_store(url, tmp_path)
 
 
-def age(path, seconds):
-    """Give a file the time of a write so many seconds ago."""
+def set_age(path, seconds):
+    """Set a file's times to this many seconds ago."""
     os.utime(path, (time.time() - seconds,) * 2)
 
 
-def keep(shown, page=PAGE):
+def keep_page(shown, page=PAGE):
     with ResultsStore.open(shown.url, read_only=True) as store:
         cache_page(shown, read_sqlite_stamp(shown.url), store.read_change_stamp(), page)
 
 
-def start(shown):
+def start_server(shown):
     """Return the first page of a new server, and the packages imported by then."""
     words = [sys.executable, "-c", START, shown.folder]
     run = subprocess.run(
@@ -79,34 +79,34 @@ def start(shown):
     return next(part for part in html if 'class="rb"' in part or part == PAGE.html), set(modules)
 
 
-def test_a_page_of_unchanged_files_is_shown_without_the_database(shown, tmp_path, monkeypatch):
-    """After any write the store is asked; the same state in other files is the same page."""
-    keep(shown)
+def test_cached_page_of_unchanged_files_needs_no_database(shown, tmp_path, monkeypatch):
+    """After a write the page needs the database, and an equal state in other files keeps the page."""
+    keep_page(shown)
     with monkeypatch.context() as closed:
         closed.setattr(ResultsStore, "open", None)
         assert read_cached_page(shown) == PAGE
-        age(tmp_path / DEFAULT_FILE, 30)
+        set_age(tmp_path / DEFAULT_FILE, 30)
         with pytest.raises(TypeError):
             read_cached_page(shown)
     assert read_cached_page(shown) == PAGE
 
 
-def test_a_page_is_written_once_and_again_if_its_file_is_gone(shown, monkeypatch):
-    """A second call with the same page neither writes text nor reads it."""
+def test_cache_page_writes_file_once_and_again_after_removal(shown, monkeypatch):
+    """A second call with the same page neither reads nor writes the file."""
     file = first_page_cache.find_cache_file(shown)
-    keep(shown)
+    keep_page(shown)
     written = file.stat().st_ino, file.stat().st_mtime_ns
     with monkeypatch.context() as busy:
         busy.setattr(first_page_cache.json, "dumps", None)
-        keep(shown)
+        keep_page(shown)
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
     file.unlink()
-    keep(shown)
+    keep_page(shown)
     assert read_cached_page(shown) == PAGE
 
 
-def test_files_that_were_just_written_have_no_sign(shown, tmp_path):
-    """Neither have other databases. A log of writes belongs to the files, an empty one of readers does not."""
+def test_sqlite_stamp_is_empty_for_recently_written_files(shown, tmp_path):
+    """Other databases have no stamp either. A log with writes changes the stamp, an empty log of readers does not."""
     log, sign = tmp_path / f"{DEFAULT_FILE}-wal", read_sqlite_stamp(shown.url)
     assert (
         sign
@@ -116,39 +116,39 @@ def test_files_that_were_just_written_have_no_sign(shown, tmp_path):
     assert read_sqlite_stamp(shown.url) == sign
     log.write_bytes(b"a write")
     assert read_sqlite_stamp(shown.url) == ""
-    age(log, 60)
+    set_age(log, 60)
     assert read_sqlite_stamp(shown.url) not in ("", sign)
     log.unlink()
-    age(tmp_path / DEFAULT_FILE, 0)
+    set_age(tmp_path / DEFAULT_FILE, 0)
     assert read_sqlite_stamp(shown.url) == ""
 
 
-def test_urls_are_those_of_sqlalchemy_and_files_are_found_by_them(tmp_path):
+def test_sqlite_stamp_finds_files_of_sqlalchemy_urls(tmp_path):
     for name in ("a b", "100%20", "ü#?&"):
         folder = tmp_path / name
         url = make_store(folder, SUITES["planted"], lambda point: False)
         assert url == URL.create("sqlite", database=str(folder / DEFAULT_FILE)).render_as_string()
-        age(folder / DEFAULT_FILE, 60)
+        set_age(folder / DEFAULT_FILE, 60)
         assert read_sqlite_stamp(url)
 
 
 @pytest.mark.process
-def test_a_cached_first_page_needs_neither_database_nor_templates(shown):
-    keep(shown)
-    html, modules = start(shown)
+def test_cached_first_page_imports_neither_database_nor_templates(shown):
+    keep_page(shown)
+    html, modules = start_server(shown)
     assert html == PAGE.html
     assert not modules & (HEAVY | {"sqlalchemy", "jinja2", "PIL"})
 
 
 @pytest.mark.process
-def test_a_first_page_without_a_cache_imports_nothing_for_figures_tables_or_networks(shown):
-    html, modules = start(shown)
+def test_uncached_first_page_imports_no_figure_table_or_network_package(shown):
+    html, modules = start_server(shown)
     assert 'class="board"' in html and not modules & HEAVY
 
 
 @pytest.mark.slow
-def test_the_first_page_of_both_questions_reads_its_own_suite_with_few_statements(tmp_path):
-    """The suite has its own ROAR ranks; tabs of other suites come when the whole store has been read."""
+def test_first_page_reads_only_its_suite_with_few_statements(tmp_path):
+    """The suite has its own ROAR ranks; tabs of other suites appear after the whole store is read."""
     for name in ("quick-matched", "quick"):
         make_store(tmp_path, SUITES[name], images=20)
     statements = []

@@ -1,4 +1,4 @@
-"""Pictures of a few test images: chosen by a rule, made from stored answers and rankings alone."""
+"""Pictures of a few test images: choice of the images, masks, maps and counts of correct predictions."""
 
 import io
 from dataclasses import replace
@@ -38,17 +38,17 @@ UNIT = Unit.SCALAR
 ANSWERS = CorrectCountsPerImage((1, 2, 3), (), 3)
 
 
-def suite(protocol):
+def make_suite(protocol):
     return replace(SUITE, blocks=(Block(protocol, ROWS, (0.1, 0.5, 0.9), seeds=2),))
 
 
-def stored(protocol, data="x"):
-    return SuiteResults(suite(protocol), data, None, made_results(suite(protocol), TEST))
+def make_results(protocol, data="x"):
+    return SuiteResults(make_suite(protocol), data, None, made_results(make_suite(protocol), TEST))
 
 
-def ranked_in(folder, protocol):
-    """A store with images and the rankings of two rows, and its work."""
-    work = make_work(folder, suite(protocol))
+def rank_in_folder(folder, protocol):
+    """Make a store with images and the rankings of two rows, and return its work."""
+    work = make_work(folder, make_suite(protocol))
     network_jobs.train_or_read_reference(work.explained[0])
     rank_all(work, "random", "grad")
     return work
@@ -56,12 +56,12 @@ def ranked_in(folder, protocol):
 
 @pytest.fixture(scope="module")
 def ranked(tmp_path_factory):
-    return ranked_in(tmp_path_factory.mktemp("ranked"), MATCHED)
+    return rank_in_folder(tmp_path_factory.mktemp("ranked"), MATCHED)
 
 
-def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, tmp_path):
-    """The row's own, another image's, and the matched one, which a run makes with torch."""
-    found = stored(MATCHED, ranked.images.fingerprint)
+def test_picture_masks_equal_masks_of_runs_and_saved_pictures_load(ranked, tmp_path):
+    """The masks are the row's own, another image's, and the matched mask, which runs make with torch."""
+    found = make_results(MATCHED, ranked.images.fingerprint)
     numbers = np.array([3, 0, 5])
     makes = PictureMaker(ranked.images, numbers, MATCHED, 0.5)
     point = next(p for p in found.results if p.cell.estimator == "grad~matched" and p.cell.t == 0.5 and p.seed == 0)
@@ -83,15 +83,15 @@ def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, t
     assert Image.open(io.BytesIO(made.sheet("grad"))).size == (made.side * len(made.numbers), made.side * 4)
     assert Image.open(io.BytesIO(made.sheet(""))).size == (made.side * len(made.numbers), made.side)
     dark = replace(found, suite=replace(found.suite, blocks=tuple(replace(b, fill="blur") for b in found.suite.blocks)))
-    assert read_pictures(dark, folder) is None  # what another fill leaves is not made here
+    assert read_pictures(dark, folder) is None  # pictures of other fills are not drawn
     save_pictures(made, find_pictures_file(found, tmp_path))
     again = read_pictures(found, tmp_path)
     assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")
 
 
 @pytest.mark.parametrize("unit", Unit)
-def test_what_removal_changes_is_what_runs_take(unit):
-    """Within one of 256, where float32 sums differ."""
+def test_removal_magnitudes_in_numpy_match_torch(unit):
+    """Magnitudes differ by at most 1 of 256, where float32 sums differ."""
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 30, 30)).astype(np.uint8)
     fill = np.array([120.4, 110.0, 99.7], np.float32)[:, None, None]
     slow = compute_removal_magnitudes(torch.from_numpy(pixels), torch.from_numpy(fill), unit)
@@ -100,9 +100,9 @@ def test_what_removal_changes_is_what_runs_take(unit):
         assert np.abs(one.astype(int) - other).max() <= 1 and (one == other).mean() > 0.99
 
 
-def answered(protocol, right):
-    """Answers by name of the row: the numbers of the images that all its networks get right."""
-    found = stored(protocol)
+def set_correct_images(protocol, right):
+    """Return results in which all networks of a row classify exactly these images correctly."""
+    found = make_results(protocol)
     rows = {}
     for point, row in found.results.items():
         if point.cell.estimator in right:
@@ -111,32 +111,32 @@ def answered(protocol, right):
     return replace(found, results=rows)
 
 
-def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_is_lost():
-    """By hand: of six images, 1 to 5 are known untouched; grad's own mask costs 4 six answers, and gives 2 six."""
+def test_pictured_images_have_most_lost_predictions():
+    """Untouched, images 1 to 5 of six are correct; grad's own mask loses image 4 in six runs and gains image 2."""
     own = {CLEAN: [1, 2, 3, 4, 5], "grad": [1, 2, 3], "random": []}
-    found = answered(MATCHED, own | {"grad~matched": [1, 3, 4], "random~matched": [5]})
+    found = set_correct_images(MATCHED, own | {"grad~matched": [1, 3, 4], "random~matched": [5]})
     numbers, rule = choose_images_by_lost_predictions(found, MATCHED, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
     assert choose_images_by_lost_predictions(found, MATCHED, UNIT, 3)[0].tolist() == [4, 3, 2]
     assert count_correct_predictions_per_image(found, MATCHED, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
-    found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
+    found = set_correct_images(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
     assert choose_images_by_lost_predictions(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
     assert count_correct_predictions_per_image(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
     assert not len(choose_images_by_lost_predictions(replace(found, results={}), ROAR, UNIT)[0])
 
 
-def test_levels_that_a_partly_run_protocol_leaves_out_are_not_counted():
-    """By hand: two networks at one of three levels; at the other two, masks of grad cost image 2 its answers."""
-    found = answered(ROAR, {CLEAN: [1, 2], "grad": [1, 2], "random": [1, 2]})
-    left_out = answered(ROAR, {CLEAN: [1, 2], "grad": [1], "random": [1, 2]})
+def test_correct_counts_ignore_levels_not_run_by_partial_protocol():
+    """Two networks run at one of three levels; at the other two, grad's masks would lose image 2."""
+    found = set_correct_images(ROAR, {CLEAN: [1, 2], "grad": [1, 2], "random": [1, 2]})
+    left_out = set_correct_images(ROAR, {CLEAN: [1, 2], "grad": [1], "random": [1, 2]})
     rows = {point: found.results[point] if point.cell.t in (0, 0.5) else one for point, one in left_out.results.items()}
     part = replace(found, results=rows, kept_levels={(ROAR, UNIT): (0.5,)})
     assert count_correct_predictions_per_image(part, ROAR, UNIT, "grad", [1, 2]) == ((2, 2), (), 2, "right")
     assert choose_images_by_lost_predictions(part, ROAR, UNIT, 2)[0].tolist() == [1, 2], "no image lost anything"
 
 
-def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_path):
-    """By hand: networks under their own maps keep images 0 and 1, under the next network's 1 and 2."""
+def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
+    """Networks keep images 0 and 1 under their own maps, and 1 and 2 under the next network's maps."""
     networks = replace(SUITE, blocks=(Block(OWN_NETWORK, ROWS, (0.1, 0.5), seeds=1),), references=3)
     found = SuiteResults(networks, "x", None, made_results(networks, TEST))
     rows = {}
@@ -166,7 +166,7 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
     assert (own == sibling).all(), "a control has one map for all networks"
 
 
-def test_what_is_left_by_slow_loops(ranked):
+def test_picture_after_removal_matches_loops(ranked):
     makes = PictureMaker(ranked.images, np.array([2, 4]), MORF, 0.9)
     rankings = ranked.rankings.open(ranked.make_ranking_spec(find_estimator("grad"), UNIT))
     (left,) = makes.draw_row(rankings, ["own"])
@@ -179,15 +179,15 @@ def test_what_is_left_by_slow_loops(ranked):
     assert heat[first].mean() > heat[~first].mean()
 
 
-def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path):
-    work = ranked_in(tmp_path, MORF)
+def test_read_pictures_names_damaged_rankings_and_shows_others(tmp_path):
+    work = rank_in_folder(tmp_path, MORF)
     file = work.rankings.get_folder(work.make_ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
     file.write_bytes(file.read_bytes()[:-100])
-    found = read_pictures(stored(MORF, work.images.fingerprint), tmp_path)
+    found = read_pictures(make_results(MORF, work.images.fingerprint), tmp_path)
     assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))
 
 
-def test_an_estimators_page_shows_each_data_set_once_in_the_suite_with_most_pictures(monkeypatch):
+def test_estimator_page_shows_each_data_set_once_from_suite_with_most_rows(monkeypatch):
     def view(title, data, *rows):
         pictures = SimpleNamespace(rows=rows, numbers=range(3), kinds=("map", "own"))
         return SimpleNamespace(title=title, slug=title, pictures=pictures, results=SimpleNamespace(data=data))

@@ -1,4 +1,4 @@
-"""The first board of a suite with ROAR and own-network gain: every row, an answer for each question, nothing lost."""
+"""The first board of a suite with ROAR and own-network gain: rows, columns, verdicts and partly run protocols."""
 
 import re
 from base64 import b64encode
@@ -35,7 +35,7 @@ NOT_RETRAINED = {"occlusion", "ig", "ig(baseline=mean)", "gradcam", "sg-grad", "
 
 @pytest.fixture(scope="module")
 def views(tmp_path_factory):
-    """`quick`, whose controls have the same masks for every network, beside a suite that matched gain leads."""
+    """`quick`, whose controls have equal masks for all networks, beside a suite with the headline matched gain."""
     folder = tmp_path_factory.mktemp("both")
     make_store(folder, SUITES["quick-matched"], images=IMAGES)
     url, same = make_store(folder, SUITE, images=IMAGES), b64encode(bytes(2 * IMAGES)).decode()
@@ -50,7 +50,7 @@ def views(tmp_path_factory):
         yield dict(found)
 
 
-def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(views):
+def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     assert list(views) == ["quick-v7", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
     assert list_addresses(views)[0] == make_address("board", "quick-v7")
     paired = views["quick-v7"].paired_board
@@ -67,14 +67,14 @@ def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(view
     assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
 
 
-def test_the_name_in_the_header_leads_to_the_first_page_also_where_this_is_not_the_overview(views):
+def test_header_brand_links_to_first_page(views):
     for live, address in ((False, "index.html"), (True, "?page=board&amp;suite=quick-v7")):
         site = Site(views, list_addresses(views), live)
         assert site.first_address == make_address("board", "quick-v7")
         assert f'class="brand" href="{address}"' in render_page(site, make_address("suites")).html
 
 
-def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
+def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     page = render_page(Site(views, list_addresses(views)), list_addresses(views)[0]).html
     table = page.partition("<tbody")[2].partition("</tbody>")[0]
     assert table.count("not run") == len(NOT_RETRAINED)
@@ -92,7 +92,7 @@ def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
     assert "every control" not in alone and "0 by construction" in alone and "of 10 estimators explain" in alone
 
 
-def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views, monkeypatch):
+def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch):
     for page in ("board", "verdicts_by_suite"):
         monkeypatch.setattr(
             f"leaderboard.page.{page}.recommend_rows",
@@ -123,7 +123,7 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
     assert "50 passes of an image" in render_page(site, make_address("method", estimator="ig")).html
 
 
-def test_answers_by_hand():
+def test_paired_board_answers_match_expected_verdicts():
     paired = make_paired_board(CombinedTable(*by_hand()))
     roar, own = paired.questions
     assert {name: (answer.colour_class, answer.verdict_text) for name, answer in roar.answers.items()} == {
@@ -148,8 +148,8 @@ def test_answers_by_hand():
     ]
 
 
-def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
-    """Rows of another suite, on the same images, are a tab of their own and no column."""
+def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
+    """Rows of another suite on the same images appear in a separate tab, not in a column."""
     board = views["quick-matched-v3"].board
     paired = make_paired_board(CombinedTable(*by_hand()), board)
     third = paired.questions[2]
@@ -160,8 +160,8 @@ def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
     assert "What can only a network know? · quick-matched v3" in page
 
 
-def test_the_first_page_and_the_page_of_suites_have_the_third_column(tmp_path, monkeypatch):
-    """Matched gain stands beside both questions where the suite itself has it, and says not run of other rows."""
+def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypatch):
+    """The column appears if the suite itself has matched gain, and other rows are marked as not run."""
     rows, levels = ("random", "grad"), (0.5, 0.9)
     blocks = [Block(protocol, rows, levels, seeds=1) for protocol in (ROAR, OWN_NETWORK)]
     three = replace(SUITE, name="three", blocks=(*blocks, Block(MATCHED, ("random",), levels, seeds=1)))
@@ -179,8 +179,8 @@ def test_the_first_page_and_the_page_of_suites_have_the_third_column(tmp_path, m
     assert "Matched gain" in suites
 
 
-def test_a_partly_run_third_column_names_its_levels_and_rows_that_were_not_run(tmp_path, monkeypatch):
-    """Matched gain has one of two levels and lacks a row."""
+def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monkeypatch):
+    """Matched gain was run at one of two levels and lacks a row."""
     rows, levels = ("random", "grad", "ig"), (0.5, 0.9)
     blocks = tuple(Block(protocol, rows, levels, seeds=2) for protocol in (ROAR, OWN_NETWORK, MATCHED))
     publish(monkeypatch, suite := replace(SUITE, name="three", blocks=blocks))
@@ -199,8 +199,8 @@ def test_a_partly_run_third_column_names_its_levels_and_rows_that_were_not_run(t
     assert "Matched gain at 90 %</button>" in page and page.count('<span class="none">not run') == 1
 
 
-def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
-    """Dots are where their gains are, and no name covers another."""
+def test_scatter_draws_rows_with_both_gains_and_counts_others():
+    """Dots are at their gains, and no name covers another name."""
     board = make_paired_board(CombinedTable(*by_hand()))
     found = make_scatter(board)
     assert found.missing == "2 rows with only one of the two gains are not drawn."
@@ -219,8 +219,8 @@ def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
     assert make_scatter(nothing) is None
 
 
-def test_the_overview_comes_first_where_several_suites_have_both_questions(tmp_path, monkeypatch):
-    """It shows the larger one of two suites on the same images and network; an estimator's page cites its answers."""
+def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkeypatch):
+    """The overview shows the larger of two suites on the same images and network."""
     few, many = ("random", "grad"), ("random", "grad", "ig")
     for name, rows in {"small": few, "large": many}.items():
         blocks = tuple(Block(protocol, rows, (0.9,), seeds=2) for protocol in (ROAR, OWN_NETWORK))
@@ -235,7 +235,7 @@ def test_the_overview_comes_first_where_several_suites_have_both_questions(tmp_p
     assert "large v7" in columns and "small v7" not in columns
 
 
-def test_a_larger_suite_that_has_just_begun_hides_no_complete_one(tmp_path, monkeypatch):
+def test_overview_prefers_complete_suite_to_larger_unfinished_suite(tmp_path, monkeypatch):
     for name, rows, t in (("small", ("random", "grad"), 0.9), ("large", ("random", "grad", "ig"), 0.45)):
         blocks = tuple(Block(protocol, rows, (t,), seeds=2) for protocol in (ROAR, OWN_NETWORK))
         publish(monkeypatch, suite := replace(SUITE, name=name, blocks=blocks))
@@ -249,8 +249,8 @@ def test_a_larger_suite_that_has_just_begun_hides_no_complete_one(tmp_path, monk
     assert "small v7" in columns
 
 
-def test_where_own_network_gain_was_not_begun_it_has_no_column_and_its_rows_no_page(tmp_path):
-    """Every other page is there."""
+def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_path):
+    """All other pages exist."""
     make_store(tmp_path, SUITE, lambda point: point.cell.retrain is ScoredNetwork.IMAGES, images=20)
     with views_of(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
@@ -265,8 +265,8 @@ def test_where_own_network_gain_was_not_begun_it_has_no_column_and_its_rows_no_p
     assert '<p class="facts">ROAR gain · ' in first
 
 
-def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monkeypatch):
-    """ROAR has one of two levels and lacks a row; KAR was not run."""
+def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
+    """ROAR was run at one of two levels and lacks a row; KAR was not run."""
     rows, levels = ("random", "grad", "ig"), (0.5, 0.9)
     blocks = [Block(protocol, rows, levels, seeds=2) for protocol in (ROAR, OWN_NETWORK, KAR)]
     publish(monkeypatch, suite := replace(SUITE, name="part", blocks=tuple(blocks)))
@@ -293,7 +293,7 @@ def test_a_partly_run_protocol_has_a_board_that_names_its_levels(tmp_path, monke
     assert any("ROAR gain at 90\N{NARROW NO-BREAK SPACE}%: not run" in page for page in pages), "the page of ig"
 
 
-def test_an_estimators_page_says_what_both_questions_answer(views):
+def test_estimator_page_describes_verdicts_of_both_gains(views):
     board = make_paired_board(CombinedTable(*by_hand()))
     assert describe_both_verdicts(board, "grad") == (
         "ROAR gain at 90 %: worse than Random, -4.5 [-5.7, -3.2] points. "
@@ -311,20 +311,20 @@ def test_an_estimators_page_says_what_both_questions_answer(views):
     )
 
 
-def test_claims_are_asked_of_both_measures(views):
+def test_claims_page_covers_both_gains(views):
     page = render_page(Site(views, list_addresses(views)), make_address("claims")).html
     assert page.count("quick v7 <small>ROAR</small>") == page.count("quick v7 <small>own-network gain</small>") == 1
     assert page.count('<span class="none">cannot say</span>') == 2
 
 
-def test_a_command_names_the_version_where_a_newer_one_exists(views):
+def test_repeat_command_names_version_of_older_suite(views):
     newest = views["quick-v7"].results
     older = replace(newest, suite=VERSIONS["quick", 6])
     assert "--suite quick --estimators" in make_repeat_command(newest, "grad")
     assert "--suite quick@6 --estimators" in make_repeat_command(older, "grad")
 
 
-def test_citing_and_submitting_show_both_boards(views):
+def test_cite_and_submit_pages_show_both_boards(views):
     site = Site(views, list_addresses(views))
     page = render_page(site, make_address("cite", "quick-v7")).html
     files = ["board-quick-v7.svg", "board-quick-v7-own-network.svg"]

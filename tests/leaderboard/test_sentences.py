@@ -1,4 +1,4 @@
-"""What is said of rows: the headline no more than the adjusted verdicts do, doubts with the rival and the size."""
+"""Sentences about rows: the headline follows adjusted verdicts, and doubts name the control and the difference."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -34,17 +34,17 @@ OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": 
 WORDS = {"yes": Verdict.BETTER, "<": Verdict.WORSE, "≈": Verdict.SAME}
 
 
-def beside(over, verdict):
+def compare_with_control(over, verdict):
     return ControlComparison({"contrast": Comparison(verdict, 0.01, 0.01, over)})
 
 
-def row(word, name="e", **more):
-    """A row that beats all controls, is below one or level with it; a control; or one without gain or verdict.
+def make_row(word, name="e", **more):
+    """Return a row that beats, equals or loses to the control; a control; or a row without gain or verdict.
 
-    After a slash its best place under ROAR.
+    A number after a slash is the row's best rank under ROAR.
     """
     word, _, low = word.partition("/")
-    found = beside(OVER[word], WORDS[word]) if word in OVER else None
+    found = compare_with_control(OVER[word], WORDS[word]) if word in OVER else None
     control = word.startswith("control")
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
     roar = RankInterval(int(low), int(low), 9, (int(low),)) if low else None
@@ -54,7 +54,7 @@ def row(word, name="e", **more):
 
 EVERY = "the one control, which does not use the network"
 JOINED = "rows added to the suite, each judged alone,"
-CASES = {  # after a plus: of a row that the suite does not name; after an @: of a submission
+CASES = {  # + marks a row added to the suite, @ a submission
     "control yes yes ≈": f"2 of 3 estimators beat {EVERY}.",
     "control control yes ≈": "1 of 2 estimators beats all 2 controls that do not use the network.",
     "control yes yes": f"All 2 estimators beat {EVERY}.",
@@ -65,22 +65,22 @@ CASES = {  # after a plus: of a row that the suite does not name; after an @: of
     "control < +≈ +yes": f"Of 2 {JOINED} E3 beats {EVERY}. The suite’s one estimator does not beat it.",
     "control < @yes": f"E2, a submission, beats {EVERY}. The suite’s one estimator does not beat it.",
     "control < ≈ +yes": f"E3, added to the suite, beats {EVERY}. None of the suite’s 2 estimators beats it.",
-    "+control yes": "",  # no verdict is about a control that joined later
+    "+control yes": "",  # verdicts ignore an added control
     "control-missing yes": "",
     "control yes unjudged": "",  # at chance, without intervals, or missing
     "control": "",
     "control/2 yes/3 ≈/1": f"1 of 2 estimators beats {EVERY}. ROAR’s best, E2, is not among them.",
     "control yes/3 ≈/1 </1": f"1 of 3 estimators beats {EVERY}. ROAR’s best, E2 and E3, are not among them.",
-    "control yes/1 ≈/1 </3": f"1 of 3 estimators beats {EVERY}.",  # one of ROAR's best does
-    "control yes/1 ≈/1": f"1 of 2 estimators beats {EVERY}.",  # ROAR tells none apart
-    "control ≈/1 </2": f"None of 2 estimators beats {EVERY}.",  # nobody does
+    "control yes/1 ≈/1 </3": f"1 of 3 estimators beats {EVERY}.",  # one of ROAR's best rows beats the control
+    "control yes/1 ≈/1": f"1 of 2 estimators beats {EVERY}.",  # all rows tie under ROAR
+    "control ≈/1 </2": f"None of 2 estimators beats {EVERY}.",  # no row beats the control
 }
 
 
 @pytest.mark.parametrize("words", CASES)
-def test_the_headline_says_no_more_than_the_verdicts(words):
+def test_describe_winners_matches_verdicts(words):
     rows = [
-        row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission" * (word[0] == "@"))
+        make_row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission" * (word[0] == "@"))
         for n, word in enumerate(words.split())
     ]
     assert describe_winners(rows) == CASES[words]
@@ -93,8 +93,8 @@ def test_the_headline_says_no_more_than_the_verdicts(words):
     assert describe_winners(rows, one_network=True) == alone
 
 
-def two_rows(explains, better):
-    """Rows by name: under own-network gain those that explain, or not, their network; under ROAR those above Random."""
+def make_two_boards(explains, better):
+    """Return rows with own-network verdicts and rows with ROAR verdicts against Random, by name."""
     nothing = Estimate()
     bare = {name: Row(name, 3, nothing, (), (), nothing, None) for name in {**explains, **better}}
     verdicts = {
@@ -108,7 +108,7 @@ def two_rows(explains, better):
     return network, roar
 
 
-def test_a_headline_of_two_questions_counts_estimators_and_names_blurred_noise():
+def test_combined_headline_counts_estimators_and_names_blurred_noise():
     explains = {"grad": True, "ig": True, "gb-sq": False, "random-blurred": None}
     for better, blurred, said in (
         (True, True, "1 of 2 beats Random, and so does blurred noise."),
@@ -116,11 +116,11 @@ def test_a_headline_of_two_questions_counts_estimators_and_names_blurred_noise()
         (True, False, "1 of 2 beats Random."),
     ):
         found = write_combined_headline(
-            *two_rows(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred})
+            *make_two_boards(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred})
         )
         assert found == f"2 of 3 estimators explain their network; under ROAR {said}"
-    network, roar = two_rows(explains, {"grad": True})
-    more, again = two_rows(explains | {"sg-grad": True}, {"grad": True, "sg-grad": True})
+    network, roar = make_two_boards(explains, {"grad": True})
+    more, again = make_two_boards(explains | {"sg-grad": True}, {"grad": True, "sg-grad": True})
     assert write_combined_headline(more, again, added={"sg-grad"}) == (
         "2 of the suite’s 3 estimators explain their network; under ROAR 1 of its 1 beats Random."
     ), "the page has rows that are not counted"
@@ -134,7 +134,7 @@ def test_a_headline_of_two_questions_counts_estimators_and_names_blurred_noise()
     assert write_combined_headline(network, [replace(row, against={}) for row in roar]) == ""
 
 
-def test_a_page_says_what_an_estimator_is_shown_to_know():
+def test_verdict_sentence_names_dependence_on_image_and_network():
     board = SimpleNamespace(rows=(), title="quick", gained=True)
     beats = "It beats every control: +1.0 [0.0, +2.0] points on quick."
     for beaten, said in (
@@ -142,15 +142,15 @@ def test_a_page_says_what_an_estimator_is_shown_to_know():
         ((CONTROLS,), " It depends on the image:"),
         ((CONTROLS, UNTRAINED), " It depends on the"),
     ):
-        found = write_verdict_sentence(board, row("yes", better_than=beaten))
+        found = write_verdict_sentence(board, make_row("yes", better_than=beaten))
         assert found.startswith(f"{beats}{said}") and bool(said) is (found != beats)
 
 
-def test_a_page_counts_places_among_the_rows_of_the_suite():
-    """Of four rows one has no place and one is added: it alone joins the other two."""
-    second, third = row("≈", place=RankInterval(2, 2, 3)), row("control", place=RankInterval(2, 2, 2))
-    added = row("yes", place=RankInterval(1, 1, 2, added=True), added=True)
-    board = SimpleNamespace(rows=(second, third, added, row("unjudged")), title="quick", gained=True)
+def test_verdict_sentence_counts_rank_among_suite_rows():
+    """One of four rows has no rank, and one is an added row, ranked among the other two."""
+    second, third = make_row("≈", place=RankInterval(2, 2, 3)), make_row("control", place=RankInterval(2, 2, 2))
+    added = make_row("yes", place=RankInterval(1, 1, 2, added=True), added=True)
+    board = SimpleNamespace(rows=(second, third, added, make_row("unjudged")), title="quick", gained=True)
     for asked, words in (
         (second, "2–3 of 2 on quick"),
         (third, "2 of 2 on quick"),
@@ -159,9 +159,11 @@ def test_a_page_counts_places_among_the_rows_of_the_suite():
         assert f", place {words}" in write_verdict_sentence(board, asked)
 
 
-def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
+def test_explain_disagreement_names_win_and_loss_under_roar():
     def said(**words):
-        boards = ((SimpleNamespace(protocol=SHOWN[name], title="digits"), row(word)) for name, word in words.items())
+        boards = (
+            (SimpleNamespace(protocol=SHOWN[name], title="digits"), make_row(word)) for name, word in words.items()
+        )
         return explain_disagreement([(None, *each) for each in boards])
 
     why = said(matched="yes", roar="<")
@@ -171,11 +173,11 @@ def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
     assert said(matched="yes", roar="≈") == said(matched="yes", augmented="<") == ""
 
 
-def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
+def test_explanations_cover_rank_range_and_mask_only_accuracy():
     found = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
     first, ranged = (
-        row("yes", "e1", place=RankInterval(1, 1, 1)),
-        row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found),
+        make_row("yes", "e1", place=RankInterval(1, 1, 1)),
+        make_row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found),
     )
     place, masks = list_explanations(SimpleNamespace(rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
@@ -186,13 +188,13 @@ def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
     assert list(list_explanations(SimpleNamespace(rows=[replace(first, place=None), first]))) == []
 
 
-def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
+def test_collect_doubts_merges_equal_doubts_of_boards():
     suite = SimpleNamespace(title="quick")
     here, there = (SimpleNamespace(tab_label=protocol.tab) for protocol in (MATCHED, ROAR))
     aside = (Doubt("m", "Masks tell. This counts under ROAR."), Doubt("≈ c", "Level with contrast.", grave=True))
     rows = [(here, aside), (there, (Doubt("m", "Masks tell.", grave=True), Doubt("x", "Else.")))]
     both = ["quick, What can only a network know?", "quick, ROAR (2019)"]
-    assert collect_doubts((suite, board, row("≈", doubts=found)) for board, found in rows) == [
+    assert collect_doubts((suite, board, make_row("≈", doubts=found)) for board, found in rows) == [
         ("Masks tell. This counts under ROAR.", True, both),
         ("Level with contrast.", True, both[:1]),
         ("Else.", False, both[1:]),
@@ -203,44 +205,44 @@ NONE = Estimate()
 BARE = Row("var-grad", 3, NONE, (), (), NONE, None)
 
 
-def texts(results, protocol=MATCHED, **row):
-    """Doubts in short, in full and whether grave, with plain spaces, as they are read."""
+def list_doubts(results, protocol=MATCHED, **row):
+    """Return short text, sentence and severity of each doubt, with plain spaces and minus signs."""
     found = list_row_doubts(SuiteDraws.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
     ]
 
 
-def test_rivals_and_twins_that_have_as_much_are_doubts_with_their_size():
+def test_doubts_name_controls_and_variants_with_equal_gain():
     for over, short, side in (
         (Estimate(1.1, -0.3, 2.5), "≈ Local contrast", "Not significantly different from"),
         (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Significantly worse than"),
     ):
-        ((said, sentence, grave),) = texts(held(), beating=beside(over, WORDS[short[0]]))
+        ((said, sentence, grave),) = list_doubts(held(), beating=compare_with_control(over, WORDS[short[0]]))
         assert said == short and grave and f"{over.value:+.1f} [" in sentence
         start = f"{side} Local contrast, which does not use the network: the row’s matched gain minus the control’s is "
         assert sentence.startswith(start)
-    assert texts(held()) == [], "nothing speaks against a row without a rival"
+    assert list_doubts(held()) == [], "nothing speaks against a row without a rival"
     twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}
     twins |= {"other-reference": Estimate(0.1, -0.2, 0.4)}
     against = {
         f"var-grad~{kind}": Comparison(Verdict.BETTER if over.low > 0 else Verdict.SAME, 0.1, 0.1, over)
         for kind, over in twins.items()
     }
-    ((short, sentence, grave),) = texts(held(), delta_twins=twins, against=against)
+    ((short, sentence, grave),) = list_doubts(held(), delta_twins=twins, against=against)
     assert (short, grave) == ("≈ shuffled network", True) and "+0.2 [-0.4, +0.8] points" in sentence
     below = {"untrained": Estimate(-3.3, -4.6, -1.9)}
     against = {"var-grad~untrained": Comparison(Verdict.WORSE, 0.01, 0.01)}
-    ((short, _, _),) = texts(held(), delta_twins=below, against=against)
+    ((short, _, _),) = list_doubts(held(), delta_twins=below, against=against)
     assert short == "< untrained network"
 
 
 @pytest.mark.parametrize("suite", [SUITE, one_seed(SUITE)])
-def test_masks_that_tell_the_class_have_their_size(suite):
-    """Also of a single training, which has no interval; they take success away under ROAR alone."""
+def test_mask_only_doubt_states_accuracy(suite):
+    """A single training has no interval."""
 
     def said(protocol, share=0.53):
-        return [found for found in texts(held(suite, leaky(share)), protocol) if "masks" in found[0]]
+        return [found for found in list_doubts(held(suite, leaky(share)), protocol) if "masks" in found[0]]
 
     ((short, sentence, grave),) = said(ROAR)
     assert short in ("masks alone 53 %", "masks alone 54 %") and "At t = 0.9" in sentence
@@ -251,29 +253,31 @@ def test_masks_that_tell_the_class_have_their_size(suite):
     assert not said(ROAR, 0.3), "masks that tell nothing"
 
 
-def test_only_runs_of_a_protocol_or_of_the_two_that_it_is_made_of_count_as_runs_of_changed_code():
-    """ROAR has two levels of three trainings in scalar and of one in pixel unit, KAR two of one training."""
+def test_changed_code_doubt_counts_runs_of_protocol_and_its_parts():
+    """ROAR has two levels with three trainings (scalar unit) and one (pixel unit), KAR two levels with one training."""
     found = held()
     changed = Provenance("0.2.0 1a2b3c4d+dirty", {}, {})
     runs = {p: replace(r, provenance=changed) if p.cell.order is Order.LERF else r for p, r in found.results.items()}
     results = replace(found, results=runs)
-    assert texts(results, ROAR) == []
+    assert list_doubts(results, ROAR) == []
     for protocol, number in (("kar", 2), ("diffroar", 10)):
-        (short, said, _), *_ = texts(results, SHOWN[protocol])
+        (short, said, _), *_ = list_doubts(results, SHOWN[protocol])
         assert short == "changed code"
         assert said == f"2 of its {number} runs were computed by code with uncommitted changes."
 
 
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])
-def test_noise_shows_under_every_protocol_and_what_comes_from_outside_is_one_line_of_text(protocol):
+def test_stability_doubt_is_in_all_protocols_and_imported_text_is_one_line(protocol):
     outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "`validate` found: slow"}}
-    found, elsewhere, noise = texts(replace(held(), prediction_stability={"var-grad": 0.684}, **outside), protocol)
+    found, elsewhere, noise = list_doubts(
+        replace(held(), prediction_stability={"var-grad": 0.684}, **outside), protocol
+    )
     assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")
     assert noise[0] == "prediction stability 68 %" and "another class" in noise[1]
     assert "\n" not in elsewhere[1] and len(elsewhere[1]) < 510
 
 
-def test_a_page_shows_six_images_at_equal_steps_or_all_of_fewer_once():
+def test_choose_evenly_spaced_images_returns_six_or_all():
     assert (
         choose_evenly_spaced_images(24) == [0, 4, 8, 12, 16, 20]
         and choose_evenly_spaced_images(3) == [0, 1, 2]
@@ -281,15 +285,15 @@ def test_a_page_shows_six_images_at_equal_steps_or_all_of_fewer_once():
     )
 
 
-def test_templates_capitalize_only_the_first_letter():
+def test_template_capitalize_changes_only_first_letter():
     template = load_templates().from_string("{{ 'DiffROAR'|capitalize }}, {{ 'own-network gain'|capitalize }}")
     assert template.render() == "DiffROAR, Own-network gain"
 
 
-def test_a_disagreement_is_explained_only_within_a_suite():
-    """A verdict on digits does not contradict one on photographs."""
+def test_explain_disagreement_ignores_other_suites():
+    """A verdict on digits does not contradict a verdict on photographs."""
     wins, loses = (
-        (SimpleNamespace(protocol=SHOWN[name], title=""), row(kind))
+        (SimpleNamespace(protocol=SHOWN[name], title=""), make_row(kind))
         for name, kind in (("matched", "yes"), ("roar", "<"))
     )
     assert explain_disagreement([("one", *wins), ("one", *loses)])

@@ -1,4 +1,4 @@
-"""What others take from the board: figures, commands, a suite in one file, why they can trust it, and its demo."""
+"""Exports of the board: figures, commands, single-file reports, the trust page and the demo."""
 
 import io
 import json
@@ -42,8 +42,8 @@ def view(views):
     return views["quick-v1"]
 
 
-def test_the_picture_for_links_has_the_dots(view):
-    """In the colours of rows that beat every control, and of those below one."""
+def test_preview_card_draws_dots_in_verdict_colours(view):
+    """Rows that beat every control and rows below a control have different colours."""
     unjudged = tuple(replace(row, beating=None) for row in view.board.rows)
     for rows, colours in ((view.board.rows, {(0, 158, 115), (184, 73, 0)}), (unjudged, set())):
         made = draw_preview_card(
@@ -55,7 +55,7 @@ def test_the_picture_for_links_has_the_dots(view):
         assert seen & {(0, 158, 115), (184, 73, 0)} == colours
 
 
-def test_the_figure_has_every_row_and_hostile_names_are_text(view):
+def test_svg_figure_has_every_row_and_escapes_names(view):
     name = "<script>alert(1)</script>"
     text = load_templates().get_template("figure.svg").render(board=view.board, name=name, question="q")
     found = ElementTree.fromstring(text)
@@ -67,14 +67,14 @@ def test_the_figure_has_every_row_and_hostile_names_are_text(view):
     assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
 
 
-def changes(suite):
+def list_changes(suite):
     return submit_and_cite.list_changes_since_last_version(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
 
 
-def test_what_changed_since_the_last_version_is_said():
-    found = changes(OLDER["quick@2"])
-    assert "Explained networks: 1 before, now 3." in found and changes(OLDER["quick@1"]) == []
-    later = changes(replace(VERSIONS["quick", 6], added=frozenset({"ig~untrained"})))  # not by the version
+def test_version_changes_list_networks_rows_and_recipe():
+    found = list_changes(OLDER["quick@2"])
+    assert "Explained networks: 1 before, now 3." in found and list_changes(OLDER["quick@1"]) == []
+    later = list_changes(replace(VERSIONS["quick", 6], added=frozenset({"ig~untrained"})))  # no row of the version
     (rows,) = (each for each in later if each.startswith("New rows: "))
     assert " grad~untrained, " in rows and " ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
@@ -83,8 +83,8 @@ def test_what_changed_since_the_last_version_is_said():
 
 
 @pytest.mark.parametrize("address", ["https://code.invalid/a", ""])
-def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, address):
-    """Also of an empty store, and where the package does not say the address of its source."""
+def test_submit_page_has_readme_commands_and_link_to_new_file(monkeypatch, address):
+    """The store is empty, and the package may lack the address of its source."""
     package = Message()
     package["Project-URL"] = "Homepage, https://x.invalid"
     if address:
@@ -102,7 +102,7 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, add
     assert parse_qs(query) == (named if address else {})
 
 
-def test_a_report_has_the_gains_of_the_table_needs_nothing_else_and_says_how_it_was_done(view):
+def test_report_has_gains_of_table_and_methods_without_external_files(view):
     html = render_report(view)
     text = " ".join(re.sub(r"<[^>]+>", " ", html).replace("\u2212", "-").split())
     placed = [row for row in view.table(view.headline_protocol).rows if row.place]
@@ -118,7 +118,7 @@ def test_a_report_has_the_gains_of_the_table_needs_nothing_else_and_says_how_it_
     assert "<script" not in render_report(SuiteView(hostile, view.folder, dict))
 
 
-def test_the_command_writes_a_report_once_and_nothing_else(call, tmp_path):
+def test_report_command_writes_file_and_refuses_to_overwrite(call, tmp_path):
     make_store(tmp_path, SUITES["planted"], images=20)
     asked = ("report", "--suite", "planted", "--store", tmp_path, "-o")
     path = tmp_path / "report.html"
@@ -129,7 +129,7 @@ def test_the_command_writes_a_report_once_and_nothing_else(call, tmp_path):
     assert again.code == 2 and "report.html" in again.err
 
 
-def test_the_methods_name_the_images_that_were_used_and_given_weights(view):
+def test_describe_methods_names_used_images_and_pretrained_weights(view):
     table = view.table(view.headline_protocol)
     small = describe_methods(replace(table, suite_results=replace(view.results, limit=200)))
     assert "trained on 200 images of imagenette64 was explained" in small
@@ -140,21 +140,21 @@ def test_the_methods_name_the_images_that_were_used_and_given_weights(view):
 
 
 @pytest.mark.browser
-def test_a_report_is_printed_as_pdf(view, tmp_path, require):
+def test_write_report_prints_pdf(view, tmp_path, require):
     require("chromium", "it prints a report as PDF: apt-get install chromium")
     write_report(view, tmp_path / "report.pdf")
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_without_a_browser_a_pdf_is_refused(view, tmp_path, monkeypatch):
+def test_write_report_rejects_pdf_without_chromium(view, tmp_path, monkeypatch):
     monkeypatch.setattr("leaderboard.single_file_report.shutil.which", lambda name: None)
     with pytest.raises(CallerError, match="apt-get install chromium"):
         write_report(view, tmp_path / "report.pdf")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_trust_has_the_numbers_of_the_studies_each_with_its_command_and_what_the_store_lacks(views):
-    """After a study's page changed: python -m studies.trust."""
+def test_trust_record_equals_numbers_of_studies(views):
+    """After a study's page changes, update the record with python -m studies.trust."""
     found = trust.make_trust_record()
     assert json.loads(TRUST.read_text("utf-8")) == found
     for finding in found["findings"]:
@@ -167,8 +167,8 @@ def test_trust_has_the_numbers_of_the_studies_each_with_its_command_and_what_the
     assert fields["corrections"][0] == found["corrections"][-1]  # the newest first
 
 
-def test_pictures_of_a_store_are_written_for_the_demo(tmp_path, monkeypatch, capsys):
-    """Of suites with images and rankings alone."""
+def test_write_pictures_saves_suites_with_images_for_demo(tmp_path, monkeypatch, capsys):
+    """Only suites with images and rankings have pictures."""
     store, shown = tmp_path / "store", Pictures((7,), "By hand.", 0.5, ("map",), 64, ("grad",), (), {}, str.encode)
     make_store(store, OLDER["quick@1"], images=20)
     make_store(store, OLDER["quick@2"], images=20)
@@ -179,7 +179,7 @@ def test_pictures_of_a_store_are_written_for_the_demo(tmp_path, monkeypatch, cap
     assert ["no pictures" in line for line in told] == ["quick v2" not in line for line in told] == [False, True]
 
 
-def test_a_suite_of_roar_alone_is_repeated_by_one_with_all_its_runs_and_not_by_one_with_its_rows():
+def test_overview_drops_suite_only_if_other_suite_has_all_its_runs():
     """Runs of other explained networks are no repetition."""
 
     def view(paired, *runs):
@@ -193,7 +193,7 @@ def test_a_suite_of_roar_alone_is_repeated_by_one_with_all_its_runs_and_not_by_o
 
 
 @pytest.mark.slow
-def test_the_demo_has_every_published_suite_and_every_kind_of_doubt(tmp_path):
+def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
     import_module("make_demo").write_demo(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {DEFAULT_FILE, "pictures"}  # no log of writes
     with views_of(tmp_path) as views:

@@ -1,4 +1,4 @@
-"""The static site: every page whole without scripts, text from outside as text, downloads as `roarbench table`."""
+"""The static site: pages work without scripts, foreign text is escaped, downloads equal `roarbench table`."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from tests.helpers.board_store import make_store
 
 
 class Parsed(HTMLParser):
-    """The tags with their attributes, and the text that a reader sees."""
+    """The tags of a page with their attributes, and its visible text."""
 
     def __init__(self, path):
         super().__init__()
@@ -41,12 +41,12 @@ class Parsed(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
-def pages(site):
+def parse_pages(site):
     return {path.name: Parsed(path) for path in sorted(site.glob("*.html"))}
 
 
-def test_every_page_has_what_a_page_needs_and_every_link_leads_to_a_file(site):
-    found = pages(site)
+def test_site_pages_are_valid_and_links_lead_to_files(site):
+    found = parse_pages(site)
     assert len(found) > 20
     for name, page in found.items():
         assert len(page.all("h1")) == 1 and page.all("html") == [{"lang": "en"}], name
@@ -66,7 +66,7 @@ def test_every_page_has_what_a_page_needs_and_every_link_leads_to_a_file(site):
     assert text.count("<noscript>") == 1 and "Without scripts, only search and sorting are missing." in text
 
 
-def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what_the_command_writes(site, views):
+def test_site_board_shows_table_rows_and_downloads_equal_command_output(site, views):
     for at in list_addresses(views):
         if at.page == "board" and not at.get_choice("unit"):
             view, name = views[at.suite], at.get_choice("protocol")
@@ -88,7 +88,7 @@ def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what
     assert app.files["board-quick-v2-roar-scalar.csv"].decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
 
 
-def test_levels_are_a_choice_where_a_program_runs_and_what_is_not_there_is_said_in_a_sentence(views):
+def test_app_offers_levels_and_reports_missing_pages(views):
     app = Site(views, list_addresses(views), live=True)
     for asked, where in (
         ({"page": "wurst"}, "here"),
@@ -110,7 +110,7 @@ def test_levels_are_a_choice_where_a_program_runs_and_what_is_not_there_is_said_
     assert "images" not in there and re.findall(r">([^<]+)</a>", header) == ["roarbench", *labels]
 
 
-def test_names_make_harmless_files_that_differ():
+def test_make_file_name_returns_safe_unique_names():
     names = ["a/b", "a_b", "a b", "x" * 90, "x" * 91, "../../etc", "A", "a"]
     files = [make_file_name(make_address("method", estimator=name)) for name in names]
     assert len(set(files)) == len(names) and files[-1] == "method-a.html"
@@ -130,8 +130,8 @@ def estimate(model, images, targets, generator):
 """
 
 
-def test_hostile_text_stays_text(tmp_path, monkeypatch):
-    """Names, descriptions, a network, a data set, a failure and a submission that would do harm as HTML."""
+def test_site_escapes_hostile_text(tmp_path, monkeypatch):
+    """Names, descriptions, a network, a data set, a failure and a submission contain harmful HTML."""
     site, entry = tmp_path / "site", parse_submission(HOSTILE_FILE.encode())
     suite = add_estimators(hostile.install(monkeypatch.setitem), [entry.id])
     with ResultsStore.open(make_store(tmp_path, suite, images=60)) as store:
@@ -140,7 +140,7 @@ def test_hostile_text_stays_text(tmp_path, monkeypatch):
         run = next(iter(views["hostile-v1"].results.results.values())).run
         store.failures.record_failed_runs([run], "<script>window.hurt=1</script>")
         export_site(views, site)
-    found = pages(site)
+    found = parse_pages(site)
     drawn = {part.tag.partition("}")[2] for part in ElementTree.parse(site / "board-hostile-v1.svg").iter()}
     assert drawn <= {"svg", "style", "rect", "text", "tspan", "line", "g", "circle", "path"}
     assert len([name for name in found if name.startswith("method-")]) == len(hostile.NAMES) + 3
@@ -160,9 +160,7 @@ def test_hostile_text_stays_text(tmp_path, monkeypatch):
     assert "'=HYPERLINK(0)" in cells and not re.search(r"(^|,)=HYPER", cells, re.MULTILINE)
 
 
-def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_cannot_write_or_read(
-    call, views, tmp_path
-):
+def test_leaderboard_export_keeps_store_and_reports_errors_in_one_line(call, views, tmp_path):
     folder, out, empty = (tmp_path / name for name in ("store", "out", "empty"))
     make_store(folder, SUITES["planted"], images=20)
     before = (folder / DEFAULT_FILE).read_bytes()
@@ -181,11 +179,11 @@ def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_can
         assert "<h1>No results yet.</h1>" in html and "roarbench run --suite quick --store STORE" in html
 
 
-def test_a_board_of_roar_at_several_levels_shows_the_curves_of_its_rows(site, views):
-    """`quick` 2 has ROAR at .9 alone; other orders have no such picture."""
+def test_roar_board_with_several_levels_shows_curves(site, views):
+    """`quick` 2 has ROAR at .9 alone; other orders have no picture of curves."""
     pictures = {
         name: [attrs["src"] for attrs in page.all("img") if attrs["src"].startswith("curves-")]
-        for name, page in pages(site).items()
+        for name, page in parse_pages(site).items()
     }
     with_curves = {name: shown for name, shown in pictures.items() if shown}
     assert views["quick-v1"].table(ROAR).board.levels[1:] and not views["quick-v2"].table(ROAR).board.levels[1:]

@@ -1,4 +1,4 @@
-"""Which suites a store shows, what a running app keeps of them, and the first page that stands at once."""
+"""Views of the suites in a store: their order, the cache of a running app, and the cached first page."""
 
 import json
 from dataclasses import replace
@@ -29,23 +29,23 @@ from tests.helpers.older_suites import OLDER
 QUICK, PLANTED = OLDER["quick@1"], SUITES["planted"]
 
 
-def early(point):
+def is_early(point):
     return point.cell.t != 0.9
 
 
-def late(suite):
-    """What `early` leaves out of a store of 40 images."""
-    return [result for point, result in results(suite, 40).items() if not early(point)]
+def make_late_results(suite):
+    """Return the results that `is_early` leaves out of a store of 40 images."""
+    return [result for point, result in results(suite, 40).items() if not is_early(point)]
 
 
-def reading(folder):
+def open_read_only(folder):
     return ResultsStore.open(make_default_url(folder), read_only=True)
 
 
-def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(tmp_path):
-    """There is one of each store, parts are computed once, and runs are counted as they are now."""
-    make_store(tmp_path, PLANTED, early, images=40)
-    shown = ShownStore(make_store(tmp_path, QUICK, early, images=40), str(tmp_path))
+def test_live_store_rereads_only_suites_with_new_results_or_reproductions(tmp_path):
+    """Each store has one live store, parts are computed once, and counts of runs are current."""
+    make_store(tmp_path, PLANTED, is_early, images=40)
+    shown = ShownStore(make_store(tmp_path, QUICK, is_early, images=40), str(tmp_path))
     live = find_live_store(shown)
     assert find_live_store(shown) is live
     with pytest.raises(StoreError):
@@ -53,7 +53,7 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
     before = live.read_views()
     assert list(before) == ["quick-v1", "planted-v1"] and live.read_views() is before
     with ResultsStore.open(shown.url) as store:
-        done, failed, *_ = late(QUICK)
+        done, failed, *_ = make_late_results(QUICK)
         store.add_results([done])
         after = live.read_views()
         view = after["quick-v1"]
@@ -69,42 +69,42 @@ def test_an_app_reads_suites_again_only_where_results_came_or_somebody_vouched(t
 
 
 @pytest.mark.slow
-def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path):
-    """The order is that of all; nothing that was read is forgotten, and the rest is read when nobody waits."""
+def test_read_views_for_first_page_reads_only_needed_suites(tmp_path):
+    """Views keep the order of the whole store, suites read before stay, and later calls read the rest."""
     for suite in (PLANTED, QUICK):
-        make_store(tmp_path, suite, early, images=40)
-    live = LiveStore(reading(tmp_path), tmp_path)
+        make_store(tmp_path, suite, is_early, images=40)
+    live = LiveStore(open_read_only(tmp_path), tmp_path)
     assert list(live.read_views(first_page_only=True)) == ["quick-v1"] and not live.state
     assert list(live.read_views()) == ["quick-v1", "planted-v1"] and live.state
     with ResultsStore.open(make_default_url(tmp_path)) as store:
-        store.add_results([late(QUICK)[0]])
+        store.add_results([make_late_results(QUICK)[0]])
     assert list(live.read_views(first_page_only=True)) == ["quick-v1", "planted-v1"] and live.state
-    make_store(tmp_path, OLDER["quick-matched@2"], early, images=40)
-    anew = LiveStore(reading(tmp_path), tmp_path)
+    make_store(tmp_path, OLDER["quick-matched@2"], is_early, images=40)
+    anew = LiveStore(open_read_only(tmp_path), tmp_path)
     beside = list(anew.read_views(first_page_only=True))
     assert beside[0].startswith("quick-matched") and "quick-v1" in beside
     assert "planted-v1" not in beside and list(anew.read_views())[0] == beside[0]
 
 
 @pytest.mark.slow
-def test_the_newest_version_with_rows_comes_first(tmp_path):
-    """Untouched images alone are shown last, and not at all where a suite with rows explains the same references."""
+def test_read_views_puts_newest_version_with_rows_first(tmp_path):
+    """Suites with untouched images alone come last, or vanish if a suite with rows explains the same networks."""
     live = find_live_store(ShownStore(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))
     assert live.read_views() == {}
     second = OLDER["quick@2"]
     make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
-    make_store(tmp_path, PLANTED, early, images=20)
+    make_store(tmp_path, PLANTED, is_early, images=20)
     assert list(live.read_views())[:2] == ["planted-v1", "quick-full-v1"]
-    make_store(tmp_path, SUITES["quick-full"], early, images=20)
+    make_store(tmp_path, SUITES["quick-full"], is_early, images=20)
     assert list(live.read_views()) == ["quick-full-v1", "planted-v1"]
-    make_store(tmp_path, second, early, images=20)
-    make_store(tmp_path, QUICK, early, images=20)
+    make_store(tmp_path, second, is_early, images=20)
+    make_store(tmp_path, QUICK, is_early, images=20)
     assert list(live.read_views())[:3] == ["quick-full-v1", "quick-v2", "quick-v1"]
     with views_of(tmp_path) as found:
         assert list(found) == list(live.read_views())
 
 
-def test_suites_on_the_same_images_and_network_stand_beside_each_other(tmp_path):
+def test_view_lists_suites_on_same_images_and_network(tmp_path):
     for suite in (OLDER["quick-matched@2"], QUICK):
         make_store(tmp_path, suite, images=60)
     with views_of(tmp_path) as views:
@@ -116,8 +116,8 @@ def test_suites_on_the_same_images_and_network_stand_beside_each_other(tmp_path)
 
 
 @pytest.mark.slow
-def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp_path):
-    """A store of `quick` on its own images, on those of a folder, and of given weights."""
+def test_views_are_separate_for_images_networks_and_small_versions(call, tmp_path):
+    """The store has `quick` on its own images, on images of a folder, and with pretrained weights."""
     photos, out = tmp_path / "photos", tmp_path / "out"
     photos.mkdir()
     (photos / "train.parquet").write_bytes(b"somebody's")
@@ -132,7 +132,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
         store.add_results(results(PLANTED, 20, limit=40).values())
 
     def read(data="", reference=""):
-        with reading(tmp_path) as store:
+        with open_read_only(tmp_path) as store:
             return {slug: view.results for slug, view in read_views(store, tmp_path, (data, reference)).items()}
 
     slugs = ["quick-v1", "quick-v1-data-07e407e4", "quick-v1-reference-file-0a1b2c3d"]
@@ -150,7 +150,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     assert not (out / "board-quick-v1.html").exists()
 
 
-def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
+def test_curve_title_names_single_level_and_curves_are_unique(views):
     view = views["quick-v1"]
     drawn = make_estimator_curves(view.table(ROAR, levels=(0.9,)), "grad")
     assert drawn and drawn.title == "test accuracy, %; measured only at t = 0.9"
@@ -159,11 +159,11 @@ def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
     assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_curves([view, view], "grad")) == once
 
 
-def test_a_cached_page_is_shown_until_the_first_board_of_every_suite_is_there(tmp_path, monkeypatch):
-    """The first page may be the overview, which needs all of them."""
+def test_cached_page_is_used_until_every_suite_has_first_board(tmp_path, monkeypatch):
+    """The first page may be the overview, which needs all suites."""
     for suite in (PLANTED, QUICK):
-        make_store(tmp_path, suite, early, images=40)
-    live, ready, seen, built = LiveStore(reading(tmp_path), tmp_path), Event(), Event(), []
+        make_store(tmp_path, suite, is_early, images=40)
+    live, ready, seen, built = LiveStore(open_read_only(tmp_path), tmp_path), Event(), Event(), []
     seen.set()
 
     def sleep(seconds):
@@ -182,8 +182,8 @@ def test_a_cached_page_is_shown_until_the_first_board_of_every_suite_is_there(tm
     assert built == [(part, slug, False) for slug in slugs for part in ("paired_board", "board")] and ready.is_set()
 
 
-def page_of(**query):
-    from streamlit.testing.v1 import AppTest  # half a second, which collecting need not take
+def render_app_page(**query):
+    from streamlit.testing.v1 import AppTest  # the import takes half a second
 
     app = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=60)
     app.query_params.update(query)
@@ -193,25 +193,25 @@ def page_of(**query):
 
 
 @pytest.mark.slow
-def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, monkeypatch):
-    """By this code, and in a process that has not judged."""
+def test_first_page_is_cached_until_new_result(tmp_path, monkeypatch):
+    """The cached page requires the same code version and a process that has computed no boards."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shown = ShownStore(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
+    shown = ShownStore(make_store(tmp_path, PLANTED, is_early, images=40), str(tmp_path))
     monkeypatch.setenv(first_page_cache.SELECTION_VARIABLE, json.dumps(shown))
     monkeypatch.setattr(first_page_cache, "boards_ready", first_page_cache.Event())
     monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
     assert first_page_cache.read_cached_page(shown) is None
-    page = page_of()
+    page = render_app_page()
     kept = first_page_cache.read_cached_page(shown)
     assert kept and kept.html == page and kept.files and 'class="board"' in page
     with monkeypatch.context() as closed:
         closed.setattr(LiveStore, "read_views", None)
-        assert page_of() == page
-    assert "Board" in page_of(page="trust") != page
+        assert render_app_page() == page
+    assert "Board" in render_app_page(page="trust") != page
     with ResultsStore.open(shown.url) as store:
-        store.add_results([late(PLANTED)[0]])
+        store.add_results([make_late_results(PLANTED)[0]])
     assert first_page_cache.read_cached_page(shown) is None
-    again = page_of()
+    again = render_app_page()
     assert again != page and first_page_cache.read_cached_page(shown).html == again
     assert first_page_cache.read_cached_page(shown._replace(data="07e4")) is None
     with monkeypatch.context() as other:
