@@ -25,7 +25,7 @@ def suites(
         ),
     ] = "",
 ) -> None:
-    """List all suites and their cost, or show one; check a TOML file and try its network; print a suite's file."""
+    """List all suites, show one suite, check a TOML file and try its network, or print a suite's TOML file."""
     from roarbench.report import suite_and_estimator_lists as lists
 
     if (suite == "show") != bool(name):

@@ -66,9 +66,9 @@ def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosi
     speeds, workspace = measure_training_speeds(suite), Workspace(store)
     store_training_speeds(workspace, suite, torch.cuda.get_device_name(), speeds)
     if suite.recipe_record.compile:
-        then = "run compiles, as the recipe requires"
+        then = "run compiles networks, as the recipe requires"
     else:
-        then = suggest_compiling(workspace, suite) or "run trains uncompiled"
+        then = suggest_compiling(workspace, suite) or "run does not compile networks"
     return Diagnosis("training", f"{format_training_speeds(speeds)}; {then}", True, "")
 
 
@@ -79,7 +79,9 @@ def _check_processor_and_gpu() -> list[Diagnosis]:
         Diagnosis("processor", f"{count} cores", count > 1, "each core runs one worker; more cores save time"),
         _check_device(),
         *([_check_nvidia_mps()] if where.type == "cuda" else []),
-        Diagnosis("bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "trainings use float32 and take longer"),
+        Diagnosis(
+            "bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "training runs use float32 and take longer"
+        ),
     ]
 
 

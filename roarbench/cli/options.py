@@ -65,7 +65,7 @@ Limit = Annotated[
 Data = Annotated[Path | None, declare_option("Read images from this folder (Hugging Face hub layout).", "DIR")]
 Rows = Annotated[list[str] | None, declare_option("Use only these estimators, separated by commas.", "A,B", "all")]
 Fill = Annotated[
-    str, declare_option("Fill of removed features, such as linear (ROAD's) or black.", "NAME", "the suite's own")
+    str, declare_option("Fill value of removed features, such as linear (ROAD's) or black.", "NAME", "the suite's own")
 ]
 UnitName = Annotated[
     Unit | None,
@@ -127,7 +127,9 @@ class SuiteOptions:
     estimators: Annotated[
         list[str] | None,
         declare_option(
-            "Use only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.", "A,B", "all"
+            "Use only these of `roarbench estimators` and the controls; 'var-grad(noise=0.05)' sets a parameter.",
+            "A,B",
+            "all",
         ),
     ] = None
     protocol: Annotated[str, declare_option("Run only this protocol.", "NAME", "all of the suite")] = ""
@@ -186,7 +188,7 @@ class EngineOptions:
     compile: Annotated[
         bool,
         declare_option(
-            "Compile the networks that are trained on GPUs, even if `doctor --suite` did not find this faster."
+            "Compile the networks that are trained on GPUs, even if `doctor --suite` did not find compiling faster."
         ),
     ] = False
     check_files: Annotated[
@@ -228,7 +230,7 @@ class ResultsOptions(_SuiteSource):
     data: Annotated[
         str,
         declare_option(
-            "Use results for the images in this folder, or whose fingerprint begins with these digits.",
+            "Use results for images in this folder, or for images whose fingerprint begins with these digits.",
             "DIR",
             "the suite's own images",
         ),

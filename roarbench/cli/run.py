@@ -192,7 +192,7 @@ def _enable_compiling_if_faster(
         engine = replace(engine, compile=True)
     wanted = engine.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
     if wanted and not gpus and engine.engine == "local":
-        console.print("training uncompiled: networks are compiled on GPUs only, and this machine has none")
+        console.print("networks are not compiled, because this machine has no GPU")
     if engine.compile:
         os.environ[COMPILING] = "default"  # workers inherit the environment
 

@@ -240,7 +240,7 @@ def report(
 _Shown = Annotated[
     str,
     declare_option(
-        "Show only boards for the images in this folder, or whose fingerprint begins with these digits.", "DIR", "all"
+        "Show only boards for images in this folder, or for images whose fingerprint begins so.", "DIR", "all"
     ),
 ]
 

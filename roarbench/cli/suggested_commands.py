@@ -81,7 +81,7 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
     )
     left = [name for name, verdict in compared.items() if verdict is Verdict.SAME]
     command = propose_command("run", "--seeds", 3, "--estimators", ",".join(left))
-    return [f"{command}  # a third training for rows not significantly different from Random"] if left else []
+    return [f"{command}  # a third training run for rows not significantly different from Random"] if left else []
 
 
 def find_program_name() -> str:

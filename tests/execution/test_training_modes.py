@@ -106,10 +106,10 @@ def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeyp
     seconds["default"] = 1 / 2000
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
-    assert doctor.measure_and_store_training_speeds(QUICK, tmp_path).found.endswith("; run trains uncompiled")
+    assert doctor.measure_and_store_training_speeds(QUICK, tmp_path).found.endswith("; run does not compile networks")
     said = doctor.measure_and_store_training_speeds(COMPILED_QUICK, tmp_path).found
     assert said.startswith("uncompiled 3,000 images/s, compiled 2,000 images/s, ")
-    assert said.endswith("; run compiles, as the recipe requires")
+    assert said.endswith("; run compiles networks, as the recipe requires")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gp
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: gpus)
     _enable_compiling_if_faster(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
-    line = "training uncompiled: networks are compiled on GPUs only, and this machine has none\n"
+    line = "networks are not compiled, because this machine has no GPU\n"
     assert console.file.getvalue() == line * told
 
 
