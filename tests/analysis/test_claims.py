@@ -1,4 +1,4 @@
-"""The paper's claims on the published table, on tables made by hand, and on one that is not complete."""
+"""The paper's claims on the published table, on handmade tables, and on an incomplete one."""
 
 import pytest
 
@@ -20,8 +20,8 @@ CLAIM = {claim.id: claim for claim in CLAIMS}
 PUBLISHED = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
 
 
-def test_verdicts_on_the_published_table():
-    """The list of the protocol, section 6, with its exceptions; SmoothGrad, not listed, is the recorded output."""
+def test_claim_verdicts_on_published_table_match_protocol():
+    """Section 6 of the protocol lists these verdicts; those on SmoothGrad are recorded output."""
     found = {claim.id: claim.test(PUBLISHED) for claim in CLAIMS}
     assert {name: str(finding) for name, finding in found.items()} == {
         "strong-ensembles-beat-random": "holds in 90 of 90 cells",
@@ -46,23 +46,23 @@ def test_verdicts_on_the_published_table():
     assert {claim.test(AccuracyTables({}, {})).verdict for claim in CLAIMS} == {ClaimOutcome.UNKNOWN}
 
 
-def finding(claim, rows):
+def check_claim(claim, rows):
     return CLAIM[claim].test(AccuracyTables({"imagenette64": rows}, {"imagenette64": {"random": {0.0: 0.8, 0.9: 0.1}}}))
 
 
-def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts():
+def test_claims_fail_on_contradicting_handmade_tables():
     random, partial = {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, {0.0: 0.8, 0.9: 0.5}
     rows = {"random": random, "grad": {0.0: 0.8, 0.5: 0.6, 0.9: 0.5}, "ig": {0.0: 0.8, 0.5: 0.75, 0.9: 0.6}}
-    assert finding("grad-worse-than-random", rows).verdict is ClaimOutcome.NO
-    equal = finding("ig-worse-than-random", rows)  # equal accuracy at t = 0.9 is not worse
+    assert check_claim("grad-worse-than-random", rows).verdict is ClaimOutcome.NO
+    equal = check_claim("ig-worse-than-random", rows)  # equal accuracy at t = 0.9 is not worse
     assert equal == (ClaimOutcome.NO, 1, 2, ("ig at t = 0.9 on imagenette64",))
-    assert finding("retraining-matters", rows).verdict is ClaimOutcome.YES
-    assert finding("grad-worse-than-random", {"random": random, "grad": partial}).cells == 1
+    assert check_claim("retraining-matters", rows).verdict is ClaimOutcome.YES
+    assert check_claim("grad-worse-than-random", {"random": random, "grad": partial}).cells == 1
     assert compute_curve_gain(partial, random) is None
     assert compute_curve_gain({0.5: 0.7, 0.9: 0.6}, {0.5: 0.7, 0.9: 0.6}) is None  # no untouched images
     rows = dict.fromkeys(("random", "sobel", "grad", "sgsq-grad"), partial)
-    assert finding("grad-not-better-than-sobel", rows).verdict is ClaimOutcome.YES
-    assert finding("strong-ensembles-beat-random", rows).verdict is ClaimOutcome.NO
+    assert check_claim("grad-not-better-than-sobel", rows).verdict is ClaimOutcome.YES
+    assert check_claim("strong-ensembles-beat-random", rows).verdict is ClaimOutcome.NO
     ensembles, claim = dict(PUBLISHED.roar["imagenet"]), CLAIM["best-ensemble-base"]
     assert claim.test(AccuracyTables({"birdsnap": ensembles}, {})).verdict is ClaimOutcome.NO
     del ensembles["sg-ig"]  # all nine are needed
@@ -70,13 +70,13 @@ def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts():
     # the paper's table has the released code's Sobel; ours may have that, the magnitude, or both
     below, curve, above = {0.0: 0.8, 0.9: 0.4}, {0.0: 0.8, 0.9: 0.5}, {0.0: 0.8, 0.9: 0.6}
     rows = {"random": curve, "sobel": below, "sobel-released": above, "grad": curve}
-    worse, par = finding("sobel-worse-than-random", rows), finding("grad-not-better-than-sobel", rows)
+    worse, par = check_claim("sobel-worse-than-random", rows), check_claim("grad-not-better-than-sobel", rows)
     assert (worse.agree, worse.cells) == (1, 1)
     assert par.exceptions == ("grad against sobel-released at t = 0.9 on imagenette64",) and par.cells == 2
-    assert finding("sobel-worse-than-random", {"random": curve, "sobel": above}).verdict is ClaimOutcome.UNKNOWN
+    assert check_claim("sobel-worse-than-random", {"random": curve, "sobel": above}).verdict is ClaimOutcome.UNKNOWN
 
 
-def test_a_claim_holds_or_fails_only_by_cells_that_differ_significantly():
+def test_claim_verdict_requires_significant_cells():
     """GRAD is worse than Random at t = .5, as the claim says, and better at t = .9."""
     rows = {"random": {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: 0.55}}
     claim, agreeing = CLAIM["grad-worse-than-random"], {**rows, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: 0.65}}
@@ -100,26 +100,24 @@ def test_a_claim_holds_or_fails_only_by_cells_that_differ_significantly():
         (0.6, 0.1, (), ClaimOutcome.OPEN),
         (0.6, 0.1, (RANDOM_RETRAINED,), ClaimOutcome.OPEN),  # the other half of the claim is open
         (0.6, 0.1, (RANDOM_RETRAINED, RANDOM_UNRETRAINED), ClaimOutcome.YES),
-        (0.3, 0.1, (RANDOM_UNRETRAINED,), ClaimOutcome.OPEN),  # only what agrees with the claim is clear
+        (0.3, 0.1, (RANDOM_UNRETRAINED,), ClaimOutcome.OPEN),  # only the half that agrees with the claim is significant
         (0.3, 0.1, (RANDOM_RETRAINED,), ClaimOutcome.NO),
         (0.6, 0.5, (RANDOM_UNRETRAINED,), ClaimOutcome.NO),
     ],
 )
-def test_whether_retraining_matters_is_open_unless_both_accuracies_are_significantly_off_half(
-    retrained, unretrained, clear, verdict
-):
-    """Half of .8 is .4: Random's accuracy at t = .9 is held against it with retraining and without."""
+def test_retraining_claim_requires_both_accuracies_clear_of_half(retrained, unretrained, clear, verdict):
+    """Random's accuracy at t = .9, with and without retraining, is compared with .4, half of .8."""
     tables = ({"planted": {"random": {0.0: 0.8, 0.9: value}}} for value in (retrained, unretrained))
     assert CLAIM["retraining-matters"].test(AccuracyTables(*tables), set(clear)).verdict is verdict
 
 
-def test_no_claim_is_settled_without_a_significant_difference():
+def test_claims_stay_open_without_significant_differences():
     assert {claim.test(PUBLISHED, set()).verdict for claim in CLAIMS} <= {ClaimOutcome.OPEN, ClaimOutcome.UNKNOWN}
 
 
 @pytest.mark.parametrize("order", Order)
-def test_hooker_is_a_full_table_in_our_words(order):
-    """By the fraction removed: kept 10 percent of VAR-GRAD on ImageNet is 53.38, that is t = 0.9 under KAR."""
+def test_read_hooker2019_returns_complete_table(order):
+    """Levels are removed fractions: VAR-GRAD with 10 % kept has 53.38 on ImageNet, so at t = 0.9 under KAR."""
     curves = read_hooker2019(order)
     assert set(curves) == {"imagenet", "food101", "birdsnap"}
     for rows in curves.values():

@@ -1,4 +1,4 @@
-"""What stands beside gains: the probability of the predicted class, scores of Quantus, noisy copies that keep it."""
+"""Columns beside gains: probability of the predicted class, Quantus scores, prediction stability, ties."""
 
 import json
 from dataclasses import replace
@@ -28,8 +28,8 @@ from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import rows_of, table_of, words_of
 
 
-def with_probabilities(without=()):
-    """A store whose probabilities fall with the level, faster for some estimators; some points may lack them."""
+def make_results_with_probabilities(without=()):
+    """Make results whose probabilities fall with the level, at another rate for each estimator; some may lack them."""
     whole, untouched = held(), np.random.default_rng(0).uniform(0.3, 1.0, IMAGES).astype(np.float32)
     for point, result in whole.results.items():
         cell = point.cell
@@ -41,8 +41,8 @@ def with_probabilities(without=()):
 
 
 @pytest.mark.parametrize("protocol", [MORF, LERF])
-def test_probabilities_fall_along_the_rows_of_one_order(protocol):
-    whole = with_probabilities()
+def test_compute_probability_drops_matches_stored_probabilities(protocol):
+    whole = make_results_with_probabilities()
     stored = {
         (point.cell.estimator, point.cell.t): result.probabilities.astype(float)
         for point, result in whole.results.items()
@@ -56,14 +56,19 @@ def test_probabilities_fall_along_the_rows_of_one_order(protocol):
     assert {name: fall.aopc.value for name, fall in found.items()} == pytest.approx(aopc)
 
 
-def test_what_is_missing_or_no_probability_is_missing():
-    whole, part = with_probabilities(), with_probabilities({("grad", Order.MORF, 0.9)})
+def test_compute_probability_drops_skips_missing_or_invalid_values():
+    whole, part = make_results_with_probabilities(), make_results_with_probabilities({("grad", Order.MORF, 0.9)})
     found = compute_probability_drops(part, MORF, Unit.SCALAR, LEVELS)
     assert found["grad"].aopc == (None, None, None)
     assert (found["grad"].probabilities[1].value, found["grad"].changes[1].value) == (None, None)
     assert found["grad"].probabilities[0].value > 0
     assert compute_probability_drops(part, LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
-    assert compute_probability_drops(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
+    assert (
+        compute_probability_drops(
+            make_results_with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS
+        )
+        == {}
+    )
     assert compute_probability_drops(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
     assert compute_probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
     gap = Point(Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.9), 0)
@@ -75,8 +80,8 @@ def test_what_is_missing_or_no_probability_is_missing():
 
 
 @pytest.mark.slow
-def test_tables_have_probabilities_where_nothing_is_retrained():
-    whole = with_probabilities({("grad", Order.MORF, 0.9)})
+def test_table_shows_probabilities_only_without_retraining():
+    whole = make_results_with_probabilities({("grad", Order.MORF, 0.9)})
     shown = table_of(whole, "morf")
     plain = rows_of(shown)
     row, fall = plain["var-grad"], compute_probability_drops(whole, MORF, Unit.SCALAR, LEVELS)["var-grad"]
@@ -92,7 +97,7 @@ def test_tables_have_probabilities_where_nothing_is_retrained():
 VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
 
 
-def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(store):
+def test_list_score_specs_covers_every_estimator_with_maps(store):
     exact, short = list_score_specs(SUITE, "da7a"), list_score_specs(replace(SUITE, maps=MapNumerics.BF16), "da7a")
     mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
     assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
@@ -106,8 +111,8 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
     assert collect_results(SUITE, store, data="da7a").quantus == {"grad": VALUES}
 
 
-def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
-    """Not gain, place, verdict or flag, not even with scores that say the opposite."""
+def test_quantus_columns_leave_other_table_cells_unchanged():
+    """Gain, rank, verdict and warning ignore Quantus scores, even if these contradict them."""
     whole = held()
     plain = table_of(whole)
     scored = table_of(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
@@ -122,11 +127,11 @@ def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
     assert grad.endswith("| 0.235 | -0.500 | – |")
 
 
-def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marked_with_its_number(tmp_path):
+def test_table_marks_rows_with_low_prediction_stability(tmp_path):
     """`var-grad` has two rankings with 40 and 44 of 60 copies kept, `grad` has no copies, `sobel` no rankings here."""
 
-    def sealed(name, kept):
-        """Write rankings of four test images whose copies keep their class so often; return their checksum."""
+    def write_sealed_ranking(name, kept):
+        """Write rankings of four test images with these counts of stable noisy copies; return their checksum."""
         network, split = f"{sum(kept):0>32}", (Split.TEST,)
         spec = RankingSpec("d" * 32, network, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
         store = RankingsStore(Workspace(tmp_path).rankings)
@@ -135,8 +140,8 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
         store.seal(spec, {Split.TEST: 4})
         return store.open(spec).checksum
 
-    low, high = (sealed("var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
-    other = sealed("grad", [])
+    low, high = (write_sealed_ranking("var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
+    other = write_sealed_ranking("grad", [])
     rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
     whole = held()
     for point, row in whole.results.items():
@@ -157,7 +162,7 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
         assert "†" not in words_of(table_of(replace(stored, prediction_stability=kept)))
 
 
-def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tmp_path):
+def test_row_warning_states_share_of_tied_features(tmp_path):
     store, split = RankingsStore(Workspace(tmp_path).rankings), (Split.TEST,)
     checksums = {}
     for number, (name, ties) in enumerate(

@@ -1,4 +1,4 @@
-"""Which levels a board compares where a protocol was run in part."""
+"""Levels that a board compares if a protocol was run only in part."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ WHOLE = replace(SUITE, blocks=(*BLOCKS, Block(MASK_ONLY, ROWS, (0.9,), seeds=1))
 
 
 def keep(lacks, suite=WHOLE):
-    """Results without the points of which `lacks(estimator, level)` is true, under every protocol."""
+    """Keep the common levels of results without the points where `lacks(estimator, level)` is true."""
     whole = held(suite)
     lacking = {point for point in whole.results if point.cell.t and lacks(point.cell.estimator, point.cell.t)}
     return keep_common_levels(
@@ -35,19 +35,19 @@ def keep(lacks, suite=WHOLE):
         (lambda name, t: t == 0.3 or (t, name) == (0.5, "ig"), (0.9,), 5),  # two rows have two levels, three have one
         (lambda name, t: (t, name) in ((0.3, "grad"), (0.5, "var-grad"), (0.5, "ig")), (0.9,), 5),  # no row's own set
         (lambda name, t: t == 0.3 or (t, name) == (0.9, "ig"), (0.5,), 5),
-        (lambda name, t: t == 0.3, (0.5, 0.9), 5),  # of as many rows the larger set
+        (lambda name, t: t == 0.3, (0.5, 0.9), 5),  # with equal numbers of rows, the larger set of levels
         (lambda name, t: t == 0.3 and name == "random", (0.5, 0.9), 5),  # no gain exists at this level
         (lambda name, t: name not in ("random", "grad") and t != 0.9, LEVELS, 2),  # one estimator has all levels
         (lambda name, t: True, LEVELS, 0),
     ],
 )
-def test_a_board_compares_the_levels_that_most_estimators_share(lacks, levels, rows):
+def test_board_compares_levels_shared_by_most_estimators(lacks, levels, rows):
     board = SuiteDraws.of(keep(lacks)).make_board(ROAR, Unit.SCALAR, ROWS)
     assert board.levels == levels
     assert sum(row.gain.value is not None for row in board.rows) == rows
 
 
-def test_a_board_of_one_level_is_that_of_a_suite_with_this_level_alone():
+def test_board_of_one_level_equals_board_of_one_level_suite():
     """The statistics are those of a complete board: gains, intervals, verdicts and the adjustment."""
     part = keep(lambda name, t: t != 0.9 or name == "var-grad")
     alone = replace(WHOLE, blocks=tuple(replace(block, levels=(0.9,)) for block in WHOLE.blocks))
@@ -57,13 +57,13 @@ def test_a_board_of_one_level_is_that_of_a_suite_with_this_level_alone():
     assert {row.estimator for row in expected.rows if row.gain.value is None} == {"var-grad"}
 
 
-def test_a_result_at_a_level_that_is_left_out_changes_nothing():
+def test_board_ignores_results_at_excluded_level():
     one, more = keep(lambda name, t: t != 0.9), keep(lambda name, t: t != 0.9 and (name, t) != ("grad", 0.5))
     boards = [SuiteDraws.of(each).make_board(ROAR, Unit.SCALAR, ROWS) for each in (one, more)]
     assert boards[0] == boards[1]
 
 
-def test_a_table_names_the_levels_that_it_leaves_out():
+def test_table_caption_names_excluded_levels():
     words = {}
     for name, lacks in {"part": lambda name, t: t == 0.5, "whole": lambda name, t: False}.items():
         results = keep(lacks)
@@ -82,7 +82,7 @@ def test_a_table_names_the_levels_that_it_leaves_out():
     }
 
 
-def test_own_network_gain_needs_every_network_under_every_map():
+def test_own_network_gain_excludes_level_with_missing_run():
     suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, ("random", "grad", "ig"), LEVELS, seeds=1),))
     whole = held(suite)
     cells = {at: one for at, one in whole.results.items() if at.cell.retrain is ScoredNetwork.SIBLINGS}

@@ -1,4 +1,4 @@
-"""What a store holds of a suite: whose rows, which images and which reference, and what else is told of."""
+"""Results of a suite in a store: selected rows, images and explained networks, and the hint at other results."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -31,31 +31,31 @@ from tests.helpers.tables import rows_of, table_of
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
 POINTS = expand_points(SMALL)
 OWN, OTHER = PINNED["planted"], "07e4" * 8
-HUB = replace(SMALL, dataset="cifar10")  # whose fingerprint is not pinned
+HUB = replace(SMALL, dataset="cifar10")  # a data set without a pinned fingerprint
 PHOTOS = ImageSource(OTHER, "planted", None, LOCAL, "/home/me/photos", "f11e5")
 GENERATED = ImageSource(OTHER, "planted", None, "generated")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
-def known(monkeypatch):
-    """The suites of this file are of the table, which says what they explain by themselves."""
+def declare_suite(monkeypatch):
+    """Add the suite of this file to the table of suites, which states its default explained network."""
     monkeypatch.setitem(VERSIONS, ("made-up", 1), SMALL)
 
 
-def rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
-    """Rows as runs of a suite on these images would have left them."""
+def make_rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
+    """Yield rows that runs of a suite on these images would have stored."""
     for point in points:
         row = result(SMALL, point, answers(point, usual(point.cell)))
         own = replace(point, cell=replace(point.cell, dataset=suite.dataset))
         yield replace(row, run=build_run(suite, own, data, limit), created=NOON + timedelta(hours=hour))
 
 
-def test_it_holds_the_rows_of_its_points_and_no_others(store):
+def test_collect_results_returns_only_rows_of_suite_points(store):
     found = collect_results(SMALL, store)
     assert (found.results, found.data, found.complete) == ({}, "", False)
     assert {row.gain.value for row in found.make_board(ROAR, Unit.SCALAR).rows} == {None}
-    *held, last = rows()
+    *held, last = make_rows()
     store.add_results(held)
     for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
         store.add_results([replace(last, run=replace(last.run, **change))])
@@ -66,8 +66,8 @@ def test_it_holds_the_rows_of_its_points_and_no_others(store):
 
 
 @pytest.mark.parametrize("name", ["random", CLEAN, "grad~blurred"])
-def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
-    """Imported rows of `random` with all bits set once made everything else better than it, verified."""
+def test_row_inherits_doubts_of_its_comparison_rows(store, tmp_path, name):
+    """Regression: imported rows of `random` with all bits set made every other row better, and verified."""
     suite = replace(SMALL, blocks=(Block(ROAR, ("random", "grad", "grad~blurred", "var-grad"), (0.9,), seeds=10),))
     theirs = [point for point in expand_points(suite) if point.cell.estimator == name]
     with ResultsStore.open(f"sqlite:///{tmp_path}/other.sqlite") as other:
@@ -99,16 +99,16 @@ ONLY = "this store has no results of made-up v1, but others: roarbench table --s
         ),
         ([(OTHER, POINTS, 0)], [PHOTOS], {"data": OTHER}, OTHER, " (images of photos, 07e407e4)", ""),
         ([(OTHER, POINTS, 0)], [PHOTOS], {}, "", "", ONLY + "--data 07e407e4 (images of photos, 07e407e4)"),
-        # a folder with the suite's own images is no other
+        # a folder with the suite's own images counts as the suite's own
         ([(OTHER, POINTS, 0)], [PHOTOS, GENERATED], {}, OTHER, "", ""),
-        # of the suite's own source, as another decoder makes them: those whose results began last
+        # two decoders of the suite's own source: the images with the latest results are selected
         ([("01d", POINTS, 0), (OTHER, POINTS, 1)], [GENERATED, replace(GENERATED, data="01d")], {}, OTHER, None, None),
         ([("01d", POINTS, 0)], [], {}, "01d", " (images of unknown origin, 01d)", ""),
     ],
 )  # fmt: skip
-def test_images_that_are_shown_and_what_is_said_of_the_others(store, held, notes, asked, data, title, said):
+def test_collect_results_selects_images_and_lists_other_results(store, held, notes, asked, data, title, said):
     for name, points, hour in held:
-        store.add_results(rows(name, points, hour=hour))
+        store.add_results(make_rows(name, points, hour=hour))
     found = collect_results(SMALL, store, sources=notes, **asked)
     counts = {name: len(points) for name, points, _ in held} | {"": 0}
     assert (found.data, len(found.results)) == (data, counts[data])
@@ -117,11 +117,11 @@ def test_images_that_are_shown_and_what_is_said_of_the_others(store, held, notes
     assert found.options == (("--data", data[:8]) if asked else ())
 
 
-def test_where_no_fingerprint_is_pinned_one_of_unknown_origin_is_the_suites_own_and_of_two_none(store):
-    store.add_results(rows("aaaa", suite=HUB))
+def test_unpinned_suite_accepts_one_data_version_of_unknown_origin(store):
+    store.add_results(make_rows("aaaa", suite=HUB))
     found = collect_results(HUB, store)
     assert (found.data, len(found.results), found.title) == ("aaaa", len(POINTS), "made-up v1")
-    store.add_results(rows("bbbb", suite=HUB))
+    store.add_results(make_rows("bbbb", suite=HUB))
     found = collect_results(HUB, store)
     assert (found.data, found.results) == ("", {})
     assert [other.options for other in found.others] == [("--data", "aaaa"), ("--data", "bbbb")]
@@ -129,13 +129,13 @@ def test_where_no_fingerprint_is_pinned_one_of_unknown_origin_is_the_suites_own_
     assert (one.data, one.title) == ("aaaa", "made-up v1 (images of unknown origin, aaaa)")
 
 
-def test_small_versions_are_kept_apart_and_told_of_only_where_nothing_is_held(store):
-    store.add_results(rows("5ma11", limit=40))
+def test_collect_results_separates_small_versions(store):
+    store.add_results(make_rows("5ma11", limit=40))
     assert (
         describe_other_results(collect_results(SMALL, store), "table")
         == ONLY + "--max-images 40 (small version: 40 images per split)"
     )
-    store.add_results(rows(points=POINTS[-2:]))
+    store.add_results(make_rows(points=POINTS[-2:]))
     whole, small = collect_results(SMALL, store), collect_results(SMALL, store, limit=40)
     assert (len(whole.results), whole.title, describe_other_results(whole, "table")) == (2, "made-up v1", "")
     assert (len(small.results), small.title) == (len(POINTS), "made-up v1 (small version: 40 images per split)")
@@ -144,40 +144,42 @@ def test_small_versions_are_kept_apart_and_told_of_only_where_nothing_is_held(st
     assert (asked.data, asked.results) == ("0ther", {})
 
 
-def test_the_reference_is_the_suites_own_unless_another_is_asked_for(store):
-    """Controls depend on no reference and stand beside every one."""
+def test_collect_results_separates_explained_networks(store):
+    """Controls depend on no explained network and appear beside each."""
     explained = replace(SMALL, given="file@0a1b2c3d4e5f")
-    store.add_results(rows(suite=explained))
+    store.add_results(make_rows(suite=explained))
     found = collect_results(SMALL, store)
     assert {point.cell.estimator for point in found.results} == {"none", "random"}
     assert found.title == "made-up v1 (reference trained by planted@1)"
     assert describe_other_results(found, "table") == ELSE + "--reference file@0a1b2c3d (reference file@0a1b2c3d)"
     other = collect_results(explained, store)
     assert (len(other.results), other.title) == (len(POINTS), "made-up v1 (reference file@0a1b2c3d)")
-    store.add_results(rows())
+    store.add_results(make_rows())
     assert len(collect_results(SMALL, store).results) == len(collect_results(explained, store).results) == len(POINTS)
     assert (
         describe_other_results(collect_results(explained, store), "table") == ELSE + "(reference trained by planted@1)"
     )
 
 
-def test_weights_are_together_that_explain_different_seeds(store):
-    """Two that were given together; then one of them alone, too, after which nothing says that they were."""
+def test_weights_of_different_seeds_form_one_result(store):
+    """Two weights given together form one result, until one of them has results alone, too."""
     first, second = "file@0a1b", "file@2c3d"
     together = set_explained_weights(SMALL, f"{first},{second}")
-    store.add_results(rows(suite=together))
+    store.add_results(make_rows(suite=together))
     (found,) = collect_results_by_images_and_weights(SMALL, store)
     assert (found.suite.given, found.suite.references) == (f"{first},{second}", 2)
     assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
     assert found.options == ("--reference", first, "--reference", second)
-    store.add_results(rows(suite=set_explained_weights(SMALL, second), hour=1))
+    store.add_results(make_rows(suite=set_explained_weights(SMALL, second), hour=1))
     assert {found.suite.given for found in collect_results_by_images_and_weights(SMALL, store)} == {first, second}
     assert len(collect_results(together, store).results) == len(expand_points(together))
 
 
-def test_all_that_a_store_holds_the_suites_own_first(store):
+def test_collect_results_by_images_and_weights_lists_own_first(store):
     explained = replace(SMALL, given="file@0a1b")
-    store.add_results([*rows(OTHER, suite=explained), *rows(OTHER), *rows(hour=1), *rows("5ma11", limit=40)])
+    store.add_results(
+        [*make_rows(OTHER, suite=explained), *make_rows(OTHER), *make_rows(hour=1), *make_rows("5ma11", limit=40)]
+    )
     found = collect_results_by_images_and_weights(SMALL, store, [PHOTOS])
     assert [(held.data, held.limit, held.suite.given) for held in found] == [
         (OWN, None, ""),
@@ -191,16 +193,18 @@ def test_all_that_a_store_holds_the_suites_own_first(store):
 MINE = "mine@1a2b3c4d"
 
 
-def mine(point):
+def is_submission_run(point):
     return point.cell.estimator.startswith(MINE)
 
 
-def test_submissions_stand_under_the_protocols_that_have_something_of_them(store, tmp_path):
-    """A result, a failure or a run under way; what it has not under these is missing, and nothing else."""
+def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
+    """A result, a failure or a lease is enough; missing runs count only under these protocols."""
     first, second = OLDER["quick@1"], OLDER["quick@2"]
     rows = results(add_estimators(second, [MINE]), 20)
     store.add_results(results(first, 20).values())
-    store.add_results(row for at, row in rows.items() if not mine(at) or at.cell.retrain is ScoredNetwork.COMMON)
+    store.add_results(
+        row for at, row in rows.items() if not is_submission_run(at) or at.cell.retrain is ScoredNetwork.COMMON
+    )
 
     def standing():
         found = load_from_open_store(store, second, ResultsQuery(tmp_path))
@@ -212,7 +216,7 @@ def test_submissions_stand_under_the_protocols_that_have_something_of_them(store
     assert len(found.results) == len(expand_points(found.suite))
 
     scored, kept, trained = (
-        [at for at in rows if mine(at) and (at.cell.order, at.cell.retrain) == (kind.order, kind.retrain)]
+        [at for at in rows if is_submission_run(at) and (at.cell.order, at.cell.retrain) == (kind.order, kind.retrain)]
         for kind in (MORF, LERF, ROAR)
     )
     leased, failed = (build_run(second, points[0], found.data, None) for points in (scored, kept))

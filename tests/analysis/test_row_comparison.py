@@ -1,4 +1,4 @@
-"""Two rows compared by the predictions behind their gains."""
+"""Comparison of two rows by the predictions behind their gains."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from roarbench.stats.compute_board import KeptPredictions
 from tests.helpers.made_up import SUITE, held
 
 
-def test_own_network_gains_unpack_the_predictions_of_both_rows_alone(monkeypatch):
+def test_compare_rows_unpacks_predictions_of_two_rows_only(monkeypatch):
     rows, unpacked = ("random", "grad", "ig", "gb"), []
 
     def unpack(answers, alike):

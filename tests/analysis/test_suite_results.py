@@ -1,4 +1,4 @@
-"""Boards of what is held of a suite: whose answers they are, what belongs together, what is no better than a guess."""
+"""Boards of stored results of a suite: correctness, consistency of rows, and networks at chance."""
 
 import json
 from dataclasses import replace
@@ -40,12 +40,12 @@ def whole():
     [
         (ROAR, Unit.SCALAR, (*MAIN, *TWINS), LEVELS, 3),
         (ROAR, Unit.PIXEL, MAIN, LEVELS, 3),
-        (KAR, Unit.SCALAR, MAIN, (0.5, 0.9), 3),  # untouched images are the same for every retrained network
+        (KAR, Unit.SCALAR, MAIN, (0.5, 0.9), 3),  # ROAR and KAR share the untouched images
         (MASK_ONLY, Unit.SCALAR, MAIN, LEVELS, 0),
         (MORF, Unit.SCALAR, MAIN, LEVELS, 1),
     ],
 )
-def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, levels, untouched):
+def test_collect_correctness_returns_runs_of_one_protocol(whole, protocol, unit, rows, levels, untouched):
     scores = whole.collect_correctness(protocol, unit)
     assert (scores.estimators, scores.levels, scores.images) == (rows, levels, IMAGES)
     assert len(scores.correct.get(UNTOUCHED, ())) == untouched
@@ -59,7 +59,7 @@ def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, lev
             np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].correctness)
 
 
-def test_scores_know_which_reference_each_training_explains_and_are_none_of_what_the_suite_has_not(whole):
+def test_collect_correctness_names_explained_networks(whole):
     assert whole.collect_correctness(KAR, Unit.PIXEL) is whole.make_board(KAR, Unit.PIXEL) is None
     assert whole.collect_correctness(replace(ROAR, order=Order.LERF, retrain=ScoredNetwork.MASKS), Unit.SCALAR) is None
     assert whole.collect_correctness(ROAR, Unit.SCALAR, fill="blur") is None
@@ -72,7 +72,7 @@ def test_scores_know_which_reference_each_training_explains_and_are_none_of_what
     assert {name for name, _ in whole.collect_correctness(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
 
 
-def test_what_has_a_place_what_is_a_control_and_what_the_intervals_cover(whole):
+def test_board_has_ranks_controls_and_interval_scopes(whole):
     board, kar = whole.make_board(ROAR, Unit.SCALAR), whole.make_board(KAR, Unit.SCALAR)
     rows = {row.estimator: row for row in board.rows}
     placed = {name for name, row in rows.items() if row.place}
@@ -80,17 +80,19 @@ def test_what_has_a_place_what_is_a_control_and_what_the_intervals_cover(whole):
     assert {name for name, row in rows.items() if row.check} == {*TWINS} - {"random-blurred"}
     assert sorted(rows[name].place.place for name in placed) == [1, 2, 3, 4, 5]
     assert all(rows[name].vs_random_blurred for name in MAIN)
-    pixels = whole.make_board(ROAR, Unit.PIXEL).rows  # where there is no blurred random map
+    pixels = whole.make_board(ROAR, Unit.PIXEL).rows  # the pixel unit has no blurred random map
     assert all(row.place and row.vs_random_blurred is None for row in pixels)
     assert board.covers is IntervalScope.BOTH
-    # nothing says that KAR's single seeds vary like ROAR's three
+    # KAR's single seeds have no estimate of training noise
     assert kar.covers is IntervalScope.NOTHING and all(row.gain.low is None for row in kar.rows)
-    assert whole.make_board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH  # but one seed of the other unit does
+    assert (
+        whole.make_board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH
+    )  # but one seed of the pixel unit uses that of scalars
     assert whole.make_board(MORF, Unit.SCALAR).covers is IntervalScope.IMAGES
 
 
-def marked(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
-    """A suite's results, each marked with what the functions say of its point; weights where a run depends on them."""
+def set_checksums(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
+    """Set the checksums of weights and rankings of each result; weights only if the run depends on them."""
     marks = {
         point: {"weights": weights(point) if row.run.reference else "", "rankings": rankings(point)}
         for point, row in whole.results.items()
@@ -102,8 +104,8 @@ GRAD = {"estimator": "grad"}
 ONE_OF_GRAD = {**GRAD, "retrain": ScoredNetwork.IMAGES, "seed": 1}
 
 
-def among(point, asked):
-    """Whether a point has all of these values."""
+def has_values(point, asked):
+    """Return whether a point has all of these values."""
     return all(getattr(point if key == "seed" else point.cell, key) == value for key, value in asked.items())
 
 
@@ -126,19 +128,17 @@ SAID = "results have a checksum of the explained weights, which most rows lack"
         ("weights", "b", "a", {"estimator": CLEAN}, MORF, TWO_REFERENCES, {*MAIN}, {*MAIN}),
         # under DiffROAR both orders belong to the curve
         ("weights", "b", "a", {**GRAD, "order": Order.LERF}, DIFFROAR, TWO_REFERENCES, {"grad"}, {"grad"}),
-        # where Random is mixed nobody has a gain
+        # if Random is inconsistent, no row has a gain
         ("rankings", "b", "a", {"estimator": "random", "t": 0.9}, ROAR, TWO_RANKINGS, {"random"}, {*MAIN}),
     ],
 )
-def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_place(
-    whole, kind, odd, others, whose, protocol, reason, mixed, placeless
-):
+def test_inconsistent_rows_have_no_gain_or_rank(whole, kind, odd, others, whose, protocol, reason, mixed, placeless):
     assert (
         whole.explain_inconsistent_rows(protocol, Unit.SCALAR)
-        == marked(whole).explain_inconsistent_rows(protocol, Unit.SCALAR)
+        == set_checksums(whole).explain_inconsistent_rows(protocol, Unit.SCALAR)
         == {}
     )
-    found = marked(whole, **{kind: lambda point: (odd if among(point, whose) else others) * 64})
+    found = set_checksums(whole, **{kind: lambda point: (odd if has_values(point, whose) else others) * 64})
     reasons = {
         name: why for name, why in found.explain_inconsistent_rows(protocol, Unit.SCALAR).items() if name in MAIN
     }
@@ -148,7 +148,7 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     board = SuiteDraws(found, Unit.SCALAR).make_board(protocol, Unit.SCALAR, MAIN)
     assert {row.estimator for row in board.rows if row.place is None} == placeless
     for row in board.rows:
-        assert row.accuracies[0].value is not None  # what was measured is still shown
+        assert row.accuracies[0].value is not None  # measured accuracies are still shown
         if row.estimator in placeless:
             assert (row.gain.value, row.vs_random) == (None, None)
 
@@ -156,26 +156,26 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
 MINE = tuple(f"mine{number}@0123abcd" for number in range(4))
 
 
-def test_a_row_of_equal_rankings_for_all_references_depends_on_none_and_strangers_of_others_move_no_row():
-    """Strangers have more results than the suite, under one protocol and with weights of their own."""
+def test_row_with_equal_rankings_depends_on_no_explained_network():
+    """Submissions with weights of their own have more results than the suite, and still change no other row."""
 
     def rankings(point):
         return f"{point.cell.estimator} {'' if point.cell.estimator == MINE[0] else point.seed % 3}"
 
     crossed = held(add_estimators(replace(SUITE, references=3), MINE))
-    ranked = marked(crossed, rankings=rankings)
+    ranked = set_checksums(crossed, rankings=rankings)
     found = ranked.collect_correctness(ROAR, Unit.SCALAR)
     assert {name for name, _ in found.references} >= {"grad", "var-grad", MINE[1]}
     assert MINE[0] not in {name for name, _ in found.references}
     assert found.submitted >= set(MINE) and not found.submitted & {*MAIN, *TWINS}
-    # where nothing is retrained the reference itself is scored
+    # without retraining, the explained network itself is scored
     assert (MINE[0], 0.9) in ranked.collect_correctness(MORF, Unit.SCALAR).references
-    found = marked(crossed, lambda point: ("b" if point.cell.estimator in MINE else "a") * 64)
+    found = set_checksums(crossed, lambda point: ("b" if point.cell.estimator in MINE else "a") * 64)
     assert {name.partition("~")[0] for name in found.explain_inconsistent_rows(ROAR, Unit.SCALAR)} == set(MINE)
 
 
-def test_a_guess_is_told_by_the_exact_test_at_one_percent_and_up_to_a_tenth_of_the_way_to_one_is_near_chance():
-    """Of 10 classes: a guess .1, a tenth of the way .19; 2 of 2 are not significant, however high."""
+def test_is_at_chance_matches_exact_binomial_test():
+    """The test has level 1 %; near chance means up to a tenth of the way to 1: .19 of 10 classes."""
     for total, classes in ((1, 2), (8, 4), (10, 10), (64, 10), (200, 4), (10, 1000)):
         ways = [comb(total, k) * (classes - 1) ** (total - k) for k in range(total + 1)]  # of classes ** total
         at_least = [*accumulate(reversed(ways))][::-1]
@@ -187,8 +187,8 @@ def test_a_guess_is_told_by_the_exact_test_at_one_percent_and_up_to_a_tenth_of_t
 
 
 @cache
-def at(untouched, reference=0.9):
-    """A leaky suite's results, with these accuracies on untouched images."""
+def make_leaky_results(untouched, reference=0.9):
+    """Make results of a leaky suite with these accuracies on untouched images."""
 
     def accuracy(cell):
         if cell.estimator == CLEAN:
@@ -199,14 +199,14 @@ def at(untouched, reference=0.9):
 
 
 @pytest.mark.slow
-def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_so():
-    void, sound = at(0.255), at(0.9)
+def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
+    void, sound = make_leaky_results(0.255), make_leaky_results(0.9)
     assert (bool(void.at_chance_warning), sound.at_chance_warning) == (True, "")
     for protocol in (ROAR, KAR, MORF):
         plain = void.make_board(protocol, Unit.SCALAR)
         judged = SuiteDraws.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR, MAIN)
         assert {(row.place, row.vs_random, row.vs_sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
-        assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
+        assert all(row.gain.value is not None for row in plain.rows)  # measured gains are still shown
         assert judged.detectable is None
     assert all(row.place for row in SuiteDraws(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
     assert find_warnings_by_row(SuiteDraws(void, Unit.SCALAR, Bootstrap(200))) == {}
@@ -219,7 +219,7 @@ def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_s
     assert "At chance: 25." in (words := words_of(table_of(void))) and "(!)" not in words
 
 
-def test_explained_networks_at_chance_get_no_verdict_though_they_agree_with_each_other():
+def test_explained_networks_at_chance_get_no_verdict():
     """Rows at t = 0 of own-network gain count agreement between networks, here 90 %, not accuracy."""
     suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, MAIN, LEVELS, seeds=1),))
     found = {}
@@ -235,8 +235,8 @@ def test_explained_networks_at_chance_get_no_verdict_though_they_agree_with_each
         assert any(row.network for row in rows) is judged and all(row.gain.value is not None for row in rows)
 
 
-def test_networks_are_judged_by_their_mean():
-    """500 of 2,000 is a guess of four classes; 583, the mean with a network of 750, is not."""
+def test_at_chance_warning_uses_mean_accuracy_of_networks():
+    """Of four classes, 500 of 2,000 correct is chance; the mean with a network of 750, 583, is not."""
     whole = held(replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=3),)))
     rows = dict(whole.results)
     clean = [point for point in rows if point.cell.estimator == CLEAN]
@@ -247,8 +247,8 @@ def test_networks_are_judged_by_their_mean():
     assert replace(whole, results=rows).at_chance_warning
 
 
-def test_the_reference_is_told_where_it_is_known():
-    shown, near = table_of(at(0.9, reference=0.8)), table_of(at(0.9, reference=0.3))
+def test_caption_states_accuracy_of_explained_network():
+    shown, near = table_of(make_leaky_results(0.9, reference=0.8)), table_of(make_leaky_results(0.9, reference=0.3))
     accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
