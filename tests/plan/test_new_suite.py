@@ -1,4 +1,4 @@
-"""Files of suites that `new-suite` writes for somebody's own data."""
+"""Suite files that `new-suite` writes for a user's own data."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_folders_of_classes_whose_file_is_not_overwritten(here):
-    path = new_suite.write_new_suite_file(write_pictures(here / "My Pictures"))
+def test_write_new_suite_file_reads_class_folders(working_folder):
+    path = new_suite.write_new_suite_file(write_pictures(working_folder / "My Pictures"))
     suite, written = read_suite(path), path.read_text()
     assert (suite.name, [block.protocol.name for block in suite.blocks]) == ("my-pictures", ["matched", "roar"])
     assert {"deviation", "colour-deviation", "linear-classifier", "ig(baseline=mean)"} <= {*suite.blocks[0].estimators}
@@ -26,29 +26,29 @@ def test_folders_of_classes_whose_file_is_not_overwritten(here):
     assert (data.size, data.channels) == (8, 3)  # of 10 x 9 pixels
     assert suite.recipe == suite.reference_recipe == "quick@2(epochs=40,batch=32,peak=0.2)"
     with pytest.raises(CallerError, match="my-pictures.toml already exists; name a new file"):
-        new_suite.write_new_suite_file(here / "My Pictures")
+        new_suite.write_new_suite_file(working_folder / "My Pictures")
     assert path.read_text() == written
 
 
-def test_parquet_files_of_one_split_and_of_two(here):
+def test_write_new_suite_file_reads_parquet_splits(working_folder):
     for split, counts in (("train", (8, 4)), ("test", (12, 6))):
-        write_split(here / "tables", split, tiny_images(split), TINY_LABELS[split], ("img", "kind"))
-        data = read_suite(new_suite.write_new_suite_file(here / "tables")).dataset_record
+        write_split(working_folder / "tables", split, tiny_images(split), TINY_LABELS[split], ("img", "kind"))
+        data = read_suite(new_suite.write_new_suite_file(working_folder / "tables")).dataset_record
         assert (data.image_column, data.label_column, data.classes) == ("img", "kind", 3)
         assert (data.train_images, data.test_images) == counts
-        (here / "tables.toml").unlink()
+        (working_folder / "tables.toml").unlink()
 
 
-def test_a_table(here):
-    suite = read_suite(new_suite.write_new_suite_file(write_table(here / "My Rows.csv")))
+def test_write_new_suite_file_reads_table(working_folder):
+    suite = read_suite(new_suite.write_new_suite_file(write_table(working_folder / "My Rows.csv")))
     assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
     assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("matched", 20), ("roar", 20)]
     data = suite.dataset_record
     assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
 
 
-def broken(folder):
-    """One is cut off in its second half; two are no pictures at all."""
+def write_broken_pictures(folder):
+    """Write pictures of which one is truncated and three are no images."""
     write_pictures(folder)
     for name in ("blue/00", "green/00", "green/01"):
         (folder / f"{name}.png").write_bytes(b"no image")
@@ -56,7 +56,7 @@ def broken(folder):
     cut.write_bytes(cut.read_bytes()[:150])
 
 
-def holding(text):
+def make_text_writer(text):
     return lambda path: path.write_text(text)
 
 
@@ -64,22 +64,26 @@ def holding(text):
     ("name", "make", "said"),
     [
         ("photos", lambda path: None, "photos is missing; name a folder of class folders or of parquet files"),
-        ("photos", holding("x"), "photos is a file; name a folder of class folders"),
+        ("photos", make_text_writer("x"), "photos is a file; name a folder of class folders"),
         (
             "photos",
-            broken,
+            write_broken_pictures,
             "4 of 24 images of photos cannot be decoded completely: blue/00.png, blue/01.png, green/00.png and 1",
         ),
         (
             "a.csv",
-            holding("a,b,c\n1,2,0.5\n3,4,0.7\n"),
+            make_text_writer("a,b,c\n1,2,0.5\n3,4,0.7\n"),
             "no column has a usual name of a class column .*; rename the class column to 'label', or",
         ),
-        ("a.csv", holding("a,b,y\n1,,0\n4,5,1\n,7,0\n,7,1\n"), "values: column 'a' in 2 of 4 rows, 'b' in 1 of 4"),
+        (
+            "a.csv",
+            make_text_writer("a,b,y\n1,,0\n4,5,1\n,7,0\n,7,1\n"),
+            "values: column 'a' in 2 of 4 rows, 'b' in 1 of 4",
+        ),
     ],
 )
-def test_where_nothing_is_found_nothing_is_written(here, name, make, said):
-    make(here / name)
+def test_write_new_suite_file_writes_nothing_for_unusable_data(working_folder, name, make, said):
+    make(working_folder / name)
     with pytest.raises(DataError, match=said):
-        new_suite.write_new_suite_file(here / name)
-    assert not list(here.glob("*.toml"))
+        new_suite.write_new_suite_file(working_folder / name)
+    assert not list(working_folder.glob("*.toml"))

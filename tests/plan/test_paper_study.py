@@ -1,4 +1,4 @@
-"""The benchmark's study: the order of its steps, and the front of gain against cost."""
+"""The paper study: its steps, its front of gain against cost, and its rule for machines."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from studies.paper.make import SETS, Step, part, steps
 from studies.paper.published import front
 
 
-def test_the_steps_cover_every_run_of_every_suite():
+def test_study_steps_cover_every_run_of_every_suite():
     for name in SETS:
         suite, asked = find_suite(f"benchmark-{name}"), set()
         for step in steps():
@@ -25,13 +25,13 @@ def test_the_steps_cover_every_run_of_every_suite():
 
 
 @pytest.mark.parametrize("protocol", ["own-network", "matched", "roar"])
-def test_all_steps_store_rankings_of_the_same_levels(protocol):
+def test_study_steps_store_rankings_of_same_levels(protocol):
     suite = find_suite("benchmark-imagenette64")
     assert list_stored_levels(part(suite, Step("imagenette64", (protocol,)))) == list_stored_levels(suite)
 
 
-def test_the_front_by_hand():
-    """Passes: grad 2, sgsq-grad 30, ig 50, occlusion 50; ig is no more than sgsq-grad, occlusion only perhaps."""
+def test_front_matches_manual_pareto_front():
+    """Passes: grad 2, sgsq-grad 30, ig 50, occlusion 50. The gain of ig is below sgsq-grad, occlusion's uncertain."""
     gains = {
         "occlusion": Estimate(6.0, 4.0, 8.0),
         "grad": Estimate(3.0, 1.0, 5.0),
@@ -42,7 +42,7 @@ def test_the_front_by_hand():
     assert front(SimpleNamespace(own=rows)) == {"grad": True, "sgsq-grad": True, "occlusion": False}
 
 
-def test_a_machine_matters_only_as_the_plan_says():
+def test_judge_machine_follows_study_plan():
     """Draws 1 and 2 apart have standard deviations of 0.71 and 1.41, so gains up to 3.10 apart agree."""
     one, other = (Sample(value, np.array([value - spread, value + spread])) for value, spread in ((0, 0.5), (4.3, 1)))
     assert measure_gap(one, other) == (4.3, False)

@@ -1,4 +1,4 @@
-"""Suites from TOML files: what is read and refused, and what identifies them."""
+"""Suites from TOML files: accepted keys, error messages, and identity."""
 
 import json
 import shutil
@@ -47,14 +47,14 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def on_table(tmp_path):
+def table_suite_path(tmp_path):
     write_table(tmp_path / "mine.csv")
     (tmp_path / "mine.toml").write_text(ON_TABLE)
     return tmp_path / "mine.toml"
 
 
 NINE = ("contrast", "deviation", "deviation-blurred", "colour-deviation", "saturation-deviation", "linear-classifier")
-CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # that a row on photographs has to beat
+CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # a row on photographs has to beat these
 
 
 @pytest.mark.parametrize(
@@ -66,59 +66,62 @@ CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # that a row on photogr
         (", ".join(f'"{name}"' for name in NINE), "", 9, ()),
     ],
 )
-def test_a_file_with_fewer_controls_than_new_suite_writes_says_so(path, estimators, more, count, lacking):
+def test_describe_missing_controls_names_missing_controls(path, estimators, more, count, lacking):
     path.write_text(path.read_text().replace('"roar"', '"matched", "roar"').replace('"grad"', estimators))
-    suite = changed(path, "size = 8", f"size = 8\n{more}")
+    suite = read_changed_suite(path, "size = 8", f"size = 8\n{more}")
     said = f"only {count} controls for matched, and fewer controls are easier to beat; add {', '.join(lacking)} to "
     said += "`estimators`, "
     assert describe_missing_controls(suite, MATCHED) == (
         f"{said}as in a file that `new-suite` writes" if lacking else ""
     )
-    assert describe_missing_controls(suite, ROAR) == "", "new-suite writes the same three"
+    assert describe_missing_controls(suite, ROAR) == "", "new-suite writes the same three controls"
 
 
-def test_a_file_may_name_every_protocol_that_is_run_roar_exchanged_too(on_table):
+def test_suite_file_accepts_every_run_protocol(table_suite_path):
     names = ["roar", "kar", "mask-only", "morf", "lerf", "own-network", "own-network-lerf"]
     names += ["matched", "augmented", "roar-exchanged"]
     text = ON_TABLE.replace('["matched", "roar"]', str(names).replace("'", '"'))
-    on_table.write_text(text.replace("seeds = 2\nreferences = 2", "seeds = 3\nreferences = 3"))
-    suite = read_suite(on_table)
+    table_suite_path.write_text(text.replace("seeds = 2\nreferences = 2", "seeds = 3\nreferences = 3"))
+    suite = read_suite(table_suite_path)
     assert {block.protocol.name for block in suite.blocks} == {*names} == {*PROTOCOLS}
 
 
-def test_a_table_of_numbers_lacks_two_controls(on_table):
+def test_describe_missing_controls_names_two_controls_of_table(table_suite_path):
     said = "only 1 control for matched, and fewer controls are easier to beat; add deviation, linear-classifier to "
     said += "`estimators`, "
-    assert describe_missing_controls(read_suite(on_table), MATCHED) == f"{said}as in a file that `new-suite` writes"
+    assert (
+        describe_missing_controls(read_suite(table_suite_path), MATCHED)
+        == f"{said}as in a file that `new-suite` writes"
+    )
 
 
 @pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
-def test_a_file_of_new_suite_lacks_no_control(write, tmp_path, monkeypatch):
+def test_new_suite_file_has_all_controls(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     suite = read_suite(new_suite.write_new_suite_file(write(tmp_path)))
     assert suite.blocks[0].protocol == MATCHED and describe_missing_controls(suite, MATCHED) == ""
 
 
-def changed(path, old, new):
-    """The suite of a file's text with one piece of it changed."""
+def read_changed_suite(path, old, new):
+    """Read the suite from a copy of a file in which one piece of text is replaced."""
     assert old in path.read_text()
     beside = path.with_stem("changed")
     beside.write_text(path.read_text().replace(old, new))
     return read_suite(beside)
 
 
-def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
+def test_suite_file_round_trips_through_record(path):
     suite = read_suite(path)
     (block,) = suite.blocks
     assert (block.protocol, block.levels, block.seeds, block.fill) == (ROAR, (0.5,), 1, "mean")
-    assert block.estimators == ("random", "sobel", "random-blurred", "grad")  # the controls come by themselves
+    assert block.estimators == ("random", "sobel", "random-blurred", "grad")  # controls are added
     assert suite.recipe == suite.reference_recipe == "planted-brief@1(epochs=1)"
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.size) == (3, 18, 6, 8)  # a quarter of 8, thrice
     assert suite.title == f"pictures@{suite.version}"
     assert len(expand_points(suite)) == 5
     plain = encode_canonically(convert_user_suite_to_record(suite))
-    assert str(path.parent) not in plain  # where its data lie is nobody's business
+    assert str(path.parent) not in plain  # the record holds no local path
     found = read_user_suite_record(json.loads(plain))
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.without_location)
@@ -128,22 +131,24 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     assert drop_estimators_of_user_suite(part, {}).blocks == suite.blocks
 
 
-def test_a_file_has_its_networks_compiled_by_another_recipe(path):
-    usual, compiled = read_suite(path), changed(path, "epochs = 1", "epochs = 1\ncompile = true")
+def test_compile_key_changes_recipe_of_suite_file(path):
+    usual, compiled = read_suite(path), read_changed_suite(path, "epochs = 1", "epochs = 1\ncompile = true")
     assert compiled.recipe == compiled.reference_recipe == "planted-brief@1(epochs=1,compile=true)"
     assert compiled.recipe_record.compile and not usual.recipe_record.compile
     assert compiled.version != usual.version
     assert read_user_suite_record(convert_user_suite_to_record(compiled)).recipe == compiled.recipe
-    assert changed(path, "epochs = 1", "epochs = 1\ncompile = false").name_in_commands == usual.name_in_commands
+    assert (
+        read_changed_suite(path, "epochs = 1", "epochs = 1\ncompile = false").name_in_commands == usual.name_in_commands
+    )
 
 
-def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_another(path, tmp_path):
+def test_suite_version_depends_only_on_content(path, tmp_path):
     usual = read_suite(path)
     shutil.copytree(tmp_path / "pictures", tmp_path / "elsewhere" / "photos")
     moved = tmp_path / "elsewhere" / "other.toml"
     said = TEXT.replace('"pictures"\nsize', '"photos" # moved\nsize')
     said = said.replace("seeds = 1\nreferences = 1", "references = 1\nseeds = 1")
-    moved.write_text(said + "smoothing = 0.1\n")  # what the recipe has already
+    moved.write_text(said + "smoothing = 0.1\n")  # the recipe's default
     assert read_suite(moved).name_in_commands == usual.name_in_commands
     for old, new in (
         ("[0.5]", "[0.7]"),
@@ -154,40 +159,40 @@ def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_anot
         ("seeds = 1\nreferences = 1", "seeds = 2\nreferences = 2"),
         ("seeds = 1", 'seeds = 1\ntuned_on = "test"'),
     ):
-        suite = changed(path, old, new)
+        suite = read_changed_suite(path, old, new)
         assert suite.version != usual.version, new
     assert (usual.tuned_on, suite.tuned_on) == (Split.TRAIN, Split.TEST)
     assert (
         read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite)))).tuned_on
         is Split.TEST
     )
-    assert "tuned_on" not in convert_user_suite_to_record(usual)  # versions of suites that were made before it stay
+    assert "tuned_on" not in convert_user_suite_to_record(usual)  # so versions of older suites stay
 
 
-def test_protocols_of_their_own_levels_and_units_and_fills_of_those_that_have_them(path):
+def test_suite_file_blocks_set_levels_units_fills(path):
     own = '["roar"]\nblock = [{}, {protocols = ["morf"], levels = [0.9, 0.1], units = ["scalar", "pixel"]}]'
-    blocks = [(block.protocol, block.levels, block.unit) for block in changed(path, '["roar"]', own).blocks]
+    blocks = [(block.protocol, block.levels, block.unit) for block in read_changed_suite(path, '["roar"]', own).blocks]
     morf = [(MORF, (0.1, 0.9), unit) for unit in (Unit.SCALAR, Unit.PIXEL)]
     assert blocks == [(ROAR, (0.5,), Unit.SCALAR), *morf]
-    suite = changed(path, '["roar"]', '["roar", "mask-only"]\nfills = ["mean", "linear"]')
+    suite = read_changed_suite(path, '["roar"]', '["roar", "mask-only"]\nfills = ["mean", "linear"]')
     filled = [(block.protocol.name, block.fill) for block in suite.blocks]
     assert filled == [("roar", "mean"), ("roar", "linear"), ("mask-only", "mean")]
 
 
-def test_a_block_names_lists_of_estimators_and_may_have_exactly_those(path):
+def test_suite_file_blocks_use_named_estimator_lists(path):
     """The paper has 18 estimators: six forms of three base estimators (Hooker et al. 2019, table 2)."""
     own = """lists = {mine = ["gradcam", "controls"]}
 add_controls = false
 block = [{estimators = ["random", "paper~blurred"]}, {protocols = ["morf"], estimators = ["mine"]}]
 seeds"""
-    twins, mine = (block.estimators for block in changed(path, "seeds", own).blocks)
+    twins, mine = (block.estimators for block in read_changed_suite(path, "seeds", own).blocks)
     assert twins[0] == "random" and len(twins) == 1 + 18 and {"grad~blurred", "var-ig~blurred"} < set(twins)
     assert mine == ("gradcam", *CONTROLS)
-    assert changed(path, '["grad"]', '["controls", "grad"]').estimators == (*CONTROLS, "grad")
+    assert read_changed_suite(path, '["grad"]', '["controls", "grad"]').estimators == (*CONTROLS, "grad")
 
 
-def test_a_file_may_name_published_weights_to_explain(path):
-    suite = changed(path, "references = 1", 'explains = ["torchvision:resnet50-v1"]')
+def test_suite_file_explains_published_weights(path):
+    suite = read_changed_suite(path, "references = 1", 'explains = ["torchvision:resnet50-v1"]')
     assert (suite.given, suite.references) == ("torchvision:resnet50-v1@0676ba61", 1)
     assert find_default_explained_weights(suite) == suite.given and suite.version != read_suite(path).version
     kept = read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite))))
@@ -195,7 +200,7 @@ def test_a_file_may_name_published_weights_to_explain(path):
 
 
 @pytest.mark.parametrize("protocol", ["morf", "own-network"])
-def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
+def test_suite_without_training_accepts_test_images_only(protocol, path):
     (path.parent / "pictures").rename(path.parent / "kept")
     for number, name in enumerate(("2", "0", "10")):
         shutil.copytree(path.parent / "kept" / CLASSES[number], path.parent / "pictures" / name)
@@ -211,23 +216,25 @@ def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
     ).dataset_record.numbered
 
 
-def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
+def test_suite_file_reads_preprocessing_of_network(path, monkeypatch):
     """Bytes of mean 127.5 are .5 in [0, 1]; 224 / .9 = 248.9, which timm rounds down."""
     usual = read_suite(path)
     said = "size = 8\nresize = 10\nmean = [0.5, 0.5, 0.5]\nstd = [0.5, 0.4, 0.2]"
-    suite = changed(path, SIZE, said)
+    suite = read_changed_suite(path, SIZE, said)
     data = suite.dataset_record
     assert (data.size, data.resize, data.interpolation, data.crop) == (8, 10, "bilinear", 1.0)
     assert (data.mean, data.std) == ((127.5, 127.5, 127.5), (127.5, 102.0, 51.0))
     assert (
-        changed(path, SIZE, f"{said}\nrange = 1").name_in_commands == suite.name_in_commands != usual.name_in_commands
+        read_changed_suite(path, SIZE, f"{said}\nrange = 1").name_in_commands
+        == suite.name_in_commands
+        != usual.name_in_commands
     )
     kept = json.loads(encode_canonically(convert_user_suite_to_record(suite)))
     assert read_user_suite_record(kept).dataset_record == replace(data, folder="")
     kept["dataset"] |= {"interpolation": "cubist"}
     with pytest.raises(CallerError, match="interpolation is 'cubist', expected nearest, "):
         read_user_suite_record(kept)
-    published = changed(path, SIZE, 'preprocessing = "torchvision:resnet50/IMAGENET1K_V2"').dataset_record
+    published = read_changed_suite(path, SIZE, 'preprocessing = "torchvision:resnet50/IMAGENET1K_V2"').dataset_record
     assert (published.size, published.resize, published.interpolation) == (224, 232, "bilinear")
     assert published.mean == pytest.approx((123.675, 116.28, 103.53))  # of torchvision's documentation, times 255
     about = {"input_size": (3, 224, 224), "crop_pct": 0.9, "crop_mode": "center", "interpolation": "bicubic"}
@@ -240,32 +247,34 @@ def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
         read_published_preprocessing("timm:net")
 
 
-def test_a_data_set_of_the_hub_and_a_network_of_a_file_which_has_the_hash_of_the_file(path):
+def test_suite_file_reads_hub_data_set_or_network_file(path):
     revision = "0123456789" * 4
     said = f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
-    data = changed(path, PICTURES, said + 'train = "train"\ntest = "test"\nimage_column = "img"').dataset_record
+    data = read_changed_suite(
+        path, PICTURES, said + 'train = "train"\ntest = "test"\nimage_column = "img"'
+    ).dataset_record
     assert (data.hub, data.revision, data.image_column, data.label_column) == ("me/mine", revision, "img", "label")
     models = set()
     for text in ("def build(classes, channels, size): ...\n", "# another\ndef build(classes, channels, size): ...\n"):
         (path.parent / "net.py").write_text(text)
-        suite = changed(path, '"resnet-planted"', '"net.py:build"')
+        suite = read_changed_suite(path, '"resnet-planted"', '"net.py:build"')
         assert suite.model.startswith("net.build@") and suite.network_source == text
         models.add(suite.model)
     assert len(models) == 2
 
 
-def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
-    suite = read_suite(on_table)
+def test_table_suite_drops_estimators_that_need_neighbours(table_suite_path):
+    suite = read_suite(table_suite_path)
     data = suite.dataset_record
     assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
     assert (suite.estimators_with_rank[:2], suite.controls) == (
         ("random", "grad"),
         ("random",),
-    )  # the only control comes by itself
+    )  # the only control is added
     fit = drop_inapplicable_estimators(suite).suite
     assert fit.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
     assert fit.estimators == ("random", "grad")
-    reversed_columns = changed(on_table, "label_column", 'columns = ["two", "one"], label_column')
+    reversed_columns = read_changed_suite(table_suite_path, "label_column", 'columns = ["two", "one"], label_column')
     part = drop_inapplicable_estimators(reversed_columns).suite
     kept = read_user_suite_record(convert_user_suite_to_record(part))
     assert kept.dataset_record.columns == ("two", "one")
@@ -354,14 +363,14 @@ WRONG_ON_TABLE = (
 )
 
 
-def test_a_file_may_begin_with_the_mark_that_editors_of_windows_write(path):
+def test_suite_file_accepts_byte_order_mark(path):
     expected = read_suite(path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert read_suite(path) == expected
 
 
-@pytest.mark.parametrize("suite", ["path", "on_table"])
-def test_black_is_the_fill_that_records_call_zero(suite, request):
+@pytest.mark.parametrize("suite", ["path", "table_suite_path"])
+def test_suite_file_treats_black_as_zero(suite, request):
     path = request.getfixturevalue(suite)
     text = path.read_text()
     texts = (text.replace("levels =", f'fills = ["{word}"]\nlevels =', 1) for word in ("black", "zero"))
@@ -371,15 +380,12 @@ def test_black_is_the_fill_that_records_call_zero(suite, request):
 
 @pytest.mark.parametrize(
     ("suite", "old", "new", "said"),
-    [*(("path", *case) for case in WRONG), *(("on_table", *case) for case in WRONG_ON_TABLE)],
+    [*(("path", *case) for case in WRONG), *(("table_suite_path", *case) for case in WRONG_ON_TABLE)],
 )
-def test_what_is_no_suite_is_refused_with_its_place(suite, old, new, said, request):
+def test_invalid_suite_file_raises_error_with_location(suite, old, new, said, request):
     path = request.getfixturevalue(suite)
     with pytest.raises(CallerError) as refused:
-        changed(path, old, new)
+        read_changed_suite(path, old, new)
     assert said in str(refused.value)
     assert str(refused.value).startswith(str(path.with_stem("changed")))
     assert "\n" not in str(refused.value)
-
-
-# Files that are written: they say what was found, or nothing is written

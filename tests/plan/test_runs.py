@@ -1,4 +1,4 @@
-"""The plan: points counted by hand, what the outcome of a run depends on, and keys that never change."""
+"""Planned runs: points of a suite, dependencies of a run, and permanent keys."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ OTHERS = [replace(DEGRADED, **change) for change in CHANGES]
 OTHERS += [replace(DEGRADED, cell=replace(PIXELS, **change)) for change in CELL_CHANGES]
 
 
-def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
+def test_run_key_hashes_canonical_json():
     text = (
         '{"cell":{"dataset":"planted","estimator":"var-grad","fill":"mean","model":"resnet8","order":"lerf",'
         '"retrain":"masks","t":0.9,"unit":"pixel"},"data":"da7a","estimator":"e571","recipe":"quick@1",'
@@ -46,25 +46,25 @@ def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
     )
     assert encode_canonically(make_json_record(DEGRADED)) == text
     assert hashlib.sha256(text.encode()).hexdigest()[:32] == DEGRADED.key
-    # written down once: a key that changes makes every stored row a stranger
+    # pinned: stored rows are found by these keys
     reference = ReferenceSpec("planted", "da7a", "resnet8", "planted@1", 1000)
     assert (UNTOUCHED.key, reference.key) == ("d81bc379a5bccc9924224e45209b1edf", "933f84712788fc34f22f8890f38859b4")
     assert encode_canonically({"b": 1, "a": [0.1, None, "é"]}) == '{"a":[0.1,null,"\\u00e9"],"b":1}'
 
 
-def test_every_field_is_in_the_key_and_comes_back_from_the_stored_text():
+def test_run_key_covers_every_field():
     assert len({run.key for run in (DEGRADED, *OTHERS)}) == 1 + len(OTHERS)
     fields = {name for change in (*CHANGES, *CELL_CHANGES) for name in change} | {"cell"}
     assert fields == {*Run.__dataclass_fields__, *Cell.__dataclass_fields__}
     for run in (UNTOUCHED, *OTHERS):
         found = read_run_record(json.loads(encode_canonically(make_json_record(run))))
         assert found == run
-        for name in ("order", "retrain", "unit"):  # a text would be equal, too, and `is` is asked elsewhere
+        for name in ("order", "retrain", "unit"):  # enums equal their text, but other code compares them by `is`
             assert getattr(found.cell, name) is getattr(run.cell, name)
         assert found.maps is run.maps
 
 
-def test_a_level_is_a_fraction_and_what_is_no_number_of_json_has_no_hash():
+def test_cell_rejects_level_outside_unit_interval():
     for t in (30, -0.1, float("nan")):
         with pytest.raises(ValueError, match=r"level t must be in \[0, 1\], got .*; 30% is written 0\.3"):
             replace(PIXELS, t=t)
@@ -86,7 +86,7 @@ SMALL = replace(
 )
 
 
-def test_expand_gives_each_point_once():
+def test_expand_points_returns_each_point_once():
     points = expand_points(SMALL)
     assert len(points) == len(set(points))
     assert Counter((point.cell.retrain, point.cell.order, point.cell.t) for point in points) == {
@@ -108,13 +108,13 @@ def test_expand_gives_each_point_once():
 
 
 @pytest.mark.parametrize(("name", "value", "kind"), [("unit", "patch:8", "Unit"), ("retrain", "x", "ScoredNetwork")])
-def test_a_stored_run_that_this_version_does_not_know_is_one_line(name, value, kind):
+def test_read_run_record_rejects_unknown_value(name, value, kind):
     values = make_json_record(DEGRADED)
     with pytest.raises(CallerError, match=f"^this version cannot read a run: '{value}' is not a valid {kind}; use the"):
         read_run_record({**values, "cell": {**values["cell"], name: value}})
 
 
-def test_select_drops_empty_blocks_and_sets_seeds_which_are_no_more_than_the_suite_has_or_what_the_store_has():
+def test_select_part_of_suite_drops_empty_blocks_or_sets_seeds():
     part = select_part_of_suite(SMALL, ["ig", "grad"])
     assert [block.protocol for block in part.blocks] == [ROAR, MASK_ONLY, MORF, LERF]
     assert (part.estimators, part.title) == (("grad", "ig"), "small v3")
@@ -129,41 +129,41 @@ QUICK = OLDER["quick@1"]
 FILE, OTHER = f"file@{'0a1b' * 8}", f"file@{'2c3d' * 8}"
 
 
-def cell(estimator, retrain=ScoredNetwork.IMAGES, t=0.9):
+def make_cell(estimator, retrain=ScoredNetwork.IMAGES, t=0.9):
     return Cell("imagenette64", "resnet-quick", estimator, Order.MORF, retrain, "mean", Unit.SCALAR, t)
 
 
-def bound(point, seed=0, suite=QUICK, limit=None):
-    """The run of a cell, or of an estimator's cell."""
-    return build_run(suite, Point(cell(point) if isinstance(point, str) else point, seed), "da7a", limit)
+def make_run(point, seed=0, suite=QUICK, limit=None):
+    """Make the run of a cell, or of an estimator's cell."""
+    return build_run(suite, Point(make_cell(point) if isinstance(point, str) else point, seed), "da7a", limit)
 
 
-def runs_of(suite):
+def list_runs(suite):
     return [build_run(suite, point, "da7a", None) for point in expand_points(suite)]
 
 
-def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
+def test_run_names_explained_network_only_if_outcome_depends_on_it():
     reference = make_reference_spec(QUICK, "da7a")
     assert reference == ReferenceSpec("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
-    assert max(run.seed for name in ("quick", "imagenette64") for run in runs_of(find_suite(name))) < REFERENCE_SEED
+    assert max(run.seed for name in ("quick", "imagenette64") for run in list_runs(find_suite(name))) < REFERENCE_SEED
     for one, needed in (
-        (cell("grad"), True),
-        (cell("grad", ScoredNetwork.MASKS), True),
-        (cell("grad~untrained"), True),  # its targets are the reference's
-        (cell("random"), False),
-        (cell("random", ScoredNetwork.NONE), True),
-        (cell(CLEAN, ScoredNetwork.NONE, 0.0), True),
-        (cell(CLEAN, t=0.0), False),
+        (make_cell("grad"), True),
+        (make_cell("grad", ScoredNetwork.MASKS), True),
+        (make_cell("grad~untrained"), True),  # its targets are classes of the explained network
+        (make_cell("random"), False),
+        (make_cell("random", ScoredNetwork.NONE), True),
+        (make_cell(CLEAN, ScoredNetwork.NONE, 0.0), True),
+        (make_cell(CLEAN, t=0.0), False),
     ):
         assert depends_on_reference(one) == needed
-        assert bound(one).reference == (reference.key if needed else "")
-    other = replace(QUICK, name="other", version=7, reference_recipe="planted@1")  # trains alike
-    assert bound("random").key == bound("random", suite=other).key
-    assert bound("grad").key != bound("grad", suite=other).key
-    assert (bound("grad", limit=40).limit, bound("grad").limit) == (40, None)
+        assert make_run(one).reference == (reference.key if needed else "")
+    other = replace(QUICK, name="other", version=7, reference_recipe="planted@1")  # the same training recipe
+    assert make_run("random").key == make_run("random", suite=other).key
+    assert make_run("grad").key != make_run("grad", suite=other).key
+    assert (make_run("grad", limit=40).limit, make_run("grad").limit) == (40, None)
 
 
-def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them():
+def test_map_precision_changes_key_of_runs_with_maps():
     short = replace(QUICK, maps=MapNumerics.BF16)
     for estimator, maps in (
         ("grad~untrained", MapNumerics.BF16),
@@ -171,43 +171,43 @@ def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them():
         ("somebody@01234567", MapNumerics.FLOAT32),  # a sandbox explains in float32
         (CLEAN, MapNumerics.FLOAT32),
     ):
-        for one in (cell(estimator), cell(estimator, ScoredNetwork.NONE)):
-            run, exact = bound(one, suite=short), bound(one)
+        for one in (make_cell(estimator), make_cell(estimator, ScoredNetwork.NONE)):
+            run, exact = make_run(one, suite=short), make_run(one)
             assert (run.maps, exact.maps) == (maps, MapNumerics.FLOAT32)
             assert (run.key == exact.key) == (maps is MapNumerics.FLOAT32)
-            assert run.reference == exact.reference  # the model that is explained is the same
+            assert run.reference == exact.reference  # the same network is explained
 
 
-def test_rankings_are_stored_for_the_papers_levels_or_more():
-    assert list_stored_levels(QUICK) == PAPER_LEVELS  # so that it shares them with the whole suite
+def test_list_stored_levels_includes_paper_levels():
+    assert list_stored_levels(QUICK) == PAPER_LEVELS  # so a part shares rankings with the whole suite
     finer = replace(QUICK, blocks=(Block(ROAR, ("grad",), (0.05, 0.9), seeds=1), Block(MORF, ("grad",), (0.95,), 1)))
     assert list_stored_levels(finer) == (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
     assert list_stored_levels(replace(QUICK, blocks=(Block(LERF, ("grad",), (0.9, 0.1), seeds=1),))) == PAPER_LEVELS
 
 
-def test_keys_with_one_given_network_are_those_from_before_there_could_be_several():
+def test_run_keys_with_one_given_network_match_pinned_hashes():
     for suite, pinned in (
         (QUICK, "a6bce56e9ccb9e91d58f964dcebf72c4"),
         (find_suite("planted@1"), "203d3917f97e33ab45845f3a25a52a2c"),
         (find_suite("imagenet-noretrain@2"), "c6a23f68ad33e08d930c36a6695359d5"),
     ):
         given = set_explained_weights(suite, FILE)
-        assert hash_value(sorted(run.key for run in runs_of(given))) == pinned, suite.versioned
+        assert hash_value(sorted(run.key for run in list_runs(given))) == pinned, suite.versioned
 
 
-def test_each_given_network_explains_its_seeds_in_place_of_the_suites_own_whatever_else_is_given():
+def test_given_networks_replace_explained_networks_by_seed():
     both = set_explained_weights(QUICK, f"{FILE},{OTHER}")
     assert (both.references, both.title) == (2, QUICK.title)
     for seed, alone in ((0, FILE), (1, OTHER), (2, FILE)):
         for estimator in ("grad", "random"):
-            assert bound(estimator, seed, both) == bound(estimator, seed, set_explained_weights(QUICK, alone))
-    scored = [run for run in runs_of(both) if run.cell == cell("grad", ScoredNetwork.NONE)]
+            assert make_run(estimator, seed, both) == make_run(estimator, seed, set_explained_weights(QUICK, alone))
+    scored = [run for run in list_runs(both) if run.cell == make_cell("grad", ScoredNetwork.NONE)]
     assert {run.seed: run.given for run in scored} == {0: FILE, 1: OTHER}
-    suite = find_suite("quick@6")  # has three of its own
+    suite = find_suite("quick@6")  # a suite with three explained networks
     one = set_explained_weights(suite, FILE)
     assert (suite.references, one.references) == (3, 1)
-    assert {run.given for run in runs_of(one)} == {"", FILE}
+    assert {run.given for run in list_runs(one)} == {"", FILE}
     assert set_explained_weights(one, "") == suite
     four = set_explained_weights(suite, ",".join(f"file@{number}" for number in range(4)))
     assert [block.seeds for block in four.blocks] == [4 if block.seeds == 3 else block.seeds for block in suite.blocks]
-    assert {run.given for run in runs_of(four)} >= {f"file@{n}" for n in range(4)}
+    assert {run.given for run in list_runs(four)} >= {f"file@{n}" for n in range(4)}

@@ -1,4 +1,4 @@
-"""The study of a short recipe: its recipes are scaled copies, its rule is the plan's, and `suites` claims nothing."""
+"""The study of a short recipe: scaled recipes, the plan's rule, and no claim of unmeasured agreement."""
 
 import pytest
 
@@ -17,7 +17,7 @@ STEEP = {"random": 0.0, "random-blurred": 0.0} | {
 }
 
 
-def test_both_suites_ask_the_same_by_scaled_copies_of_the_recipes_of_imagenet():
+def test_study_suites_use_scaled_imagenet_recipes():
     assert (SHORT.blocks, SHORT.reference_recipe, SHORT.dataset) == (LONG.blocks, LONG.reference_recipe, LONG.dataset)
     peaks = []
     for suite, name in ((SHORT, "imagenet-fast@1"), (LONG, "imagenet@1")):
@@ -28,21 +28,21 @@ def test_both_suites_ask_the_same_by_scaled_copies_of_the_recipes_of_imagenet():
     assert peaks[0][0] / peaks[1][0] == pytest.approx(peaks[0][1] / peaks[1][1])
 
 
-def accuracy(sign):
+def make_accuracy_function(sign):
     return lambda cell: 0.9 - cell.t * (0.4 - sign * STEEP.get(cell.estimator, 0.0))
 
 
-def test_orders_that_are_equal_or_opposite_in_made_up_rows_are_called_so():
-    short = held(SHORT, accuracy(1))
+def test_make_tables_reports_equal_or_opposite_orders():
+    short = held(SHORT, make_accuracy_function(1))
     for sign, tau, verdict in ((1, "+1.00 [+1.00, +1.00]", "orders these"), (-1, "-1.00 [-1.00, -1.00]", "does not")):
-        made = make_tables({"short": short, "long": held(LONG, accuracy(sign))})
+        made = make_tables({"short": short, "long": held(LONG, make_accuracy_function(sign))})
         assert "| short | 66 of 66 |" in made["runs"]
         assert tau in made["agreement"] and verdict in made["agreement"]
         assert made["gains"].count("\n") == 1 + len(STEEP)
 
 
-def test_while_a_run_is_missing_nothing_is_called_measured():
-    short, long = held(SHORT, accuracy(1)), held(LONG, accuracy(1))
+def test_make_tables_says_not_measured_while_run_is_missing():
+    short, long = held(SHORT, make_accuracy_function(1)), held(LONG, make_accuracy_function(1))
     long.results.popitem()
     made = make_tables({"short": short, "long": long})
     assert "| long | 65 of 66 |" in made["runs"]
@@ -53,11 +53,11 @@ def test_while_a_run_is_missing_nothing_is_called_measured():
     ("low", "high", "opposed", "verdict"),
     [(0.6, 1.0, 0, "orders"), (0.6, 1.0, 1, "does not"), (0.2, 0.5, 0, "does not"), (0.59, 1.0, 0, "open")],
 )
-def test_the_rule_is_that_of_the_plan(low, high, opposed, verdict):
+def test_judge_follows_study_plan(low, high, opposed, verdict):
     assert verdict in judge(Agreement(Estimate(0.7, low, high), 6, 10, opposed))
 
 
-def test_suites_and_pages_claim_no_agreement_that_was_not_measured(call):
+def test_suites_command_claims_no_unmeasured_agreement(call):
     assert FAST["imagenet"].tau is None
     for command in (("suites",), ("suites", "imagenet")):
         said = " ".join(call(*command).out.split())

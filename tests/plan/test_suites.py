@@ -1,4 +1,4 @@
-"""Named suites, made of things that exist; parts of them; and recipes: the learning rate at chosen steps."""
+"""Named suites, parts of suites, and recipes with their learning rates."""
 
 import re
 from dataclasses import replace
@@ -29,7 +29,7 @@ MATCHED, PAPER = find_suite("quick-matched"), find_suite("imagenette64")
 CONTROLS = MATCHED.estimators[:7]
 
 
-def test_a_name_stands_for_its_newest_version_and_an_unknown_one_is_guessed():
+def test_find_suite_returns_newest_version():
     newest = {name: max(version for other, version in VERSIONS if other == name) for name, _ in VERSIONS}
     assert {name: suite.version for name, suite in SUITES.items()} == newest
     assert find_suite("imagenet-noretrain").version == 2
@@ -38,7 +38,7 @@ def test_a_name_stands_for_its_newest_version_and_an_unknown_one_is_guessed():
 
 
 @pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
-def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
+def test_suite_has_known_components_with_random_controls(suite):
     assert suite.dataset in DATASETS and (suite.model in MODELS or suite.networks)
     for title in (suite.recipe, suite.reference_recipe):
         assert find_recipe(title).title == title
@@ -47,19 +47,19 @@ def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
     assert ("truth" in suite.estimators) == bool(is_truth_known)
     for estimator in suite.estimators:
         find_estimator(estimator)
-    judged = [block for block in suite.blocks if block.protocol is not MASK_ONLY]  # masks of Random say nothing
+    judged = [block for block in suite.blocks if block.protocol is not MASK_ONLY]  # random masks hold no information
     held = {(block.protocol, block.unit) for block in judged if "random" in block.estimators}
     assert held == {(block.protocol, block.unit) for block in judged}
     for cell in {point.cell for point in expand_points(suite)}:
         record = find_dataset(suite.dataset)
         d = record.size**2 * (record.channels if cell.unit is Unit.SCALAR else 1)
-        assert cell.t == 0 or 0 < count_removed(cell.t, d) < d  # something goes, and something stays
-        estimator = cell.estimator_record  # twins of other images, which paired protocols ask for, among them
+        assert cell.t == 0 or 0 < count_removed(cell.t, d) < d  # some features are removed, and some are kept
+        estimator = cell.estimator_record  # includes other-image twins, which paired protocols add
         assert estimator is None or estimator.id == cell.estimator
         assert estimator is None or cell.estimator_of_stored_ranking or estimator.form == "redrawn"
 
 
-def test_imagenet_networks_explains_five_published_resnets_without_training_and_without_noisy_ig():
+def test_imagenet_networks_suite_explains_five_published_resnets():
     suite = find_suite("imagenet-networks")
     assert {each.model.partition(".")[0] for each in suite.networks} == {"torchvision:resnet50", "timm:resnet50"}
     assert (len({each.given for each in suite.networks}), suite.references) == (5, 5)
@@ -71,17 +71,17 @@ def test_imagenet_networks_explains_five_published_resnets_without_training_and_
     assert suite.dataset_record.test_images == 5_000
 
 
-def test_a_fast_suite_is_the_other_ones_experiment_by_another_recipe():
+def test_fast_suite_differs_only_in_recipe():
     for name, of in FAST.items():
-        if name == "imagenet":  # which asks for less, too
+        if name == "imagenet":  # this suite also has fewer runs
             continue
         fast, slow = find_suite(name), find_suite(of.of)
         assert fast.recipe == f"{slow.name}-fast@1"
         told = {"name": slow.name, "about": slow.about, "recipe": slow.recipe}
-        assert replace(fast, **told) == slow  # the same reference, so the same rankings
+        assert replace(fast, **told) == slow  # the same explained network, so the same rankings
 
 
-def test_imagenet_asks_the_papers_question_by_fourteen_rows_whose_runs_are_part_of_the_papers_design():
+def test_imagenet_suite_is_part_of_imagenet_paper_design():
     short, paper = find_suite("imagenet"), find_suite("imagenet-paper")
     (block,) = short.blocks
     assert (len(block.estimators), block.levels, block.seeds, short.references) == (14, (0.1, 0.5, 0.9), 2, 1)
@@ -90,7 +90,7 @@ def test_imagenet_asks_the_papers_question_by_fourteen_rows_whose_runs_are_part_
     assert (short.recipe, paper.recipe, short.reference_recipe) == ("imagenet-fast@1", "imagenet@1", "imagenet@1")
 
 
-def test_every_run_of_imagenet_counts_in_a_file_that_asks_for_the_full_design(tmp_path):
+def test_imagenet_runs_are_subset_of_full_design(tmp_path):
     text = copy_suite_file_text("imagenet").replace('protocols = ["roar"]', 'protocols = ["roar", "kar"]')
     text = text.replace("[0.1, 0.5, 0.9]", "[0.1, 0.3, 0.5, 0.7, 0.9]").replace("seeds = 2", "seeds = 5")
     text = re.sub(r"estimators = \[.*?\n\]", 'estimators = ["random", "sobel", "paper"]', text, flags=re.DOTALL)
@@ -100,18 +100,18 @@ def test_every_run_of_imagenet_counts_in_a_file_that_asks_for_the_full_design(tm
     assert runs[0] < runs[1] and (len(runs[0]), len(runs[1])) == (86, 1005)
 
 
-def test_second_versions_retrain_with_moved_images_by_as_many_references_as_seeds():
+def test_later_suite_versions_augment_with_enough_references():
     moved = {Augmentation.SHIFT_FLIP, Augmentation.CROP_FLIP}
     for suite in SUITES.values():
         trained = [block for block in suite.blocks if block.protocol is ROAR]
-        if trained and suite.version > 1 and suite.name != "imagenet":  # at the least cost
+        if trained and suite.version > 1 and suite.name != "imagenet":  # the cheapest design
             assert suite.dataset_record.tabular or find_recipe(suite.recipe).augmentation in moved
             siblings = any(block.protocol is OWN_NETWORK for block in suite.blocks)
             assert suite.references >= (seeds := max(block.seeds for block in trained)) >= 3
             assert siblings or suite.references == seeds
 
 
-def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_protocol_and_fewer_seeds():
+def test_apply_selection_options_keeps_controls():
     assert apply_selection_options(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
     assert apply_selection_options(MATCHED, ["deviation"]).estimators == CONTROLS
     assert apply_selection_options(MATCHED) == MATCHED
@@ -131,7 +131,7 @@ def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_proto
 IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
 
 
-def test_paper_schedule_by_hand():
+def test_paper_learning_rates_match_manual_values():
     for title, step, expected in (  # 312.785 steps in an epoch of ImageNet, 295.898 of Food-101, 185.102 of Birdsnap
         ("imagenet@1", 1563, 1.6 * 1563 / 312.785 / 5),  # the last step of the warm-up
         ("imagenet@1", 1564, 1.6),
@@ -142,12 +142,12 @@ def test_paper_schedule_by_hand():
     ):
         recipe = find_recipe(title)
         rate = compute_learning_rate(recipe, step, IMAGES[title] / recipe.batch)
-        assert rate == pytest.approx(expected, rel=1e-5, abs=1e-12), (title, step)  # the hand's epochs have six digits
+        assert rate == pytest.approx(expected, rel=1e-5, abs=1e-12), (title, step)  # manual epochs have six digits
     rates = [compute_learning_rate(find_recipe("imagenet@1"), step, 10) for step in (299, 300, 599, 600)]
-    assert rates == pytest.approx([1.6, 0.16, 0.16, 0.016])  # it falls with the first step of an epoch
+    assert rates == pytest.approx([1.6, 0.16, 0.16, 0.016])  # the rate drops at the first step of an epoch
 
 
-def test_linear_schedule_and_sides_by_hand_and_every_recipe_has_a_rate_for_each_of_its_steps():
+def test_learning_rates_match_manual_linear_schedule():
     line = Recipe("line", 1, 6, 10, 0.5, 1, Decay.LINEAR, Augmentation.NONE)  # 6 epochs, 1 of them to warm up
     for step, expected in ((0, 0.0), (5, 0.25), (10, 0.5), (35, 0.25), (59, 0.01), (60, 0.0)):
         assert compute_learning_rate(line, step, steps_per_epoch=10) == pytest.approx(expected), step
@@ -161,7 +161,7 @@ def test_linear_schedule_and_sides_by_hand_and_every_recipe_has_a_rate_for_each_
     assert sides == [128, 128, 160, 160, 192, 224]
 
 
-def test_other_numbers_stand_in_the_title_in_one_order():
+def test_find_recipe_normalizes_changed_settings():
     recipe = find_recipe("quick@2(sides=0.5+1,epochs=6.0)")
     assert recipe.title == "quick@2(epochs=6,sides=0.5+1)"
     assert find_recipe(recipe.title) == recipe
@@ -177,7 +177,7 @@ def test_other_numbers_stand_in_the_title_in_one_order():
             find_recipe(title)
 
 
-def test_a_recipe_that_compiles_is_another_recipe_and_one_that_does_not_has_the_record_that_it_had():
+def test_compile_setting_changes_recipe_record():
     plain, compiled = RECIPES["imagenet@1"], find_recipe("imagenet@1(compile=true)")
     assert compiled == change_recipe(plain, {"compile": True}) != plain
     assert compiled.title == "imagenet@1(compile=true)"
@@ -193,7 +193,7 @@ def test_a_recipe_that_compiles_is_another_recipe_and_one_that_does_not_has_the_
             change_recipe(plain, {key: True})
 
 
-def test_the_papers_figure_is_one_suite_that_shares_its_last_level_with_quick():
+def test_quick_roar_suite_reproduces_paper_figure():
     """Figure 4 of Hooker et al. 2019: five levels."""
     figure, quick = find_suite("quick-roar"), find_suite("quick")
     (block,) = figure.blocks
@@ -205,7 +205,7 @@ def test_the_papers_figure_is_one_suite_that_shares_its_last_level_with_quick():
     assert rows == {"none", "random", "sobel", "grad"}
 
 
-def test_every_file_is_short_and_says_what_each_block_asks():
+def test_suite_files_are_short_with_commented_blocks():
     files = [*FOLDER.glob("*.toml"), *RESULTS.glob("*/*/suite.toml")]
     assert len(files) == len(set(VERSIONS) - {(suite.name, suite.version) for suite in OLDER.values()})
     for file in files:
@@ -214,12 +214,12 @@ def test_every_file_is_short_and_says_what_each_block_asks():
         blocks = [line for line in lines if line.startswith("[[block]]")]
         assert all(line.startswith("[[block]]  # ") for line in blocks), file
         assert blocks or any(line.startswith("# ") for line in lines), file
-    assert {file.stem for file in FOLDER.glob("*.toml")} == set(SUITES), "a file has the name of its suite"
+    assert {file.stem for file in FOLDER.glob("*.toml")} == set(SUITES), "each file is named after its suite"
 
 
 @pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
-def test_a_copy_of_a_suites_file_is_a_users_suite_of_the_same_runs(suite, tmp_path):
-    """All that runs depend on is the same: name, version and what makes a suite a user's are no part of a run."""
+def test_copied_suite_file_has_same_runs(suite, tmp_path):
+    """Runs do not depend on the name, version or ownership of a suite."""
     mine = parse_suite(copy_suite_file_text(suite.versioned), tmp_path / "mine.toml")
     assert (mine.name, mine.own is not None) == (f"my-{suite.name}", True)
     assert replace(mine, name=suite.name, version=suite.version, own=None) == suite
