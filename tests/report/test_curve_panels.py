@@ -1,4 +1,4 @@
-"""Figures: from a board to its curves, which are drawn as given; gaps stay gaps, files are the same each time."""
+"""Charts of a board, and their figures and files."""
 
 import itertools
 from dataclasses import replace
@@ -25,7 +25,7 @@ def whole():
     return held()
 
 
-def test_a_curve_is_its_row_from_the_untouched_images_on_and_without_points_there_is_none(whole):
+def test_make_chart_draws_each_row_from_untouched_images(whole):
     table = table_of(whole, rows=["random", "grad"])
     for row, curve in zip(table.board.rows, make_chart(table).curves, strict=True):
         assert (curve.estimator, curve.levels) == (row.estimator, (0.0, *LEVELS))
@@ -39,7 +39,7 @@ def test_a_curve_is_its_row_from_the_untouched_images_on_and_without_points_ther
     assert None not in curve.accuracy[:-1]
 
 
-def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_networks_alone(whole):
+def test_make_chart_adds_published_curves_of_shown_rows(whole):
     found = {curve.estimator: curve for curve in make_chart(table_of(whole, "kar", MAIN), "imagenet").published}
     published = read_published_curves("imagenet", Order.LERF)
     assert set(found) == set(MAIN) & set(published)
@@ -63,66 +63,66 @@ def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_
 T = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 
 
-def curve(estimator, family="", *, control=False, end=0.4, levels=T, missing=(), band=True):
+def make_curve(estimator, family="", *, control=False, end=0.4, levels=T, missing=(), band=True):
     accuracy = tuple(None if k in missing else 0.8 - (0.8 - end) * t / 0.9 for k, t in enumerate(levels))
     low = tuple(None if a is None or not band else a - 0.01 for a in accuracy)
     high = tuple(None if a is None or not band else a + 0.02 for a in accuracy)
     return PanelCurve(estimator, family or estimator, control, levels, accuracy, low, high)
 
 
-def chart_of(*curves, title="one", caption="Three seeds.", **more):
+def make_chart_of(*curves, title="one", caption="Three seeds.", **more):
     return Chart(title, caption, AxisLabel.REMOVED, curves, **more)
 
 
-def full_chart():
-    """More names than fit beside a panel of the usual height, most of them in the first of three."""
-    controls = (curve("random", control=True, end=0.5), curve("sobel", control=True, end=0.501))
+def make_full_chart():
+    """Make a chart of three panels whose first has more names than fit beside the usual height."""
+    controls = (make_curve("random", control=True, end=0.5), make_curve("sobel", control=True, end=0.501))
     names = {base: (base, f"sg-{base}", f"sgsq-{base}", f"var-{base}") for base in ("grad", "gb", "ig")}
-    rest = [curve(name, base, end=0.5 + k / 1000) for base, each in names.items() for k, name in enumerate(each)]
+    rest = [make_curve(name, base, end=0.5 + k / 1000) for base, each in names.items() for k, name in enumerate(each)]
     kinds = ("", "~blurred", "~untrained", "~other-target")
-    twins = [curve(f"{name}-sq{kind}", "grad", end=0.5) for name in names["grad"] for kind in kinds]
-    return chart_of(*controls, *rest, *twins, title="big v1 · ROAR", caption="Five seeds. " * 30)
+    twins = [make_curve(f"{name}-sq{kind}", "grad", end=0.5) for name in names["grad"] for kind in kinds]
+    return make_chart_of(*controls, *rest, *twins, title="big v1 · ROAR", caption="Five seeds. " * 30)
 
 
-def long_chart():
-    """One panel under a title that says all it can have to say."""
+def make_long_title_chart():
+    """Make a chart of one panel under the longest possible title."""
     title = "planted v1 (small version: 40 images per split) (images of photos, 1a2b3c4d) (reference file@0a1b2c3d)"
     names = {"truth": 0.1, "random": 0.4, "truth-inverted": 0.7}
-    curves = (curve(name, name.removesuffix("-inverted"), control=True, end=end) for name, end in names.items())
-    return chart_of(*curves, title=f"{title} (tests the installation only): ROAR")
+    curves = (make_curve(name, name.removesuffix("-inverted"), control=True, end=end) for name, end in names.items())
+    return make_chart_of(*curves, title=f"{title} (tests the installation only): ROAR")
 
 
-def lines(axes):
-    """Measured and published lines by label."""
+def find_lines_by_label(axes):
+    """Return measured and published lines by label."""
     return {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
 
 
-def test_bands_equal_the_input_a_missing_point_is_a_gap_and_a_curve_without_points_is_named_below():
-    whole = curve("grad")
-    (axes,) = make_figure(chart_of(whole)).axes
+def test_make_figure_draws_bands_with_gaps_for_missing_points():
+    whole = make_curve("grad")
+    (axes,) = make_figure(make_chart_of(whole)).axes
     (band,) = axes.collections
     corners = {tuple(point) for point in band.get_paths()[0].vertices}
     for t, low, high in zip(T, whole.low, whole.high, strict=True):
         assert {(t, low), (t, high)} <= corners
-    (axes,) = make_figure(chart_of(curve("grad", band=False))).axes
+    (axes,) = make_figure(make_chart_of(make_curve("grad", band=False))).axes
     assert all(len(path.vertices) == 0 for band in axes.collections for path in band.get_paths())
-    (axes,) = make_figure(chart_of(curve("grad", missing=(2,)))).axes
-    assert np.flatnonzero(np.isnan(lines(axes)["grad"].get_ydata())).tolist() == [2]
-    assert axes.get_ylim()[0] > 0.3  # a zero would have pulled the limits down
+    (axes,) = make_figure(make_chart_of(make_curve("grad", missing=(2,)))).axes
+    assert np.flatnonzero(np.isnan(find_lines_by_label(axes)["grad"].get_ydata())).tolist() == [2]
+    assert axes.get_ylim()[0] > 0.3  # a missing point drawn as 0 would lower the limit
     assert len(axes.collections[0].get_paths()) == 2  # the band has two parts
-    figure = make_figure(chart_of(curve("grad"), curve("ig", missing=range(6))))
+    figure = make_figure(make_chart_of(make_curve("grad"), make_curve("ig", missing=range(6))))
     assert len(figure.axes) == 1
     assert any("No finished point yet: ig." in text.get_text() for text in figure.texts)
     caption = " ".join(f"{'x' * number}-{'y' * 9}" for number in range(1, 60))
-    (notes,) = (text.get_text() for text in make_figure(chart_of(curve("grad"), caption=caption)).texts[1:])
+    (notes,) = (text.get_text() for text in make_figure(make_chart_of(make_curve("grad"), caption=caption)).texts[1:])
     assert "\n" in notes and not [line for line in notes.splitlines() if line.endswith("-")], "names are whole"
     with pytest.raises(CallerError, match="nothing to draw"):
-        make_figure(chart_of(curve("grad", missing=range(6))))
+        make_figure(make_chart_of(make_curve("grad", missing=range(6))))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [full_chart, long_chart])
-def test_no_text_overlaps_another_or_leaves_the_picture(make):
+@pytest.mark.parametrize("make", [make_full_chart, make_long_title_chart])
+def test_figure_texts_do_not_overlap(make):
     figure = make_figure(make())
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
@@ -143,10 +143,13 @@ def test_no_text_overlaps_another_or_leaves_the_picture(make):
         assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, text
 
 
-def test_published_curves_are_dashed_in_the_measured_curve_s_colour():
-    measured, published = curve("grad"), (curve("grad", end=0.2, levels=T[1:]), curve("var-grad", "grad", end=0.1))
-    (axes,) = make_figure(chart_of(measured, published=published)).axes
-    drawn = lines(axes)
+def test_published_curves_are_dashed_in_color_of_measured_curve():
+    measured, published = (
+        make_curve("grad"),
+        (make_curve("grad", end=0.2, levels=T[1:]), make_curve("var-grad", "grad", end=0.1)),
+    )
+    (axes,) = make_figure(make_chart_of(measured, published=published)).axes
+    drawn = find_lines_by_label(axes)
     assert list(drawn) == ["grad (published)", "var-grad (published)", "grad"]
     dashed = drawn["grad (published)"]
     assert tuple(dashed.get_ydata()) == published[0].accuracy
@@ -154,38 +157,41 @@ def test_published_curves_are_dashed_in_the_measured_curve_s_colour():
     assert dashed.get_color() == drawn["grad"].get_color()
     assert sorted(text.get_text() for text in axes.texts) == ["grad", "var-grad"]
     leaders = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
-    assert leaders == {(0.9, measured.accuracy[-1]), (0.9, published[1].accuracy[-1])}  # measured comes first
+    assert leaders == {
+        (0.9, measured.accuracy[-1]),
+        (0.9, published[1].accuracy[-1]),
+    }  # measured curves are labelled first
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("PNG", b"\x89PNG")])
-def test_files_open_and_are_the_same_each_time(tmp_path, ending, start):
+def test_save_figure_is_deterministic(tmp_path, ending, start):
     files = [tmp_path / f"{name}.{ending}" for name in "ab"]
     for file in files:
-        save_figure(make_figure(long_chart()), file)
+        save_figure(make_figure(make_long_title_chart()), file)
     first, second = (file.read_bytes() for file in files)
     assert first == second and first.startswith(start)
     assert b"Date" not in first and b"Software" not in first
     assert sorted(tmp_path.iterdir()) == files
 
 
-def test_spread_by_hand():
+def test_spread_labels_matches_manual_positions():
     assert spread_labels([5.0, 1.0], 1.0, 0.0, 10.0) == [5.0, 1.0]
     assert spread_labels([5.0, 5.0, 5.0], 1.0, 0.0, 10.0) == [4.0, 5.0, 6.0]
     assert spread_labels([0.0, 0.0], 1.0, 0.0, 10.0) == [0.0, 1.0]
     assert spread_labels([10.0, 9.9, 3.0], 2.0, 0.0, 10.0) == [10.0, 8.0, 3.0]
 
 
-def test_drawn_data_equal_the_input_in_every_panel_and_above_masks_has_panels_of_its_own_below():
-    curves = (curve("random", control=True), curve("grad"), curve("gb", end=0.3), curve("ig"))
+def test_make_figure_draws_above_masks_in_lower_panels():
+    curves = (make_curve("random", control=True), make_curve("grad"), make_curve("gb", end=0.3), make_curve("ig"))
     above = tuple(replace(c, accuracy=tuple(a and a - 0.7 for a in c.accuracy)) for c in curves if c.family != "gb")
-    figure = make_figure(chart_of(*curves, above_masks=above))
+    figure = make_figure(make_chart_of(*curves, above_masks=above))
     upper, lower = figure.axes[:3], figure.axes[3:]
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["GRAD", "GB", "IG", "GRAD", "IG"]
     for axes, measured in zip(upper, curves[1:], strict=True):
-        drawn = {name: tuple(line.get_ydata()) for name, line in lines(axes).items()}
+        drawn = {name: tuple(line.get_ydata()) for name, line in find_lines_by_label(axes).items()}
         assert drawn == {"random": curves[0].accuracy, measured.estimator: measured.accuracy}
-        assert tuple(lines(axes)["random"].get_xdata()) == T
+        assert tuple(find_lines_by_label(axes)["random"].get_xdata()) == T
     assert (upper[0].get_ylabel(), lower[0].get_ylabel()) == ("test accuracy", "accuracy above masks alone")
     assert all(axes.get_position().y1 < upper[0].get_position().y0 for axes in lower)
     assert lower[0].get_ylim()[0] < min(above[0].accuracy)

@@ -1,4 +1,4 @@
-"""One table for two questions, by hand."""
+"""The table of ROAR and own-network gain, beside a handwritten one."""
 
 import csv
 import json
@@ -55,22 +55,22 @@ def both():
     return CombinedTable(*by_hand())
 
 
-def test_rows_by_hand(both):
-    """What is not run is no dash; controls come last, by ROAR gain."""
+def test_combined_table_markdown_matches_handwritten_rows(both):
+    """A row that is not run shows no dash; controls come last, sorted by ROAR gain."""
     page = render(both, "markdown")
     assert MARKDOWN in page + "\n" and page.startswith("**made-up v1**")
     assert "t = 0.9." in page and "t = 0.05, 0.5." in page
 
 
-def test_text_by_hand(both):
-    """The signs of either table stand beside names, and no number is cut where a terminal is narrow."""
+def test_combined_table_text_matches_handwritten_text(both):
+    """Names have the signs of both tables, and a narrow terminal cuts no number."""
     lines = [line.rstrip() for line in printed(format_text(both, 80), 80).splitlines()]
     assert "\n".join(line for line in lines if line.strip(" ─")) == TEXT
-    narrow = printed(format_text(both, 30), 30)  # whose texts continue on the next line
+    narrow = printed(format_text(both, 30), 30)  # long cells continue on the next line
     assert all(gain in narrow for gain in ("+10.7 [+9.3, +12.2]", "0 by construction", "opposes"))
 
 
-def test_what_is_not_run_is_told_from_what_is_missing(both):
+def test_combined_table_distinguishes_not_run_from_missing(both):
     rows = {row["estimator"]: row for row in json.loads(render(both, "json"))["rows"]}
     assert list(rows) == ["grad", "ig", "gb", "random-blurred", "sobel", "random"]
     assert (rows["ig"]["roar"], rows["gb"]["roar"]["gain"], rows["grad"]["roar"]["gain"]) == (None, None, -4.5)
@@ -90,7 +90,7 @@ def test_what_is_not_run_is_told_from_what_is_missing(both):
     assert words == ["not run", "–", "0", "0", "0", "0"]
 
 
-def test_a_measured_gain_of_zero_is_drawn_with_its_interval():
+def test_plot_gains_draws_interval_of_measured_zero_gain():
     """`gb-sq` on Imagenette has 0.0 [-1.6, 1.6]; a gain of 0 by construction has no interval."""
     (axes,) = plot_gains({"gain": {"gb-sq": Estimate(0.0, -1.6, 1.6), "random": Estimate(0.0, 0.0, 0.0)}}).axes
     assert [text.get_text().strip() for text in axes.texts] == ["0"]
@@ -98,24 +98,24 @@ def test_a_measured_gain_of_zero_is_drawn_with_its_interval():
     assert intervals == [[-1.6, 1.6]]
 
 
-def test_what_is_uncertain_is_said_in_the_last_line(both):
+def test_combined_table_notes_state_interval_scope(both):
     once = replace(both, roar=replace(both.roar, board=replace(both.roar.board, covers=IntervalScope.NOTHING)))
     assert once.summarize_notes()[-1].startswith("One training per cell: no intervals for ROAR;")
     assert [note.partition(" on ")[0] for note in both.all_notes[3:]] == ["ROAR", "Own-network gain"]
 
 
-def test_notes_fit_into_eighty_columns(both):
+def test_combined_table_notes_fit_into_80_columns(both):
     assert len(both.summarize_notes()) == 3
     assert max(map(len, both.summarize_notes())) <= 80
 
 
-def test_suites_that_ask_both_questions_first():
+def test_has_combined_table_selects_suites_with_both_protocols():
     both = [name for name, suite in SUITES.items() if has_combined_table(suite)]
     assert both[:2] == ["quick", "quick-full"]
     assert both[2:] == [name for name in SUITES if name.startswith("benchmark-")] and len(both) == 7
 
 
-def test_rows_that_neither_table_has_are_named():
+def test_make_combined_table_rejects_unknown_rows():
     suite = replace(SUITE, blocks=(SUITE.blocks[0], replace(SUITE.blocks[0], protocol=OWN_NETWORK)))
     results = SuiteResults(suite, "", None, {})
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""What is done, running, missing and failed, and at what pace, what `import` says of a file, and what a suite costs."""
+"""States and pace of runs, messages of `import`, and costs of suites."""
 
 import json
 from dataclasses import replace
@@ -25,18 +25,18 @@ from tests.helpers.made_up import DATA, MAIN, SUITE, held
 from tests.helpers.store_rows import lease
 
 
-def run_of(point):
+def make_run(point):
     return build_run(SUITE, point, DATA, None)
 
 
-def test_each_run_is_in_one_state(store):
+def test_find_run_states_gives_each_run_one_state(store):
     points = expand_points(SUITE)
     done, running, failed, repaired = points[:4]
     results = held().results
     store.add_results([results[done], results[repaired]])
-    lease(store, [run_of(running).key], Owner.of_this_process())
+    lease(store, [make_run(running).key], Owner.of_this_process())
     for point, reason in ((failed, "first reason"), (failed, "loss nan at step 3"), (repaired, "no memory")):
-        store.failures.record_failed_runs([run_of(point)], reason)
+        store.failures.record_failed_runs([make_run(point)], reason)
     found = collect_results(SUITE, store, data=DATA)
     states = find_run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
@@ -47,7 +47,7 @@ def test_each_run_is_in_one_state(store):
     assert record["failures"] == [{"run": describe_run(failed), "estimator": CLEAN, "reason": "loss nan at step 3"}]
 
 
-def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
+def test_status_shows_preparation_before_first_result(store, tmp_path):
     def status(limit=None):
         record = make_status_record(load_from_open_store(store, SUITE, ResultsQuery(tmp_path, limit=limit)), store)
         return record["preparing"], record["running"]
@@ -60,20 +60,20 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     store.claim_leases(
         [LeaseRequest((make_reference_spec(SUITE, DATA).key,), "reference", DATA)], Owner.of_this_process(), 1
     )
-    lease(store, [run_of(expand_points(SUITE)[0]).key], Owner.of_this_process())
+    lease(store, [make_run(expand_points(SUITE)[0]).key], Owner.of_this_process())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
 
 
-def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store):
+def test_measure_progress_uses_pace_of_last_hour(store):
     points, results, now = expand_points(SUITE), held().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
     ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
     store.add_results(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
-    owner, run = Owner.of_this_process(), run_of(points[9])
+    owner, run = Owner.of_this_process(), make_run(points[9])
     store.claim_leases(
         [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)], owner, 2
     )
     store.claim_leases([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
-    store.failures.record_failed_runs([run_of(points[8])], "loss nan")
+    store.failures.record_failed_runs([make_run(points[8])], "loss nan")
     suite_results = collect_results(SUITE, store, data=DATA)
     found = make_status_record(suite_results, store)
     found |= measure_progress(suite_results, store, found["missing"] + found["running"], now)
@@ -86,7 +86,7 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store)
     assert format_progress(found).startswith(f"5 of {len(points)} runs done, 1 failed; 2 workers of 1 command; runs")
 
 
-def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
+def test_status_counts_seed_complete_with_every_curve(store):
     results = held().results
     store.add_results(result for point, result in results.items() if point.seed == 0)
     record = make_status_record(collect_results(SUITE, store), store)
@@ -100,8 +100,8 @@ def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
         assert make_status_record(collect_results(SUITE, store), store)["seeds"]["roar"]["complete"] == count
 
 
-def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_place(call, tmp_path, monkeypatch):
-    """The file has other untouched images, and grad without the checksum of the weights."""
+def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_path, monkeypatch):
+    """The file has other predictions on untouched images, and grad lacks the checksum of the weights."""
     suite = replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=2),))
     publish(monkeypatch, suite)
     asked = ("--suite", suite.name, "--store", tmp_path / "here")
@@ -117,11 +117,11 @@ def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_p
             store.add_results(rows)
             export_results(store, tmp_path / f"{name}.parquet")
 
-    def curves():
+    def read_curves():
         rows = json.loads(call("table", *asked, "--format", "json").out)["rows"]
         return {row["estimator"]: row["curve"] for row in rows if row["estimator"] != "grad"}
 
-    before = curves()
+    before = read_curves()
     unsaid = "results lack the checksum of the explained weights, which the other rows have"
     told = f"grad has no rank (roar scalar): {unsaid}; compute the row again in a new --store."
     for new, known in ((2, 6), (0, 8)):
@@ -134,17 +134,17 @@ def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_p
             "1,798 of 2,000 correct here, 1,797 in the file, 1 differ (key afb0293f)"
         )
         assert last == f"made-up v1: {told}"
-    assert curves() == before and told in call("status", *asked).out
+    assert read_curves() == before and told in call("status", *asked).out
 
 
 @pytest.mark.slow
-def test_every_suite_is_listed_with_what_it_costs():
+def test_suite_list_shows_cost_of_every_suite():
     assert [line for line in format_suite_list(80).splitlines() if line[0] != " "] == [s.title for s in SUITES.values()]
     planted = SUITES["planted"]
     assert len(expand_points(planted)) == 2 + 2 * 3 * 5 * 2  # untouched images are shared
     assert count_suite_cost(planted) == (62, 62 * 8 * 1000)  # trainings, epochs, images
 
 
-def test_seconds_in_words():
+def test_format_duration_chooses_unit():
     spoken = {0.2: "0 s", 89.4: "89 s", 90: "2 min", 5399: "90 min", 12600: "3.5 h", 36e6: "10,000 h"}
     assert {seconds: format_duration(seconds) for seconds in spoken} == spoken

@@ -1,4 +1,4 @@
-"""Tables of a suite's results: DiffROAR's, what they are made from, and what speaks against a row."""
+"""Tables of a suite's results: DiffROAR, mask-only, hashes, and doubts on rows."""
 
 from dataclasses import replace
 
@@ -40,9 +40,14 @@ def whole():
     return held()
 
 
-def test_diffroar_is_kar_minus_roar_judged_against_0(both):
-    """By hand two seeds of four images: KAR 1100 and 1110, ROAR 0101 and 1000 are 2 - 2 and 3 - 1 of 4 right."""
-    falls = {"sobel": 0.1, "grad": -0.1, "var-grad": 0.2, "random": 0.0}  # of `usual`: twice this times t, up to luck
+def test_diffroar_gain_equals_kar_minus_roar(both):
+    """Two seeds of four images: KAR 1100 and 1110, ROAR 0101 and 1000 have differences 2 - 2 and 3 - 1 of 4."""
+    falls = {
+        "sobel": 0.1,
+        "grad": -0.1,
+        "var-grad": 0.2,
+        "random": 0.0,
+    }  # DiffROAR of `usual` is twice this times t, plus noise
     for name, row in rows_of(table_of(both, "diffroar")).items():
         assert [row["gains"][str(t)] for t in LEVELS] == pytest.approx([200 * falls[name] * t for t in LEVELS], abs=1.5)
         assert row["verdict"] == (None if name == "random" else "better" if falls[name] > 0 else "worse")
@@ -54,10 +59,10 @@ def test_diffroar_is_kar_minus_roar_judged_against_0(both):
         made[point] = result(suite, point, np.array([bit == "1" for bit in text * (IMAGES // 4)]))
     row = rows_of(table_of(SuiteResults(suite, DATA, None, made), "diffroar"))["grad"]
     assert (row["gains"], row["gain"]) == ({"0.5": 25.0}, 12.5)
-    assert row["curve"] == {"0.0": 1.0, "0.5": 0.625}  # those of KAR
+    assert row["curve"] == {"0.0": 1.0, "0.5": 0.625}  # accuracies of KAR
 
 
-def test_diffroar_is_drawn_from_0_on_needs_both_orders_and_is_never_run(both, whole):
+def test_diffroar_requires_results_of_both_orders(both, whole):
     gone = ("grad", 0.9, Order.MORF)
     kept = {p: r for p, r in both.results.items() if (p.cell.estimator, p.cell.t, p.cell.order) != gone}
     found = rows_of(table_of(replace(both, results=kept), "diffroar"))
@@ -71,7 +76,7 @@ def test_diffroar_is_drawn_from_0_on_needs_both_orders_and_is_never_run(both, wh
         find_protocol("diffroar")
 
 
-def test_masks_alone_give_accuracies_without_gains_and_places(whole):
+def test_mask_only_table_has_accuracies_without_gains_or_ranks(whole):
     table = table_of(whole, "mask-only")
     rows = rows_of(table).values()
     unknown = ("place", "place_low", "place_high", "verdict", "verdict_sobel", "verdict_random_blurred", "gain")
@@ -81,7 +86,7 @@ def test_masks_alone_give_accuracies_without_gains_and_places(whole):
     assert "untouched" not in table.caption and "gain against" not in write_all_notes(table)
 
 
-def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from(whole):
+def test_table_hash_depends_only_on_its_correctness_bits(whole):
     def hashes(results):
         return [table_of(replace(whole, results=results), name).hash for name in ("roar", "kar")]
 
@@ -99,11 +104,11 @@ def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from(whole):
     assert all(before[0] in text for text in (render(table, "csv"), words_of(table)))
 
 
-def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks(whole):
+def test_table_notes_name_rows_from_different_machines(whole):
     epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
 
     def made_but(*where):
-        """ROAR's table where the row of this estimator and seed was computed on a card."""
+        """Make ROAR's table where the run of this estimator and seed was computed on a GPU."""
         rows = {}
         for at, row in whole.results.items():
             machine = card if (at.cell.estimator, at.seed) == where else epyc
@@ -112,9 +117,9 @@ def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks(whole):
 
     said = "Different machines computed the runs of one curve (grad): device H200 or cpu; precision bf16 or float32."
     assert said in write_all_notes(made_but("grad", 1))
-    every = made_but("none", 0)  # the untouched images are part of all curves
+    every = made_but("none", 0)  # every curve includes the untouched images
     assert "(random, grad, var-grad): device" in write_all_notes(every)
-    assert "machines" not in write_all_notes(made_but("sobel", 0))  # not shown
+    assert "machines" not in write_all_notes(made_but("sobel", 0))  # Sobel has no row in this table
 
 
 ENTRY = parse_submission(
@@ -126,8 +131,8 @@ NOISE = "fewer than 80%"
 
 
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])
-def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, protocol):
-    """What speaks against a row whatever is asked: of an entry that ignores the network, here and where imported."""
+def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protocol):
+    """Doubts on a submission that ignores the network appear in its own store and after import."""
     suite = replace(SUITE, blocks=(Block(protocol, (*MAIN, ENTRY.id), LEVELS, seeds=2),))
 
     def seen(store):
@@ -159,4 +164,4 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
     assert "(!)" in last and NETWORK in last
     assert (
         "var-grad 50%" in (said := write_all_notes(table, signs=False)) and "†" not in said
-    )  # no row of a board has one
+    )  # rows of the board have no sign

@@ -1,4 +1,4 @@
-"""The table in its formats, from a board that was written by hand."""
+"""Formats of the table, from a handwritten board."""
 
 import json
 from dataclasses import replace
@@ -65,15 +65,15 @@ TABLE = SuiteTable(
 )
 
 
-def with_board(**changes):
+def make_table_with_board(**changes):
     return replace(TABLE, board=replace(BOARD, **changes))
 
 
-def text(table, width=80, notes=True):
+def format_printed(table, width=80, notes=True):
     return printed(format_text(table, width, notes), width)
 
 
-def line_of(shown, name):
+def find_line(shown, name):
     return next(line for line in shown.splitlines() if f" {name} " in line and "gain [95%]" not in line)
 
 
@@ -96,8 +96,8 @@ ROW = """{
     "above_masks_low": {"0.9": -0.01}, "above_masks_high": {"0.9": 0.034}}"""
 
 
-def test_json_has_the_keys_that_others_read():
-    """Accuracies are fractions, gains points, and what is missing is null."""
+def test_table_json_has_documented_keys():
+    """Accuracies are fractions, gains are points, and missing values are null."""
     found = json.loads(render(TABLE, "json"))
     assert len(found.pop("rows")) == len(ROWS)
     assert found == json.loads(JSON) | {"hash": TABLE.hash}
@@ -113,7 +113,7 @@ def test_json_has_the_keys_that_others_read():
     assert json.loads(render(small, "json"))["limit"] == 40
 
 
-def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
+def test_table_csv_matches_json_without_spreadsheet_formulas():
     rows, plain_rows = rows_of(TABLE, "csv"), rows_of(TABLE)
     assert list(rows) == ["var-grad", "sobel", "random", "ig", "grad"]
     for name, row in rows.items():
@@ -123,12 +123,14 @@ def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
         for key, curve in curves.items():
             flat |= {f"{'accuracy' if key == 'curve' else key}_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
-    tied = with_board(rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2]))
+    tied = make_table_with_board(rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2]))
     assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
-    assert list(rows_of(with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),)), "csv")) == ["'-2@0123abcd"]
+    assert list(rows_of(make_table_with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),)), "csv")) == [
+        "'-2@0123abcd"
+    ]
 
 
-def test_a_table_of_imported_rows_states_their_origin_once_and_marks_no_row():
+def test_table_states_common_origin_of_imported_rows_once():
     plain, names = held(), {point.cell.estimator for point in held().results}
     imported = replace(plain, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
     own, table = table_of(plain), table_of(imported)
@@ -144,7 +146,7 @@ def test_a_table_of_imported_rows_states_their_origin_once_and_marks_no_row():
     assert {name for name in mixed.names if not mixed.format_row_signs(name)} == {"grad"} - {*filter(signs.get, signs)}
 
 
-def test_markdown_is_a_table_with_its_caption():
+def test_table_markdown_matches_handwritten_lines():
     lines = render(TABLE, "markdown", notes=True).splitlines()
     assert render(TABLE, "markdown").splitlines() == [*lines[:-1], " ".join(summarize_notes(TABLE))]
     assert lines == [
@@ -164,34 +166,34 @@ def test_markdown_is_a_table_with_its_caption():
     ]
 
 
-def test_rows_of_too_few_draws_say_how_many():
-    """They are short of their method's limit; the id in JSON stays."""
+def test_table_shows_sample_counts_below_default():
+    """A shown name states its sample count where this is below the method's default; JSON keeps the id."""
     names = {name: name.replace("(", "(samples=256,") for name in ("kernel-shap(patches=4)~blurred", "rise@1a2b3c4d")}
     names["rise"] = "rise(samples=256)"
-    table = with_board(rows=tuple(replace(ROWS[0], estimator=name) for name in names))
+    table = make_table_with_board(rows=tuple(replace(ROWS[0], estimator=name) for name in names))
     assert set(rows_of(table)) == set(names)
     for name, shown in names.items():
-        assert f"| {shown} |" in render(table, "markdown") and f" {shown} " in text(table, 140)
+        assert f"| {shown} |" in render(table, "markdown") and f" {shown} " in format_printed(table, 140)
         assert find_estimator(shown) == find_estimator(name)
 
 
-def test_text_has_the_same_cells_and_checks_below_all_rows():
-    checked = with_board(rows=(CHECK, *ROWS))
+def test_table_text_shows_checks_below_ranked_rows():
+    checked = make_table_with_board(rows=(CHECK, *ROWS))
     assert [*rows_of(checked)] == [*rows_of(TABLE), "ig~blurred"]
     assert "The last row is a twin" in write_all_notes(checked) and "is a twin" not in write_all_notes(TABLE)
-    whole = text(checked, 160)
+    whole = format_printed(checked, 160)
     assert not whole.partition(" ig~blurred ")[0].splitlines()[-2].strip()
     for row in TABLE.rows:
-        line = line_of(whole, row.estimator)
+        line = find_line(whole, row.estimator)
         assert [cell for cell in (format_rank(row.place), format_interval(row.gain)) if cell not in line] == []
         assert [cell for each in row.accuracies if (cell := format_percent_number(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.vs_random, row.vs_random_blurred))
 
 
 @pytest.mark.parametrize("style", ["text", "markdown", "html", "json", "csv"])
-def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
+def test_table_shows_rank_of_added_row_in_brackets(style):
     added = replace(ROWS[3], place=RankInterval(3, 2, 4, added=True))
-    shown = with_board(rows=(*ROWS[:3], added, ROWS[4]))
+    shown = make_table_with_board(rows=(*ROWS[:3], added, ROWS[4]))
     suite = replace(SUITE, added=frozenset({"var-grad"}))
     shown = replace(shown, suite_results=replace(shown.suite_results, suite=suite))
     if style in ("json", "csv"):
@@ -199,7 +201,11 @@ def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
         assert [str(each) for each in places["var-grad"]] == ["3", "True"] and places["sobel"][1] == "False"
         return
     words = (
-        text(shown) if style == "text" else format_html(shown) if style == "html" else render(shown, style, notes=True)
+        format_printed(shown)
+        if style == "text"
+        else format_html(shown)
+        if style == "html"
+        else render(shown, style, notes=True)
     )
     assert words.count("(2-4)") == 1 and "(3-4)" not in words and "3-4" in words
     note = "Rows in brackets are judged as if each alone were added to the suite: var-grad."
@@ -207,47 +213,47 @@ def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
     assert note in below if style != "html" else "var-grad (added) " in below, "a page has three lines"
 
 
-def test_a_table_with_fewer_controls_than_new_suite_writes_says_so_where_rows_have_to_beat_them(tmp_path):
+def test_table_doubts_name_missing_controls(tmp_path):
     suite = read_suite(write_suite(tmp_path, TEXT.replace('["roar"]', '["matched", "roar"]')))
     found = Comparison(Verdict.BETTER, 0.01, 0.01, Estimate(1.0, 0.5, 1.5))
     beats = replace(ROWS[3], beating=ControlComparison({"random": found}))
     for name, row, faults in (("matched", beats, 1), ("matched", ROWS[3], 0), ("roar", beats, 0)):
-        table = with_board(protocol=SHOWN[name], rows=(row,))
+        table = make_table_with_board(protocol=SHOWN[name], rows=(row,))
         table = replace(table, suite_results=replace(table.suite_results, suite=suite))
         assert [words.startswith("only 3 controls for matched") for words in list_table_doubts(table)] == [
             True
         ] * faults
 
 
-def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
+def test_better_than_column_names_controls_before_untrained_twin():
     def beside(row, found):
         return replace(row, against=row.against | {f"{row.estimator}~untrained": found})
 
     told = (
         ("controls", beside(ROWS[3], SAME)),
         ("controls, untrained twin", beside(replace(ROWS[3], estimator="gb"), BETTER)),
-        ("≈ Random", beside(ROWS[2], BETTER)),  # no better than Random: its twin is no matter
-        ("–", ROWS[4]),  # Sobel's filter asks none
+        ("≈ Random", beside(ROWS[2], BETTER)),  # no better than Random, so its twin is not shown
+        ("–", ROWS[4]),  # Sobel's filter uses no network
     )
-    table = with_board(protocol=SHOWN["matched"], rows=tuple(row for _, row in told))
+    table = make_table_with_board(protocol=SHOWN["matched"], rows=tuple(row for _, row in told))
     rows = {row["estimator"]: row["better_than"] for row in json.loads(render(table, "json"))["rows"]}
     for words, row in told:
-        assert f" {words.removeprefix('controls, ')} " in line_of(text(table, 200), row.estimator)
+        assert f" {words.removeprefix('controls, ')} " in find_line(format_printed(table, 200), row.estimator)
         assert rows[row.estimator] == (words if "controls" in words else None)
     assert "Better than controls: better than Random" in words_of(table)
 
 
 @pytest.mark.parametrize(("gain", "word"), [(9.9, "controls"), (10.1, "Random")])
-def test_a_row_below_a_control_that_should_have_0_is_not_better_than_controls(gain, word):
-    """Blurred noise with an interval of [-1, +21] is not significantly off 0, and may stand above the row."""
+def test_row_below_zero_gain_control_is_not_better_than_controls(gain, word):
+    """Blurred noise with a gain in [-1, +21] is not significantly off 0, and still may rank above the row."""
     noise = replace(ROWS[1], estimator="random-blurred", gain=Estimate(gain, -1.0, 21.0), against={"random": SAME})
     row = replace(ROWS[3], gain=Estimate(10.0, 4.0, 16.0))
-    table = with_board(protocol=SHOWN["matched"], rows=(noise, row))
-    assert f" {word} " in line_of(text(table, 200), row.estimator)
+    table = make_table_with_board(protocol=SHOWN["matched"], rows=(noise, row))
+    assert f" {word} " in find_line(format_printed(table, 200), row.estimator)
     assert table.list_better_than(row) == (("controls",) if word == "controls" else ())
 
 
-def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
+def test_strong_warning_has_own_sign_with_diagnose_command(monkeypatch, capsys):
     strong = replace(TABLE, flags={"var-grad": RowWarning(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
     assert suggest_diagnose(strong).text == "(!!), (!): `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
@@ -258,22 +264,22 @@ def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_b
     assert f"(!): {command} explains the doubts." in capsys.readouterr().out.splitlines()
 
 
-def test_columns_that_do_not_fit_are_left_out_whole_and_told():
+def test_narrow_table_drops_whole_columns():
     levels = tuple(n / 20 for n in range(1, 20))
     row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels), delta_other_image=NONE, against={})
-    table = replace(with_board(levels=levels, rows=(row,)), above_masks={})
-    narrow = text(table, 100)
+    table = replace(make_table_with_board(levels=levels, rows=(row,)), above_masks={})
+    narrow = format_printed(table, 100)
     assert max(map(len, narrow.splitlines())) <= 100
     shown = [t for t in levels if f" at {t:g} " in narrow.splitlines()[3]]
-    assert len(shown) >= 2 and shown == list(levels[-len(shown) :])  # where the most is gone
+    assert len(shown) >= 2 and shown == list(levels[-len(shown) :])  # the highest levels are kept
     left = "".join(narrow.split()).partition("Columnsnotshown:")[2].partition("(")[0]
     assert left == ",".join(f"accuracyat{t:g}" for t in levels[: -len(shown)])
-    assert text(table, width=400).count("98.8") == len(levels)
+    assert format_printed(table, width=400).count("98.8") == len(levels)
 
 
-def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals_cover():
+def test_caption_states_seeds_levels_interval_scope():
     def said(**board):
-        return write_all_notes(replace(with_board(**board), flags={}, floors={}))
+        return write_all_notes(replace(make_table_with_board(**board), flags={}, floors={}))
 
     assert "95% intervals over images and seeds (2000 paired resamples, seed 0)" in said()
     floor = "At the floor, accuracy not significantly above that of masks alone: var-grad (t = 0.9)"
@@ -288,41 +294,41 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
         "2000 test images; unit scalar; fill mean; scoring networks: 90.0% correct on untouched images (t=0); "
         "chance 25.0%"
     )
-    assert "; 1 test image; " in with_board(images=1).caption
+    assert "; 1 test image; " in make_table_with_board(images=1).caption
     one, whole = (tuple(replace(row, seeds=seeds) for row in ROWS) for seeds in (1, 3))
     for rows, said in (
         (one, "1 seed of 3"),
         ((*one, *ROWS), "1 or 2 seeds, some rows only 1 of 3"),
-        ((*whole, replace(ROWS[0], estimator=TWINS[0], seeds=1)), "1 or 3 seeds"),  # asked for once
-        ((*whole, replace(ROWS[0], seeds=0)), "3 seeds"),  # of rows that are here
+        ((*whole, replace(ROWS[0], estimator=TWINS[0], seeds=1)), "1 or 3 seeds"),  # a twin has one planned seed
+        ((*whole, replace(ROWS[0], seeds=0)), "3 seeds"),  # rows without results do not count
         ((), "no seeds"),
     ):
-        assert f"; {said}; " in with_board(rows=rows).caption
-    assert "; the reference, not retrained; " in with_board(protocol=SHOWN["morf"]).caption
+        assert f"; {said}; " in make_table_with_board(rows=rows).caption
+    assert "; the reference, not retrained; " in make_table_with_board(protocol=SHOWN["morf"]).caption
 
 
-def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on_rows_not_above_it():
+def test_table_is_doubtful_when_zero_gain_control_differs_from_0():
     off = replace(ROWS[4], estimator="random-blurred", against={"random": BETTER})
     rows = (off, replace(ROWS[3], against={"random": BETTER, "random-blurred": SAME}))
-    table = with_board(protocol=SHOWN["matched"], rows=rows)
+    table = make_table_with_board(protocol=SHOWN["matched"], rows=rows)
     assert write_all_notes(table).startswith(
         "This table is doubtful, because gains that should be 0 differ significantly: random-blurred +3.0 [+1.0, +5.0]."
     )
     assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("This table is doubtful, because ")
-    assert table.list_better_than(rows[1]) == (), "no better than a map that knows nothing"
-    calm = with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
+    assert table.list_better_than(rows[1]) == (), "no better than a blurred random map"
+    calm = make_table_with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
     assert "Doubt on" not in write_all_notes(calm) and calm.list_better_than(rows[1]) == ("controls",)
 
 
 @pytest.mark.parametrize("protocol", SHOWN.values(), ids=SHOWN)
-def test_three_lines_stand_below_a_table_whatever_it_is_of(protocol):
-    """On a terminal of 80 columns; the rest, with what each sign means, stands in the notes."""
+def test_table_text_ends_with_three_notes(protocol):
+    """Each line fits into 80 columns; the notes explain every sign."""
     for covers, references in ((IntervalScope.REFERENCES, 3), (IntervalScope.BOTH, 1), (IntervalScope.NOTHING, 0)):
-        table = with_board(protocol=protocol, covers=covers, references=references)
-        below = text(table, notes=False).rstrip().splitlines()[-3:]
+        table = make_table_with_board(protocol=protocol, covers=covers, references=references)
+        below = format_printed(table, notes=False).rstrip().splitlines()[-3:]
         assert [line.rstrip() for line in below] == summarize_notes(table)
         assert [len(line) <= 80 for line in summarize_notes(table)] == [True] * 3
-    gain, sure, more = summarize_notes(with_board(covers=IntervalScope.REFERENCES))
+    gain, sure, more = summarize_notes(make_table_with_board(covers=IntervalScope.REFERENCES))
     assert gain == "Gain: the area between Random's accuracy curve and the row's."
     assert sure == "95% intervals over images, references and seeds; ≈: not significant."
     assert more == "(!), 1 warning and more are explained by table --notes and docs/how-it-works.md."
@@ -330,9 +336,9 @@ def test_three_lines_stand_below_a_table_whatever_it_is_of(protocol):
     assert summarize_notes(bare)[-1] == "More is explained by table --notes and docs/how-it-works.md."
 
 
-def test_a_row_that_somebody_added_says_so_and_a_submission_has_the_name_of_its_author():
+def test_table_labels_added_rows():
     rows = (replace(ROWS[3], estimator="gb"), replace(ROWS[3], estimator="mine@0123abcd"), ROWS[2])
     suite = replace(SUITE, added=frozenset({"gb", "mine@0123abcd"}))
-    table = replace(with_board(rows=rows), suite_results=replace(TABLE.suite_results, suite=suite))
-    for shown in (text(table, 140), render(table, "markdown")):
-        assert " gb (added) " in shown and " mine (added) " in shown  # the notes have its hash
+    table = replace(make_table_with_board(rows=rows), suite_results=replace(TABLE.suite_results, suite=suite))
+    for shown in (format_printed(table, 140), render(table, "markdown")):
+        assert " gb (added) " in shown and " mine (added) " in shown  # only the notes show the hash of a submission

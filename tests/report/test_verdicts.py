@@ -1,4 +1,4 @@
-"""What judges a suite: our claims beside the published ones, a board beside its replication, the validity panel."""
+"""Claims beside published ones, boards beside their replication, and the validity panel."""
 
 import re
 from dataclasses import replace
@@ -31,23 +31,23 @@ from roarbench.store.transfer import import_results
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held, leaky, usual
 from tests.helpers.tables import printed
 
-AGAIN = replace(SUITE, replication=1)
+REPLICATION = replace(SUITE, replication=1)
 
 
-def judged(truth=usual, suite=SUITE):
+def make_draws(truth=usual, suite=SUITE):
     return SuiteDraws(held(suite, truth), Unit.SCALAR, Bootstrap(500))
 
 
-def significant_cells(draws):
+def count_significant_cells(draws):
     found = {row["claim"]: row["ours"]["significant"] for row in list_claim_verdicts(draws)}
     return {claim: counts for claim, counts in found.items() if counts}
 
 
-def test_ours_are_judged_beside_the_published_ones():
-    """GRAD is above Random at t = .5 and below at t = .9: one training has no intervals, so that all is open."""
+def test_claim_table_shows_measured_beside_published_verdicts():
+    """GRAD is above Random at t = .5 and below at t = .9; a single training has no intervals, so the claim is open."""
     true = {CLEAN: (0.7, 0.7), "random": (0.5, 0.4), "grad": (0.6, 0.3)}
     little = replace(SUITE, blocks=(Block(SHOWN["roar"], ("random", "grad"), (0.5, 0.9), seeds=1),))
-    records = list_claim_verdicts(judged(lambda cell: true[cell.estimator][cell.t == 0.9], little))
+    records = list_claim_verdicts(make_draws(lambda cell: true[cell.estimator][cell.t == 0.9], little))
     row = next(row for row in records if row["claim"] == "grad-worse-than-random")
     assert row["published"] == {"verdict": "holds", "agree": 15, "cells": 15, "exceptions": ()}
     assert row["ours"] == {
@@ -62,39 +62,39 @@ def test_ours_are_judged_beside_the_published_ones():
     assert "  published  holds in 90 of 90 cells\n" in text and "  ours       no data" in text
 
 
-def test_cells_are_settled_where_their_interval_keeps_to_one_side():
-    """Under `usual` grad keeps .04 more than Random at t = .3 and .09 at t = .9, var-grad .06 and .18 less."""
-    made = judged()
-    clear = significant_cells(made)
+def test_claim_cells_are_significant_when_interval_excludes_0():
+    """With `usual`, grad's accuracy is .03 and .09 above Random's at t = .3 and .9, var-grad's .06 and .18 below."""
+    made = make_draws()
+    clear = count_significant_cells(made)
     assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == {"agree": 2, "differ": 0}
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
     row = next(row for row in list_claim_verdicts(made) if row["claim"] == "grad-worse-than-random")
     assert row["ours"]["significant"] == {"agree": 2, "differ": 0} and "significant" not in row["published"]
-    against = judged(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
-    assert significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
+    against = make_draws(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
+    assert count_significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
     verdicts = [
         next(row["ours"]["verdict"] for row in list_claim_verdicts(each) if row["claim"] == "grad-worse-than-random")
-        for each in (made, against, judged(lambda cell: 0.5005 if cell.estimator == "grad" else 0.5))
+        for each in (made, against, make_draws(lambda cell: 0.5005 if cell.estimator == "grad" else 0.5))
     ]
-    assert verdicts == ["holds", "fails", "open"]  # the last by .05 points
-    # one of six by 1.6 points whose own interval, of 1.55, does not hold 0: that is one in twenty by chance
-    nearly = judged(lambda cell: 0.526 if (cell.estimator, cell.t) == ("grad", 0.9) else 0.5)
+    assert verdicts == ["holds", "fails", "open"]  # the last differs by .05 points
+    # one of six cells differs by 1.6 points; its own interval excludes 0, the adjusted one does not
+    nearly = make_draws(lambda cell: 0.526 if (cell.estimator, cell.t) == ("grad", 0.9) else 0.5)
     grad, random = (nearly.roar.draws.get_accuracy((name, 0.9)) for name in ("grad", "random"))
     assert nearly.roar.estimate(grad.subtract(random)).low > 0
-    assert significant_cells(nearly)["grad-worse-than-random"] == {"agree": 0, "differ": 0}
+    assert count_significant_cells(nearly)["grad-worse-than-random"] == {"agree": 0, "differ": 0}
 
 
-def networks(estimator, chance):
-    """Three networks under each other's maps: grad's harm their own network, ig's all others, gb-sq's any."""
+def draw_kept_predictions(estimator, chance):
+    """Draw predictions kept by three networks under each other's maps; grad harms the own network, ig the others."""
     own = np.eye(3, dtype=bool)[:, :, None, None]
     kept = {"grad": np.where(own, 0.3, 0.8), "ig": np.where(own, 0.8, 0.3)}.get(estimator, np.full((3, 3, 1, 1), 0.5))
     return chance.random((3, 3, 1, 400)) < kept
 
 
-def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
-    """Random and Sobel have exactly 0: a gain above 0 is better than Random, one below 0 worse."""
+def test_own_network_gain_gives_claim_verdicts(monkeypatch):
+    """Random and Sobel have a gain of exactly 0, so a gain above 0 is better than Random."""
     chance, rows = np.random.default_rng(0), ("random", "sobel", "grad", "ig", "gb-sq")
-    kept = {name: KeptPredictions(networks(name, chance), False) for name in rows[2:]}
+    kept = {name: KeptPredictions(draw_kept_predictions(name, chance), False) for name in rows[2:]}
     kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
     monkeypatch.setattr(own_network_gain_of_suite, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
@@ -117,20 +117,20 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
     ("kept", "verdict"),
     [(0.1, "holds"), (0.4499, "open"), (0.8, "fails")],  # .4499 is .01 points below half of .9
 )
-def test_whether_retraining_matters_is_judged_by_random_beside_half_of_the_untouched_accuracy(kept, verdict):
+def test_retraining_claim_compares_random_with_half_untouched_accuracy(kept, verdict):
     """Random retrained is .6 at t = .9, well above half of .9."""
     true = {ScoredNetwork.IMAGES: 0.6, ScoredNetwork.NONE: kept}
-    made = judged(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
+    made = make_draws(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
     record = next(row for row in list_claim_verdicts(made) if row["claim"] == "retraining-matters")
     assert record["ours"]["verdict"] == verdict
     assert sum(record["ours"]["significant"].values()) == (verdict != "open")
 
 
-def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told():
-    """The replication's truth has grad better than Random, and var-grad worse."""
+def test_compare_replication_counts_equal_verdicts():
+    """In the replication, grad is better than Random, and var-grad worse."""
     swapped = {"grad": "var-grad", "var-grad": "grad"}
     first = held()
-    again = held(AGAIN, lambda cell: usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator))))
+    again = held(REPLICATION, lambda cell: usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator))))
     assert not set(first.results) & set(again.results)  # no seed is shared
     both = compare_replication(first, again, SUITE)
     ((_, found),) = both.items()
@@ -151,10 +151,10 @@ def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told()
     assert f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in told
 
 
-def test_a_part_of_a_replication_is_judged_among_all_rows():
-    """With 2 rows fewer the adjusted p of the others would be another."""
+def test_compare_replication_of_part_adjusts_over_all_rows():
+    """With fewer rows, the adjusted p of the others would change."""
     part = select_part_of_suite(SUITE, ("random", "grad"))
-    first, again = held(), held(AGAIN)
+    first, again = held(), held(REPLICATION)
     (found,), (parted,) = (compare_replication(first, again, which).values() for which in (SUITE, part))
     whole = {row.estimator: row for row in found.rows}
     assert parted.rows == (whole["random"], whole["grad"])
@@ -168,58 +168,58 @@ def made():
     return compute_validity_panel(held(accuracy=leaky(0.5)), BOOTSTRAP)
 
 
-def text(panel, width=300):
+def format_printed(panel, width=300):
     return printed(format_text(panel, width), width)
 
 
-def cells(panel, title, estimator):
+def find_cells(panel, title, estimator):
     (found,) = (section for section in list_sections(panel) if section.title == title)
     (line,) = (line for line in found.rows if line[0] == estimator)
     return dict(zip(found.columns, line, strict=True))
 
 
-def test_every_number_is_in_its_column(made, monkeypatch):
+def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
     monkeypatch.setattr(SampledGains, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
     monkeypatch.setattr(SampledGains, "estimate_difference", lambda *_: Estimate(-0.031, -0.043, -0.019))
-    assert cells(made, "Removal masks", "grad")["mask-only at 0.9"] == "52.3 (-3.1 ± 1.2)"
-    areas, gaps = cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
+    assert find_cells(made, "Removal masks", "grad")["mask-only at 0.9"] == "52.3 (-3.1 ± 1.2)"
+    areas, gaps = find_cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
-    # KAR has one seed
+    # KAR has one seed, hence no interval
     assert areas[gaps[0]] == f"{made.suite_draws.lerf_morf_gap_retrained.estimate_area('grad').value:+.1f}"
     assert areas[gaps[1]].startswith(f"{made.suite_draws.lerf_morf_gap_unretrained.estimate_area('grad').value:+.1f} [")
 
 
-def test_what_is_missing_is_a_dash(made):
-    assert set(cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
-    assert cells(made, "Removal masks", "grad")["smoothness at 0.9"] == "–"
+def test_validity_panel_shows_dash_for_missing_values(made):
+    assert set(find_cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
+    assert find_cells(made, "Removal masks", "grad")["smoothness at 0.9"] == "–"
     empty = compute_validity_panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
     for section in list_sections(empty):
         assert {cell for line in section.rows for cell in line[1:]} == {"–"}
 
 
-def test_text_is_never_cut_and_ends_with_the_reasons(made):
-    lines = text(made).splitlines()
+def test_validity_text_is_complete_with_doubts_last(made):
+    lines = format_printed(made).splitlines()
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
-    narrow = text(made, 60)  # columns that do not fit stand below
+    narrow = format_printed(made, 60)  # columns that do not fit stand below
     assert all(cell in narrow for section in list_sections(made) for line in section.rows for cell in line)
     assert (
         lines[-1] == f"var-grad (!) {find_row_warning(made.suite_draws, 'var-grad').reason}" and " (!" not in lines[-2]
     )
 
 
-def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
+def test_validity_text_says_that_suite_lacks_roar():
     less = "which made-up does not have."
     for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")):
         scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
         found = compute_validity_panel(held(scored), Bootstrap(resamples=50))
         columns = {heading: cells for part in list_sections(found) for heading, cells in part.columns.items()}
         assert checks in columns and not any(set(cells) <= {"–"} for cells in columns.values())
-        assert text(found).rstrip().endswith(less)
+        assert format_printed(found).rstrip().endswith(less)
 
 
 @pytest.mark.slow
-def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path):
+def test_documented_validity_panel_matches_published_rows(tmp_path):
     """The page shows the first lines of a table, and a sentence."""
     root = Path(__file__).parents[2]
     with ResultsStore.open(make_default_url(tmp_path)) as results:
@@ -227,7 +227,7 @@ def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path):
         found = compute_validity_panel(
             collect_results(read_suite(root / "studies" / "replication" / "quick-2.toml"), results)
         )
-    whole = "\n".join(f"    {line}".rstrip() for line in text(found, 80).splitlines())
+    whole = "\n".join(f"    {line}".rstrip() for line in format_printed(found, 80).splitlines())
     (shown,) = re.findall(
         r"prints among others:\n\n(.+?)\n\n\S", (root / "docs" / "validity.md").read_text("utf-8"), re.S
     )

@@ -1,4 +1,4 @@
-"""Cells that continue on the next line: by hand, and in the tables of all published results on 80 columns."""
+"""Cells that continue on the next line, in small examples and in all published tables on 80 columns."""
 
 import re
 import shutil
@@ -26,7 +26,7 @@ from tests.helpers.tables import printed
 NAMES = ("name", "grad(steps=5,noise=0.1)~blurred (!)", "random")
 NUMBERS = ("gain [95%]", "+1.0 [+0.5, +1.5]", "0.0")
 WORDS = ("beats", "yes", "≈ a control")
-DRAWS = Bootstrap(resamples=50)  # numbers have the same digits with more
+DRAWS = Bootstrap(resamples=50)  # more resamples do not change the number of digits
 PUBLISHED = sorted({file.versioned_suite for file in read_index(RESULTS)})
 
 
@@ -42,19 +42,19 @@ PUBLISHED = sorted({file.versioned_suite for file in read_index(RESULTS)})
         (1, "grad(steps=5,n\noise=0.1)~blur\nred (!)", "≈ a\ncontrol"),
     ],
 )
-def test_names_break_first_then_words_then_names_at_their_parameters(width, names, words):
+def test_wrap_columns_breaks_names_before_words(width, names, words):
     found = wrap_columns([NAMES, NUMBERS, WORDS], 0, [2], width)
     assert (found[0][1], found[1], found[2][2]) == (names, NUMBERS, words)
     assert measure_table_width(found) <= max(width, 14 + 17 + 7 + 4)
 
 
-def test_long_names_break_at_hyphens_before_they_break_in_a_word():
+def test_wrap_columns_breaks_long_names_at_hyphens():
     (names,) = wrap_columns([("name", "a-submission-of-mine")], 0, [], 15)
     assert names[1] == "a-submission-\nof-mine"
 
 
 def list_shown_cells(table):
-    """The cells that every terminal shows, in one line each."""
+    """Return the cells that every terminal shows, in one line each."""
     if isinstance(table, CombinedTable):
         return [cell for row in table.rows for cell in row]
     cells = (cell for column in list_columns(table) if not column.worth for cell in column.cells)
@@ -62,7 +62,7 @@ def list_shown_cells(table):
 
 
 def list_published_tables(suite, source):
-    """The tables of each protocol, and the one that a suite of two questions leads with."""
+    """Yield the table of each protocol, and the combined table if the suite has one."""
     results = load_published_results(suite, source).stored
     for protocol in dict.fromkeys(block.protocol for block in results.suite.blocks):
         unit = find_default_unit(results.suite, protocol)
@@ -74,7 +74,7 @@ def list_published_tables(suite, source):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the files of `quick` 7 and of another suite, which has rows of `quick`, too."""
+    """Create a folder with the files of `quick` 7 and of another suite that shares rows with `quick`."""
     for file in read_index(RESULTS):
         if file.versioned_suite in ("quick@7", "benchmark-imagenette64@1"):
             (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def folder(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", [*PUBLISHED, "of a folder"])
-def test_no_word_of_a_published_table_is_cut_on_80_columns(suite, request):
+def test_published_tables_have_whole_words_on_80_columns(suite, request):
     published = (suite, None) if suite in PUBLISHED else ("quick@7", request.getfixturevalue("folder"))
     tables = list(list_published_tables(*published))
     assert tables
