@@ -13,7 +13,7 @@ def model():
 
 @pytest.fixture(scope="session")
 def tiny():
-    """For tests of the bookkeeping, where only the number of passes costs time."""
+    """A small network for tests of bookkeeping, where only the number of passes takes time."""
     return build_network("mlp", CLASSES, 3, SIDE, seeded(4)).double().eval()
 
 

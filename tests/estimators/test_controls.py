@@ -1,4 +1,4 @@
-"""Controls and the blur against scipy, by hand, and on data without a truth."""
+"""Controls and blur match scipy and hand-made cases; controls need their inputs."""
 
 import numpy as np
 import pytest
@@ -12,27 +12,29 @@ from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded
 
 
-def control(name, batch, black=None):
+def compute_control_map(name, batch, black=None):
     return importance(name, None, batch, black)
 
 
-def test_edges_are_scipys(batch):
+def test_edge_controls_match_scipy(batch):
     images = batch.images.numpy()
     channels = images.reshape(-1, *images.shape[2:])
     slopes = [[ndimage.sobel(channel, axis=axis, mode="mirror") for channel in channels] for axis in (0, 1)]
-    np.testing.assert_allclose(control("sobel", batch), np.hypot(*slopes).reshape(images.shape), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        compute_control_map("sobel", batch), np.hypot(*slopes).reshape(images.shape), rtol=1e-12, atol=1e-12
+    )
     image = torch.zeros(1, 1, 4, 6)
     image[..., 3:] = 1  # an edge between columns 2 and 3, none at the border
-    found = control("sobel", batch._replace(images=image))
+    found = compute_control_map("sobel", batch._replace(images=image))
     torch.testing.assert_close(found, torch.tensor([0.0, 0, 4, 4, 0, 0]).expand(1, 1, 4, 6))
     released = [ndimage.sobel(image.transpose(1, 2, 0), axis=0).transpose(2, 0, 1) for image in images]
-    np.testing.assert_allclose(control("sobel-released", batch), released, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(compute_control_map("sobel-released", batch), released, rtol=1e-12, atol=1e-12)
     around = ndimage.uniform_filter(images, (0, 0, 5, 5), mode="mirror")
-    np.testing.assert_allclose(control("contrast", batch), np.abs(images - around), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(compute_control_map("contrast", batch), np.abs(images - around), rtol=1e-9, atol=1e-12)
 
 
-def test_truth_and_its_inverse(batch):
-    truth, inverted = control("truth", batch), control("truth-inverted", batch)
+def test_truth_and_truth_inverted_have_opposite_order(batch):
+    truth, inverted = compute_control_map("truth", batch), compute_control_map("truth-inverted", batch)
     torch.testing.assert_close(truth, batch.truth, rtol=0, atol=0)
     assert torch.equal(truth.flatten(1).argsort(1), inverted.flatten(1).argsort(1).flip(1))
 
@@ -40,12 +42,12 @@ def test_truth_and_its_inverse(batch):
 @pytest.mark.parametrize(
     ("name", "field", "words"), [("truth", "truth", "planted"), ("class-template", "class_images", "images")]
 )
-def test_what_a_control_needs_is_named(name, field, words, batch):
+def test_control_without_its_input_raises_data_error(name, field, words, batch):
     with pytest.raises(DataError, match=words):
-        control(name, batch._replace(**{field: None}))
+        compute_control_map(name, batch._replace(**{field: None}))
 
 
-def test_blur_is_scipys_and_that_of_a_draw_a_smooth_random_map(batch):
+def test_blur_and_random_smooth_match_scipy(batch):
     for shape in ((1, 1, 28, 40), (1, 2, 9, 7)):
         drawn = torch.randn(shape, generator=seeded(3), dtype=torch.float64)
         sigma = (0, 0, 0.05 * shape[2], 0.05 * shape[3])
@@ -53,11 +55,11 @@ def test_blur_is_scipys_and_that_of_a_draw_a_smooth_random_map(batch):
         np.testing.assert_allclose(blur(drawn).numpy(), expected, rtol=0, atol=1e-12)
     random = draw_random_importance(batch.images, batch.ids, SEED + 3).numpy()
     slow = ndimage.gaussian_filter(random, 0.2 * 12, axes=(2, 3), mode="mirror", radius=round(4 * 0.2 * 12))
-    np.testing.assert_allclose(control("random-smooth(width=0.2)", batch), slow, rtol=1e-6)
+    np.testing.assert_allclose(compute_control_map("random-smooth(width=0.2)", batch), slow, rtol=1e-6)
 
 
-def test_nearness_to_the_middle_falls_with_the_distance(batch):
-    found = control("centre", batch._replace(images=torch.zeros(2, 3, 12, 12, dtype=torch.float64)))
+def test_centre_control_decreases_with_distance_from_centre(batch):
+    found = compute_control_map("centre", batch._replace(images=torch.zeros(2, 3, 12, 12, dtype=torch.float64)))
     down, across = np.mgrid[:12, :12] - 5.5
     order = np.argsort(-found[1, 2].numpy(), axis=None, kind="stable")
     assert (np.diff(np.hypot(down, across).ravel()[order]) > -1e-9).all()
@@ -65,9 +67,9 @@ def test_nearness_to_the_middle_falls_with_the_distance(batch):
     torch.testing.assert_close(found[0, 0, 5, 0].item(), float(np.exp(-0.5 * ((5.5 / 3) ** 2 + (0.5 / 3) ** 2))))
 
 
-def test_what_a_class_tells_counts_where_there_is_detail(batch):
-    """Entropy by scipy's blur of each grey, level by level."""
-    found, images = control("class-template", batch).numpy(), batch.images.numpy()
+def test_class_template_and_linear_classifier_match_scipy_reference(batch):
+    """The reference computes local entropy by scipy's blur of each grey level."""
+    found, images = compute_control_map("class-template", batch).numpy(), batch.images.numpy()
     level = np.clip(np.floor((images.mean(1) + 2) * 2), 0, 7)
     shares = [
         ndimage.gaussian_filter((level == grey).astype(float), (0, 12 / 32, 12 / 32), mode="mirror", radius=2)
@@ -75,15 +77,19 @@ def test_what_a_class_tells_counts_where_there_is_detail(batch):
     ]
     detail = -sum(np.maximum(share, 1e-6) * np.log(np.maximum(share, 1e-6)) for share in shares)
     means, weights = (each[batch.targets].numpy() * detail[:, None] for each in batch.class_images)
-    np.testing.assert_allclose(found, images * means * control("centre", batch).numpy(), rtol=1e-6, atol=1e-9)
-    linear = control("linear-classifier", batch).numpy()
+    np.testing.assert_allclose(
+        found, images * means * compute_control_map("centre", batch).numpy(), rtol=1e-6, atol=1e-9
+    )
+    linear = compute_control_map("linear-classifier", batch).numpy()
     np.testing.assert_allclose(linear, images * weights, rtol=1e-6, atol=1e-9)
 
 
-def test_deviation_is_the_distance_from_its_baseline(batch):
+def test_deviation_control_is_absolute_difference_from_baseline(batch):
     black = -torch.arange(1, 4).to(batch.images)[:, None, None]
     starts = {"mean": torch.zeros_like(black), "black": black, "blur": blur(batch.images)}
     for name, start in starts.items():
-        plain, smooth = (control(f"deviation{form}(baseline={name})", batch, black) for form in ("", "-blurred"))
+        plain, smooth = (
+            compute_control_map(f"deviation{form}(baseline={name})", batch, black) for form in ("", "-blurred")
+        )
         expected = (batch.images - start).abs()
         torch.testing.assert_close((plain, smooth), (expected, blur(expected)), rtol=0, atol=0)

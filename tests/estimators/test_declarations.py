@@ -1,4 +1,4 @@
-"""What a file of `families` declares: one test over all of them, which names the estimator that forgets something."""
+"""Declarations of the modules in `families`: each test runs over all estimators and names the incomplete one."""
 
 import copy
 import json
@@ -17,41 +17,41 @@ from tests.helpers.streamed import seeded
 ROOT = Path(__file__).parents[2]
 FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
 MAPPED = [row for row in ESTIMATORS.values() if row.has_own_map]
-BRIEF = {"samples": "3", "steps": "3", "patches": "3"}  # few, so that a map takes milliseconds
+BRIEF = {"samples": "3", "steps": "3", "patches": "3"}  # small values, so that a map takes milliseconds
 
 
-def brief(row):
-    """The same estimator with few draws, steps and squares."""
+def shorten_id(row):
+    """The ID of this estimator with few samples, steps and patches."""
     values = ",".join(f"{name}={BRIEF[name]}" for name in row.parameters if name in BRIEF)
     return f"{row.id}({values})" if values else row.id
 
 
-def columns():
-    """A perceptron, two rows of a table with six columns, and what training rows tell of its three classes."""
+def make_table_case():
+    """A perceptron, and a batch of two table rows with six columns and templates of three classes."""
     model, drawn = build_network("mlp", 3, 6, 1, seeded(0)).eval(), torch.randn(2, 2, 6, 1, 1, generator=seeded(1))
     classes = ClassImages(*torch.randn(2, 3, 6, 1, 1, generator=seeded(2)))
     return model, Batch(drawn[0], torch.tensor([0, 2]), torch.tensor([3, 4]), drawn[1], classes)
 
 
 @pytest.mark.parametrize("row", ESTIMATORS.values(), ids=lambda row: row.id)
-def test_a_declaration_says_everything(row):
+def test_estimator_declaration_is_complete(row):
     assert row.title and row.title == row.title.strip()
     assert row.about and not row.about.endswith(".")
-    assert row.papers is not None, "say papers=() where it was published nowhere"
+    assert row.papers is not None, "declare papers=() for an unpublished estimator"
     assert all(paper.text and paper.bibtex for paper in row.papers)
-    assert row.neighbours is not None, "say whether it needs what lies beside a feature"
-    assert (row.maps is None) == (row.uses_shared_pass or not row.has_own_map), "say maps=, the function"
-    assert (row.cost is None) == (row.control or row.uses_shared_pass), "say cost=, what an image takes"
-    assert set(row.parameters) <= set(PARAMETERS), "of the table in ids.py"
+    assert row.neighbours is not None, "declare whether the estimator needs neighbouring features"
+    assert (row.maps is None) == (row.uses_shared_pass or not row.has_own_map), "declare maps=, the function"
+    assert (row.cost is None) == (row.control or row.uses_shared_pass), "declare cost=, the passes per image"
+    assert set(row.parameters) <= set(PARAMETERS), "parameters must be in the table of ids.py"
     source_file = ROOT / f"{row.module.replace('.', '/')}.py"
-    assert f'"{row.id}"' in source_file.read_text(), "its source is another file"
+    assert f'"{row.id}"' in source_file.read_text(), "module= must be the file that declares the estimator"
 
 
 @pytest.mark.parametrize("row", MAPPED, ids=lambda row: row.id)
-def test_maps_are_like_the_images_and_repeat_at_the_declared_cost(row, model, batch):
+def test_maps_are_reproducible_and_take_declared_passes(row, model, batch):
     if row.most_features:
-        model, batch = columns()
-    asked, before, weights = brief(row), batch.images.clone(), copy.deepcopy(model.state_dict())
+        model, batch = make_table_case()
+    asked, before, weights = shorten_id(row), batch.images.clone(), copy.deepcopy(model.state_dict())
     counting = CountingPasses(model).eval()
     found = importance(asked, model if row.traces_network else counting, batch)
     if row.cost and not row.traces_network:  # the network's own steps: test_rules.py
@@ -66,7 +66,7 @@ def test_maps_are_like_the_images_and_repeat_at_the_declared_cost(row, model, ba
     torch.testing.assert_close(batch.images, before, rtol=0, atol=0)
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
     assert not any(each._forward_hooks or each._backward_hooks for each in model.modules())
-    one = importance(asked, model, batch.select_rows(slice(1, 2)))  # a map is its image's alone
+    one = importance(asked, model, batch.select_rows(slice(1, 2)))  # a map does not depend on the batch
     torch.testing.assert_close(one, found[1:2], rtol=0, atol=1e-9 * max(1e-3, found.abs().max().item()))
 
 
@@ -74,7 +74,7 @@ SHORT = [row for row in MAPPED if row.cost and count_passes([row], 432)[0] in (1
 
 
 @pytest.mark.parametrize("row", SHORT, ids=lambda row: row.id)
-def test_an_estimator_says_whether_a_pass_holds_baselines_beside_the_images(row, model, batch):
+def test_declared_passes_baseline_matches_largest_batch(row, model, batch):
     sizes = []
     with model.register_forward_pre_hook(lambda module, given: sizes.append(len(given[0]))):
         importance(row.id, model, batch)
@@ -82,19 +82,19 @@ def test_an_estimator_says_whether_a_pass_holds_baselines_beside_the_images(row,
 
 
 @pytest.mark.parametrize("row", [row for row in MAPPED if not row.neighbours], ids=lambda row: row.id)
-def test_what_looks_at_no_neighbours_tells_the_columns_of_a_table_apart(row):
-    found = importance(brief(row), *columns())
-    assert (found.std(1) > 0).all(), "say neighbours=True: its map of a table says nothing"
+def test_estimator_without_neighbours_distinguishes_table_columns(row):
+    found = importance(shorten_id(row), *make_table_case())
+    assert (found.std(1) > 0).all(), "declare neighbours=True: the map of a table is constant"
 
 
-# what is told the class may look at neighbours and yet tell columns apart: the test before this one
+# a control that uses the class may use neighbours and yet distinguish columns: see the test before this one
 @pytest.mark.parametrize(
     "row",
     [row for row in MAPPED if row.control and not (row.uses_ground_truth or row.uses_prediction)],
     ids=lambda row: row.id,
 )
-def test_a_control_looks_at_neighbours_if_it_says_so(row, batch):
-    """One pixel changes the map elsewhere, or, where the image has no say, numbers side by side are alike."""
+def test_control_declares_neighbours_correctly(row, batch):
+    """One pixel changes the map elsewhere; in maps independent of the image, adjacent numbers are similar."""
     other = batch.images.clone()
     other[..., 6, 6] += 1
     found, changed = (importance(row.id, None, batch._replace(images=images)) for images in (batch.images, other))
@@ -106,11 +106,13 @@ def test_a_control_looks_at_neighbours_if_it_says_so(row, batch):
     else:
         elsewhere = (found != changed).any(1)
         elsewhere[:, 6, 6] = False
-        looks = bool(elsewhere.any()) or not importance(row.id, *columns()).std(1).any()  # one number for all columns
+        looks = (
+            bool(elsewhere.any()) or not importance(row.id, *make_table_case()).std(1).any()
+        )  # one number for all columns
         assert row.neighbours == looks, f"neighbours={looks}: see Estimator"
 
 
-def test_fingerprints_stay():
-    """Stored rows are found by them: a line of the file never changes."""
+def test_estimator_fingerprints_equal_stored_ones():
+    """Stored rows are found by fingerprint, so a line of the file never changes."""
     assert {name: find_estimator(name).fingerprint for name in FINGERPRINTS} == FINGERPRINTS
     assert len(set(FINGERPRINTS.values())) == len(FINGERPRINTS)

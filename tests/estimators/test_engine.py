@@ -1,4 +1,4 @@
-"""The 18 forms against captum's bases; passes, memory that runs out, shared noise, and parameters of a name."""
+"""The paper's 18 estimators match captum; passes, lack of memory, shared noise, and parameters of names."""
 
 from functools import partial
 
@@ -38,7 +38,7 @@ from tests.helpers.networks import (
 from tests.helpers.streamed import encoded, seeded
 
 
-def estimators(*names):
+def find_estimators(*names):
     return [find_estimator(name) for name in names]
 
 
@@ -53,17 +53,19 @@ def estimators(*names):
         (CONTROLS, 0, 0),
     ],
 )
-def test_passes_are_counted(names, forward, backward, tiny, batch, black):
+def test_count_passes_equals_passes_of_network(names, forward, backward, tiny, batch, black):
     counting = CountingPasses(tiny).eval()
-    compute_importance_maps(estimators(*names), counting, batch, black)
+    compute_importance_maps(find_estimators(*names), counting, batch, black)
     n = len(batch.ids)
     assert (counting.forwards, counting.backwards) == (forward * n, backward * n)
-    assert count_passes(estimators(*names)) == Passes(forward, backward)
-    assert count_passes(estimators("grad", "gb~untrained")) == Passes(2, 2)  # of two networks
+    assert count_passes(find_estimators(*names)) == Passes(forward, backward)
+    assert count_passes(find_estimators("grad", "gb~untrained")) == Passes(2, 2)  # of two networks
 
 
-def captum_base(base, model, images, targets, black):
-    inputs = images.clone(memory_format=torch.contiguous_format).requires_grad_()  # the batch is that of all tests
+def compute_captum_base(base, model, images, targets, black):
+    inputs = images.clone(
+        memory_format=torch.contiguous_format
+    ).requires_grad_()  # the batch fixture is shared by all tests
     if base == "grad":
         return Saliency(model).attribute(inputs, target=targets, abs=False)
     if base == "gb":
@@ -88,10 +90,10 @@ SLOW = {  # from the clean map and the array of noisy ones (docs/protocol.md, se
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU")  # captum's, on each guided backprop
 @pytest.mark.parametrize("base", ["grad", "gb", "ig"])
-def test_all_18_are_captums_bases_combined(base, model, batch, black):
+def test_paper_estimators_match_captum_bases_combined(base, model, batch, black):
     assert {row.form for row in map(ESTIMATORS.get, PAPER) if row.base == base} == set(SLOW)
     copies = [batch.images, *(make_noisy_copies(batch.images, batch.ids, j, SEED, NOISE) for j in range(SAMPLES))]
-    clean, *noisy = (captum_base(base, model, copy, batch.targets, black).detach().numpy() for copy in copies)
+    clean, *noisy = (compute_captum_base(base, model, copy, batch.targets, black).detach().numpy() for copy in copies)
     (found,) = compute_shared_pass_maps([MapRequest({(base, form) for form in SLOW}, model, batch, black)])
     for form, slow in SLOW.items():
         # 1e-10 of the largest value: some hundred summands in each layer and 25 points lose 2 to 4 digits of float64
@@ -102,7 +104,7 @@ def test_all_18_are_captums_bases_combined(base, model, batch, black):
     values=st.lists(st.lists(st.floats(-10, 10), min_size=3, max_size=3), min_size=1, max_size=20),
     offset=st.sampled_from([0.0, 1e6]),
 )
-def test_moments_are_numpys(values, offset):
+def test_running_moments_match_numpy(values, offset):
     samples = np.array(values) + offset
     moments = RunningMoments(torch.zeros(3, dtype=torch.float64))
     for sample in samples:
@@ -116,8 +118,8 @@ def test_moments_are_numpys(values, offset):
 
 
 @pytest.mark.slow
-def test_in_bf16_the_network_is_short_and_every_sum_is_not():
-    """Each pass by autocast alone, all sums over them in float64."""
+def test_bf16_maps_use_bf16_passes_and_float32_sums():
+    """The reference computes each pass under autocast and all sums over passes in float64."""
     model, drawn = residual_network(torch.float32), images_like_photographs(2, torch.float32)
     short = model, drawn, (black := torch.tensor([-2.1, -2.0, -1.8])[:, None, None])
 
@@ -136,9 +138,9 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
         "sgsq-grad": (copies**2).mean(0),
         "var-grad": copies.var(0, correction=0),
         "ig": (drawn.images - black) * torch.stack(path).mean(0),
-        **compute_importance_maps(estimators("random", "sobel", "gradcam"), *short),  # float32 in any case
+        **compute_importance_maps(find_estimators("random", "sobel", "gradcam"), *short),  # float32 in any case
     }
-    found = compute_importance_maps(estimators(*expected, "grad~blurred"), *short, Precision.BF16)
+    found = compute_importance_maps(find_estimators(*expected, "grad~blurred"), *short, Precision.BF16)
     torch.testing.assert_close(found["grad~blurred"], blur(found["grad"]), rtol=0, atol=0)
     for name, maps in expected.items():  # float32 sums of 25 terms; bfloat16 sums would be off by 1e-2
         torch.testing.assert_close(found[name].double(), maps.double(), rtol=1e-4, atol=1e-6 * maps.abs().max().item())
@@ -147,16 +149,16 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
 @pytest.mark.parametrize(
     "error", [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("not enough memory")]
 )
-def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
+def test_batches_are_halved_until_they_fit_in_memory(error, tiny, batch, black):
     small, told, whole = Small(tiny, 1, error).eval(), list[list[PassNotes]](), list[list[PassNotes]]()
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
     (found,) = compute_maps_of_subjects(
-        [MapSubject(estimators(*names), small, batch, black)], report_passes=told.append
+        [MapSubject(find_estimators(*names), small, batch, black)], report_passes=told.append
     )
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
-    assert [each.images for (each,) in told] == [1, 1, 1]  # what did not fit was not explained
+    assert [each.images for (each,) in told] == [1, 1, 1]  # batches that did not fit are not counted
     (expected,) = compute_maps_of_subjects(
-        [MapSubject(estimators(*names), tiny, batch, black)], report_passes=whole.append
+        [MapSubject(find_estimators(*names), tiny, batch, black)], report_passes=whole.append
     )
     stable_copies = torch.cat([each.stable_copies[names[-1]] for (each,) in told])
     assert torch.equal(stable_copies, whole[0][0].stable_copies[names[-1]])
@@ -164,7 +166,7 @@ def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
 
 
-def test_what_no_halving_helps_is_an_error(tiny, batch):
+def test_maps_raise_errors_that_smaller_batches_cannot_avoid(tiny, batch):
     with pytest.raises(MachineError, match="one image of 3 x 12 x 12") as caught:
         importance("grad", Small(tiny, 0).eval(), batch)
     assert "\n" not in str(caught.value)
@@ -178,8 +180,8 @@ def test_what_no_halving_helps_is_an_error(tiny, batch):
         importance("grad", model, batch)
 
 
-def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch):
-    """A CPU has the flags of cuDNN too."""
+def test_maps_disable_tf32_and_restore_cudnn_flags(tiny, batch):
+    """The test reads cuDNN flags, which PyTorch keeps on a CPU, too."""
     seen, flags, looking = [], torch.backends.cudnn, nn.Sequential(tiny).eval()
     looking.register_forward_pre_hook(lambda *rest: seen.append((flags.allow_tf32, flags.deterministic)))
     looking(batch.images)
@@ -190,8 +192,8 @@ def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch):
     assert after == before
 
 
-def test_networks_are_compiled_again_once_all_threads_have_left_their_blocks():
-    """The order of leaving is that of threads; torch alone would put back the stance of the first one's block."""
+def test_compilation_resumes_when_last_exact_eager_block_exits():
+    """Blocks of threads overlap in any order; torch alone would restore the stance when the first block exits."""
     import torch._dynamo
 
     graphs, blocks = [], [engine.use_exact_eager_mode() for _ in range(2)]
@@ -207,32 +209,30 @@ def test_networks_are_compiled_again_once_all_threads_have_left_their_blocks():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_finds_the_bins_of_the_cpu():
+def test_paper_maps_on_gpu_fall_into_bins_of_cpu_maps():
     """Float32 on both: only features that a rounding error moves over a bin's boundary may differ."""
     model, images = (
         build_network("resnet8", 10, 3, 32, seeded(0)).eval(),
         torch.randn(8, 3, 32, 32, generator=seeded(1)),
     )
     drawn, black = Batch(images, torch.arange(8), torch.arange(8)), torch.full((3, 1, 1), -2.0)
-    here = compute_importance_maps(estimators(*PAPER), model, drawn, black)
-    there = compute_importance_maps(estimators(*PAPER), model.cuda(), drawn.to(torch.device("cuda")), black)
+    here = compute_importance_maps(find_estimators(*PAPER), model, drawn, black)
+    there = compute_importance_maps(find_estimators(*PAPER), model.cuda(), drawn.to(torch.device("cuda")), black)
     layout = Layout((3, 32, 32), Unit.SCALAR, PAPER_LEVELS)
     for name in PAPER:
         one, other = (read_bin_codes(encoded(maps[name].cpu().numpy(), layout), layout) for maps in (here, there))
         assert (one == other).mean() > 0.999
 
 
-def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_noise(
-    tiny, model, batch, black, monkeypatch
-):
+def test_jointly_explained_subjects_equal_separate_maps_and_share_noise(tiny, model, batch, black, monkeypatch):
     drawn, draws = [], engine.draw_normal_noise
     monkeypatch.setattr(engine, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
     brighter = batch._replace(images=batch.images + 1, targets=batch.targets.flip(0))  # its own normalisation
     subjects = [
-        MapSubject(estimators("grad", "var-grad", "sobel"), tiny, batch, black),
-        MapSubject(estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
-        MapSubject(estimators("gb"), model, batch, black),  # without noisy copies
-        MapSubject(estimators("random"), None, batch, black),
+        MapSubject(find_estimators("grad", "var-grad", "sobel"), tiny, batch, black),
+        MapSubject(find_estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
+        MapSubject(find_estimators("gb"), model, batch, black),  # without noisy copies
+        MapSubject(find_estimators("random"), None, batch, black),
     ]
     told: list[list[PassNotes]] = []
     together = compute_maps_of_subjects(subjects, report_passes=told.append)
@@ -248,7 +248,7 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
         torch.testing.assert_close(counted.stable_copies, alone[0][0].stable_copies, rtol=0, atol=0)
 
 
-def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, black):
+def test_parameters_of_estimator_name_set_samples_steps_and_baseline(tiny, batch, black):
     def gradient(images):
         return importance("grad", tiny, batch._replace(images=images), black)
 
@@ -262,19 +262,19 @@ def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, 
         "ig(steps=7,baseline=mean)": path(torch.zeros_like(batch.images), 7),
         "ig(baseline=blur)": path(blur(batch.images), IG_STEPS),
     }
-    found = compute_importance_maps(estimators(*expected, "ig", "grad"), tiny, batch, black)
+    found = compute_importance_maps(find_estimators(*expected, "ig", "grad"), tiny, batch, black)
     for name, maps in expected.items():
         torch.testing.assert_close(found[name], maps, rtol=1e-9, atol=1e-12)
-    for name, maps in found.items():  # what else is asked for changes no bit
+    for name, maps in found.items():  # other requested estimators change no bit
         torch.testing.assert_close(importance(name, tiny, batch, black), maps, rtol=0, atol=0)
 
 
-def test_copies_that_keep_their_class_are_counted(tiny, batch, black):
+def test_pass_notes_count_noisy_copies_with_unchanged_class(tiny, batch, black):
     names = ("grad", "var-grad", "sg-ig", "var-gb~blurred", "sgsq-grad(noise=2)")
     told: list[list[PassNotes]] = []
     asked = batch._replace(targets=tiny(batch.images).argmax(1))
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
-    compute_maps_of_subjects([MapSubject(estimators(*names), tiny, asked, black)], report_passes=told.append)
+    compute_maps_of_subjects([MapSubject(find_estimators(*names), tiny, asked, black)], report_passes=told.append)
     ((noted,),) = told
     assert set(noted.stable_copies) == {name for name in names if name != "grad"}
     for name, kept in noted.stable_copies.items():

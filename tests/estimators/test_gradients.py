@@ -1,4 +1,4 @@
-"""Gradients and guided backprop by hooks, and the path: bit for bit, and with the stem passed once."""
+"""Gradients and guided backprop equal hooks; integrated gradients equal their path, also with a split stem."""
 
 import copy
 import warnings
@@ -20,7 +20,7 @@ from tests.helpers.streamed import seeded
 BASES = {"grad", "gb", "ig"}
 
 
-def test_points_of_the_path_are_those_from_the_broadcast_black_pixel_bit_for_bit(model, batch, black):
+def test_integrated_gradients_equal_sum_over_lerp_path(model, batch, black):
     images = batch.images.float().contiguous(memory_format=torch.channels_last)
     model, black = copy.deepcopy(model).float(), black.float()
     total = compute_logit_gradients(model, images, batch.targets, {"grad"})["grad"]
@@ -31,8 +31,8 @@ def test_points_of_the_path_are_those_from_the_broadcast_black_pixel_bit_for_bit
     torch.testing.assert_close(found, (images - black) * total / IG_STEPS, rtol=0, atol=0)
 
 
-def hooked(model, images, targets):
-    """Both rules by one graph, in which a hook on each ReLU lets only positive gradients in."""
+def compute_gradients_by_hooks(model, images, targets):
+    """Compute gradient and guided backprop by one graph with a hook on each ReLU that clamps gradients at 0."""
     inputs = images.detach().requires_grad_()
     total = model(inputs).gather(1, targets[:, None]).sum()
     (grad,) = torch.autograd.grad(total, inputs, retain_graph=True)
@@ -50,7 +50,7 @@ def hooked(model, images, targets):
 
 
 class Reused(nn.Module):
-    """One in-place ReLU module used twice, its value taken once and left once, and functions of torch."""
+    """One in-place ReLU module used twice, with and without its return value, and functional ReLUs."""
 
     def __init__(self):
         super().__init__()
@@ -69,11 +69,14 @@ class Reused(nn.Module):
 
 @pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("name", ["resnet-quick", "reused"])
-def test_every_relu_has_the_bits_of_hooks(name, form):
+def test_guided_backprop_equals_relu_hooks(name, form):
     model = Reused().eval() if name == "reused" else randomised(build_network(name, 4, 3, 32, seeded(0)), seeded(1))
     images = torch.randn(3, 3, 32, 32, generator=seeded(2)).contiguous(memory_format=form)
     images[1], targets = 0, torch.tensor([0, 3, 1])  # also at 0
-    found, expected = compute_logit_gradients(model, images, targets, {"grad", "gb"}), hooked(model, images, targets)
+    found, expected = (
+        compute_logit_gradients(model, images, targets, {"grad", "gb"}),
+        compute_gradients_by_hooks(model, images, targets),
+    )
     alone = compute_logit_gradients(model, images, targets, {"gb"})
     torch.testing.assert_close(found, expected, rtol=0, atol=0, check_stride=name == "reused")
     torch.testing.assert_close(alone["gb"], expected["gb"], rtol=0, atol=0)
@@ -83,7 +86,7 @@ def test_every_relu_has_the_bits_of_hooks(name, form):
 ZERO = torch.zeros(())
 
 
-def scripted(module):
+def script_module(module):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return torch.jit.script(module)
@@ -115,10 +118,10 @@ class Doubled(torch.autograd.Function):
         (lambda x: torch.where(x > 0, x, ZERO), "where"),
         (lambda x: torch.minimum(x, ZERO), "minimum"),
         (Doubled.apply, "Doubled"),
-        (scripted(nn.ReLU()), "ReLUs in a script or a custom autograd function"),
+        (script_module(nn.ReLU()), "ReLUs in a script or a custom autograd function"),
     ],
 )
-def test_a_network_of_relus_and_other_rectifiers_is_refused_with_their_names(step, named):
+def test_guided_backprop_rejects_other_rectifiers_by_name(step, named):
     images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), Named(step), nn.Flatten())
     with pytest.raises(CallerError, match=f"^guided backprop supports only ReLUs, but the network also has {named}; "):
@@ -126,7 +129,7 @@ def test_a_network_of_relus_and_other_rectifiers_is_refused_with_their_names(ste
 
 
 class Named(nn.Module):
-    """A step that is a function."""
+    """A module that calls a function."""
 
     def __init__(self, step):
         super().__init__()
@@ -136,8 +139,8 @@ class Named(nn.Module):
         return self.step(x)
 
 
-def test_gates_pools_and_floors_of_a_network_of_relus_go_back_as_they_do():
-    """Nothing of them rectifies: the norm of `normalize` is kept off 0 by a small number."""
+def test_guided_backprop_accepts_gates_pools_and_clamps():
+    """None of these operations is a rectifier; `normalize` clamps its norm at a small number."""
     images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
     gate = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Sigmoid())
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Hardtanh(-5, 5), gate, nn.Tanh())
@@ -148,7 +151,7 @@ def test_gates_pools_and_floors_of_a_network_of_relus_go_back_as_they_do():
 @pytest.mark.parametrize(
     ("baseline", "bases"), [("black", {"ig"}), ("mean", {"gb", "ig"}), ("blur", BASES), ("black", {"grad", "gb"})]
 )
-def test_a_path_that_passes_the_stem_once_gives_the_same_maps(model, batch, black, baseline, bases):
+def test_split_stem_gives_same_maps_with_fewer_passes(model, batch, black, baseline, bases):
     before = copy.deepcopy(model.state_dict())
     short, settings = split_stem(fold_batchnorm(model)), PAPERS._replace(baseline=baseline, steps=5)
     assert isinstance(short, SplitStem)
@@ -172,7 +175,7 @@ def test_a_path_that_passes_the_stem_once_gives_the_same_maps(model, batch, blac
 
 
 class TwoWays(nn.Module):
-    """Two convolutions meet the images, so that neither is a stem."""
+    """Two convolutions read the images, so neither is a stem."""
 
     def __init__(self):
         super().__init__()
@@ -183,7 +186,7 @@ class TwoWays(nn.Module):
 
 
 @pytest.mark.parametrize("network", [TwoWays(), build_network("mlp", CLASSES, 3, SIDE, seeded(0))])
-def test_a_network_without_a_stem_stays_whole(network, batch, black):
+def test_split_stem_keeps_network_without_single_stem_whole(network, batch, black):
     model = network.double().eval()
     short = split_stem(fold_batchnorm(model))
     assert not isinstance(short, SplitStem)

@@ -1,4 +1,4 @@
-"""Estimators with passes of their own: each derived again slowly, and what they need of a network and of images."""
+"""Estimators with their own passes match slow derivations and reject unsuitable networks."""
 
 import copy
 import math
@@ -31,7 +31,7 @@ FEW = {"occlusion": "(patches=4)", "kernel-shap": "(samples=20,patches=3)", "ris
 NAMES = [name + FEW.get(name, "") for name, row in ESTIMATORS.items() if row.has_own_passes and not row.most_features]
 
 
-def test_gradient_shap(model, batch, black):
+def test_gradient_shap_matches_slow_sum(model, batch, black):
     slow = torch.zeros_like(batch.images)
     for j in range(3):
         noisy = make_noisy_copies(batch.images, batch.ids, j, SEED, 0.1)
@@ -43,38 +43,38 @@ def test_gradient_shap(model, batch, black):
     assert_near(importance("gradient-shap(noise=0.1,samples=3)", model, batch, black), slow)
 
 
-def blocks_out(model, images):
-    """What the network's blocks put out, (n, k, a, b), by its parts."""
+def compute_block_output(model, images):
+    """Compute the output of the network's blocks, (n, k, a, b), from its parts."""
     return model.blocks(model.relu(model.norm(model.conv(images)))).detach()
 
 
-def stretched(maps, side=12):
+def stretch_maps(maps, side=12):
     return interpolate(maps, (side, side), mode="bilinear")
 
 
-def test_layer_cam(model, batch):
-    """Captum has Grad-CAM and HiResCAM, see tests/oracles."""
-    channels = blocks_out(model, batch.images).requires_grad_()
+def test_layer_cam_matches_formula(model, batch):
+    """tests/oracles compares Grad-CAM and HiResCAM with captum."""
+    channels = compute_block_output(model, batch.images).requires_grad_()
     logits = model.linear(channels.mean((2, 3))).gather(1, batch.targets[:, None])
     (slopes,) = torch.autograd.grad(logits.sum(), channels)
     total = (channels * slopes.clamp(min=0)).sum(1, keepdim=True).detach()
-    assert_near(importance("layer-cam", model, batch), stretched(total.clamp(min=0)))
+    assert_near(importance("layer-cam", model, batch), stretch_maps(total.clamp(min=0)))
 
 
 @torch.no_grad()
-def test_score_cam(model, batch):
-    """Image by image and channel by channel."""
+def test_score_cam_matches_loop_over_channels(model, batch):
+    """The reference loops over images and channels."""
     for number, target in enumerate(batch.targets):
         one = batch.select_rows(slice(number, number + 1))
-        channels, scores = blocks_out(model, one.images), []
-        for mask in stretched(channels)[0]:
+        channels, scores = compute_block_output(model, one.images), []
+        for mask in stretch_maps(channels)[0]:
             shape = (mask - mask.min()) / (mask.max() - mask.min())
             scores.append(model(one.images * shape)[0, target] if mask.max() > mask.min() else torch.tensor(-math.inf))
         total = (torch.stack(scores).double().softmax(0)[:, None, None] * channels).sum(1, keepdim=True)
-        assert_near(importance("score-cam", model, one), stretched(total.clamp(min=0)))
+        assert_near(importance("score-cam", model, one), stretch_maps(total.clamp(min=0)))
 
 
-def test_channels_without_a_shape_have_no_weight():
+def test_score_cam_ignores_constant_channels():
     model = nn.Sequential(nn.Sequential(nn.Conv2d(1, 2, 1), nn.Conv2d(2, 2, 1)), nn.Flatten(), nn.Linear(8, 2)).eval()
     for values in model[0].parameters():
         nn.init.ones_(values)
@@ -82,7 +82,7 @@ def test_channels_without_a_shape_have_no_weight():
     assert (importance("score-cam", model, flat, torch.zeros(1, 1, 1)) == 0).all()
 
 
-def test_blocks_of_a_resnet_are_its_residual_blocks():
+def test_find_blocks_returns_residual_blocks_of_resnet():
     of_50 = [f"layer{layer}.{i}" for layer, count in enumerate((3, 4, 6, 3), 1) for i in range(count)]
     for name, inside in (("resnet8", [f"blocks.{i}" for i in range(3)]), ("resnet50", of_50)):
         network = build_network(name, 3, 3, 32, seeded(0))
@@ -91,7 +91,7 @@ def test_blocks_of_a_resnet_are_its_residual_blocks():
 
 
 class Gate(nn.Sequential):
-    """Squeeze and excitation: a weight of each channel, or without the pool of each place."""
+    """Squeeze and excitation: one weight per channel, or, without the pool, per position."""
 
     def __init__(self, *first):
         super().__init__(*first, nn.Conv2d(4, 2, 1), nn.ReLU(), nn.Conv2d(2, 4, 1), nn.Sigmoid())
@@ -100,15 +100,15 @@ class Gate(nn.Sequential):
 class Gated(nn.Module):
     def __init__(self, gate, how):
         super().__init__()
-        self.features, self.gate, self.last, self.how = convolutions(), gate, nn.Linear(4, 3), how
+        self.features, self.gate, self.last, self.how = make_convolutions(), gate, nn.Linear(4, 3), how
 
     def forward(self, x):
         x = self.features(x)
         return self.last(self.how(x, self.gate(x)).mean((2, 3)))
 
 
-class Weighing(nn.Module):
-    """Squeeze and excitation that returns its weighted input: what follows uses it as it is."""
+class SqueezeExcitation(nn.Module):
+    """Squeeze and excitation that returns its weighted input."""
 
     def __init__(self):
         super().__init__()
@@ -118,32 +118,35 @@ class Weighing(nn.Module):
         return x * self.gate(x)
 
 
-def convolutions(*last, stride=1):
+def make_convolutions(*last, stride=1):
     return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, stride, 1), nn.ReLU(), *last)
 
 
-def head(*parts, features=4):
+def make_classifier(*parts, features=4):
     return nn.Sequential(*parts, nn.Flatten(), nn.Linear(features, 3))
 
 
 POOL = nn.AdaptiveAvgPool2d
-LOOKED_AT = {  # the module whose output is looked at on images of 4 x 4
-    "a block": (head(convolutions(), POOL(1)), "0"),
-    "no block, a pool at the end": (head(*convolutions(), nn.MaxPool2d(2), features=16), "3"),
-    "a pool inside": (head(convolutions(POOL(1))), "0.3"),
-    "one place, and a pool that repeats it": (head(convolutions(stride=4), POOL(2), features=16), "0.1"),
-    "one place in the last block": (head(convolutions(), nn.Sequential(nn.Conv2d(4, 4, 4), nn.Conv2d(4, 4, 1))), "0"),
-    "a gate": (Gated(Gate(POOL(1)), lambda x, gate: x * gate), "features"),
-    "a gate of each place": (Gated(Gate(), lambda x, gate: gate * x), "features"),
-    "a gate that is stretched": (Gated(Gate(POOL(1)), lambda x, gate: x * (1 + gate).expand_as(x)), "features"),
-    "a gate inside": (head(convolutions(), Weighing(), POOL(1)), "1"),
-    "sigmoids that are no gate": (head(convolutions(nn.Sigmoid()), POOL(1)), "0"),
+LAST_LAYERS = {  # networks, with the module that layer=last selects on images of 4 x 4
+    "block": (make_classifier(make_convolutions(), POOL(1)), "0"),
+    "no block, final pool": (make_classifier(*make_convolutions(), nn.MaxPool2d(2), features=16), "3"),
+    "pool inside block": (make_classifier(make_convolutions(POOL(1))), "0.3"),
+    "one position, repeated by pool": (make_classifier(make_convolutions(stride=4), POOL(2), features=16), "0.1"),
+    "one position in last block": (
+        make_classifier(make_convolutions(), nn.Sequential(nn.Conv2d(4, 4, 4), nn.Conv2d(4, 4, 1))),
+        "0",
+    ),
+    "gate": (Gated(Gate(POOL(1)), lambda x, gate: x * gate), "features"),
+    "gate per position": (Gated(Gate(), lambda x, gate: gate * x), "features"),
+    "expanded gate": (Gated(Gate(POOL(1)), lambda x, gate: x * (1 + gate).expand_as(x)), "features"),
+    "gate inside": (make_classifier(make_convolutions(), SqueezeExcitation(), POOL(1)), "1"),
+    "sigmoid without gate": (make_classifier(make_convolutions(nn.Sigmoid()), POOL(1)), "0"),
 }
 
 
-@pytest.mark.parametrize("case", LOOKED_AT)
-def test_the_last_layer_has_places_and_is_no_gate(case):
-    model, expected = LOOKED_AT[case]
+@pytest.mark.parametrize("case", LAST_LAYERS)
+def test_last_layer_has_several_positions_and_is_no_gate(case):
+    model, expected = LAST_LAYERS[case]
     outputs = {}
     handles = [
         module.register_forward_hook(lambda module, inputs, output, name=name: outputs.setdefault(name, output))
@@ -153,19 +156,19 @@ def test_the_last_layer_has_places_and_is_no_gate(case):
     for handle in handles:
         handle.remove()
     alike = [name for name, output in outputs.items() if output is channels]
-    assert expected in alike, f"it is {alike}"
+    assert expected in alike, f"layer=last selects {alike}"
 
 
-def test_a_block_with_a_single_place_or_a_gate_is_refused():
+def test_layer_output_rejects_single_position_block_and_gate():
     with pytest.raises(RunError, match="layer block1 has a single position or is a gate; use layer=last"):
-        compute_layer_output_and_logits(LOOKED_AT["a pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
+        compute_layer_output_and_logits(LAST_LAYERS["pool inside block"][0], torch.zeros(1, 3, 4, 4), "block1")
     with pytest.raises(RunError, match="layer block2 has a single position or is a gate"):
-        compute_layer_output_and_logits(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
+        compute_layer_output_and_logits(LAST_LAYERS["gate per position"][0], torch.zeros(1, 3, 4, 4), "block2")
 
 
 @pytest.mark.slow
-def test_compiled_networks_are_explained_step_by_step(model, batch):
-    """Else guided backprop is the gradient, as its rule is not in what was compiled."""
+def test_maps_of_compiled_network_equal_maps_of_eager_network(model, batch):
+    """Compiled code lacks the rule of guided backprop, so the engine runs networks eagerly."""
     compiled = torch.compile(copy.deepcopy(model), backend="eager")
     for name in ("gb", "deeplift", "guided-gradcam"):
         torch.testing.assert_close(importance(name, compiled, batch), importance(name, model, batch), rtol=0, atol=0)
@@ -173,7 +176,7 @@ def test_compiled_networks_are_explained_step_by_step(model, batch):
 
 @pytest.mark.parametrize("side", [5, 32, 224])
 @pytest.mark.parametrize("places", [(1, 1), (2, 3)])
-def test_a_map_of_one_value_stays_one_when_it_is_stretched(side, places):
+def test_resize_maps_to_images_keeps_constant_map(side, places):
     values = torch.rand(50, 1, 1, 1, generator=seeded(0))
     images = torch.zeros(50, 3, side, side)
     torch.testing.assert_close(
@@ -181,7 +184,7 @@ def test_a_map_of_one_value_stays_one_when_it_is_stretched(side, places):
     )
 
 
-def test_squares_by_hand():
+def test_grid_squares_match_hand_made_numbering():
     assert number_grid_squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
         [0, 0, 1, 1, 2, 2],
         [0, 0, 1, 1, 2, 2],
@@ -192,7 +195,7 @@ def test_squares_by_hand():
     assert [count_grid_squares(torch.zeros(1, 1, *size), 3) for size in ((4, 5), (2, 3))] == [9, 6]
 
 
-def test_kernel_shap_is_exact_where_squares_do_not_act_together(batch, black):
+def test_kernel_shap_is_exact_for_additive_network(batch, black):
     weights = torch.randn(5, 3 * 12 * 12, generator=seeded(3), dtype=torch.float64)
     model = nn.Sequential(nn.Flatten(), dense(*weights.tolist())).double().eval()
     weights = model[1].weight.detach()
@@ -202,7 +205,7 @@ def test_kernel_shap_is_exact_where_squares_do_not_act_together(batch, black):
     assert_near(importance("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
 
 
-def test_coalitions_follow_the_shapley_kernel():
+def test_coalition_sizes_follow_shapley_kernel():
     drawn = draw_coalitions(5, 20_000, 0)
     assert drawn[:-1:2].tolist() == (~drawn[1::2]).tolist()
     sizes = np.bincount(drawn[::2].sum(1), minlength=6)[1:5]
@@ -214,12 +217,12 @@ def test_coalitions_follow_the_shapley_kernel():
 
 
 @torch.no_grad()
-def test_rise(model, batch, black):
+def test_rise_matches_slow_sum(model, batch, black):
     slow = torch.zeros(len(batch.ids), 1, 12, 12, dtype=torch.float64)
     for j in range(5):
         cells, (down, across) = draw_rise_mask_cells(4, j, SEED)
         assert set(np.unique(cells)) <= {0.0, 1.0}
-        whole = stretched(torch.from_numpy(cells).double()[None, None], 16)  # 3 cells of 4 pixels, and one more
+        whole = stretch_maps(torch.from_numpy(cells).double()[None, None], 16)  # 3 cells of 4 pixels, and one more
         top, left = int(down * 4), int(across * 4)
         mask = whole[:, :, top : top + 12, left : left + 12]
         probability = model(batch.images * mask).softmax(1).gather(1, batch.targets[:, None])
@@ -230,7 +233,7 @@ def test_rise(model, batch, black):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
+def test_maps_on_gpu_match_cpu(name, model, batch, black):
     short, images = copy.deepcopy(model).float(), batch._replace(images=batch.images.float())
     here = importance(name, short, images, black.float())
     there = importance(name, short.cuda(), images.to(torch.device("cuda")), black.float())
@@ -251,7 +254,7 @@ def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
         ("shapley", "shapley supports at most 16 features, got 432; leave shapley out"),
     ],
 )
-def test_a_network_without_what_is_needed_fails_the_row_in_one_line(name, words, model, batch, black):
+def test_estimator_rejects_network_that_lacks_required_layers(name, words, model, batch, black):
     torch.manual_seed(0)
     bare = nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 8), nn.GELU(), nn.Linear(8, 5)).double().eval()
     with pytest.raises(RunError, match=words) as caught:
@@ -261,7 +264,7 @@ def test_a_network_without_what_is_needed_fails_the_row_in_one_line(name, words,
 
 @pytest.mark.parametrize(("name", "start"), [("shapley", 0.0), ("shapley(baseline=black)", -2.0)])
 @torch.no_grad()
-def test_shapley_values_are_the_mean_over_all_orders_of_what_a_feature_adds(name, start):
+def test_shapley_values_equal_mean_contribution_over_all_orders(name, start):
     model = build_network("mlp", 3, 4, 1, seeded(0)).eval().double()
     images, targets = torch.randn(3, 4, 1, 1, generator=seeded(1), dtype=torch.float64), torch.tensor([0, 2, 1])
     expected = torch.zeros_like(images)
@@ -276,7 +279,7 @@ def test_shapley_values_are_the_mean_over_all_orders_of_what_a_feature_adds(name
 
 
 @torch.no_grad()
-def test_shapley_values_add_up_in_float32_for_more_coalitions_than_go_at_once():
+def test_shapley_values_of_several_batches_add_up_in_float32():
     model = build_network("mlp", 2, 10, 1, seeded(0)).eval()
     images, targets = torch.randn(3, 10, 1, 1, generator=seeded(1)), torch.tensor([0, 1, 0])
     gap = (model(images) - model(torch.zeros_like(images))).gather(1, targets[:, None])[:, 0]
@@ -284,7 +287,7 @@ def test_shapley_values_add_up_in_float32_for_more_coalitions_than_go_at_once():
     torch.testing.assert_close(found.flatten(1).sum(1), gap, rtol=0, atol=1e-5)
 
 
-def test_a_suite_says_whether_shapley_values_apply():
+def test_explain_inapplicable_names_feature_limit_of_shapley():
     assert find_suite("breast-cancer-10").explain_inapplicable("shapley") == ""
     said = "it supports at most 16 features, but an image here has 12,288"
     assert find_suite("quick").explain_inapplicable("shapley~blurred") == said

@@ -1,4 +1,4 @@
-"""Names of estimators: the 18 of the paper, controls, twins made from an id, and parameters as part of a name."""
+"""Estimator names: the paper's estimators, controls, twins, and parameters in names."""
 
 from dataclasses import replace
 
@@ -31,18 +31,18 @@ from roarbench.estimators.ids import EstimatorId
         ("grad(a=1", EstimatorId("grad(a=1")),
     ],
 )
-def test_an_id_is_taken_apart_and_put_together(text, parts):
+def test_estimator_id_parse_and_str_round_trip(text, parts):
     assert EstimatorId.parse(text) == parts
     assert str(parts) == text
     assert str(replace(parts, listed=None)) == str(parts.without_parameters)
 
 
 @pytest.mark.parametrize("parts", [["a", "b"], ["a(x=1,y=2)~blurred", "b(z=3)"], ["a(x=1,"], ["a)", "b"], [""]])
-def test_lists_are_split_outside_of_parentheses(parts):
+def test_split_estimator_ids_ignores_commas_in_parentheses(parts):
     assert split_estimator_ids(",".join(parts)) == parts
 
 
-def test_controls_twins_and_checks():
+def test_has_own_row_is_false_for_twins_and_checks():
     assert all(find_estimator(name).has_own_row for name in (*CONTROLS, *PAPER, "truth", "mine@12345678~cuda"))
     checks = ("random-redrawn", "sobel~blurred", *(f"grad~{twin}" for twin in TWINS))
     assert not any(find_estimator(name).has_own_row for name in checks)
@@ -51,7 +51,7 @@ def test_controls_twins_and_checks():
 
 
 @pytest.mark.parametrize("entry", ["var-grad", "mine@0123abcd", "mine@0123abcd~trusted~cuda"])
-def test_twins_are_their_parents_with_a_twin(entry):
+def test_twin_has_attributes_of_parent_and_own_fingerprint(entry):
     parent, found = find_estimator(entry), {twin: find_estimator(f"{entry}~{twin}") for twin in TWINS}
     assert parent.parsed_id.marks == ("trusted", "cuda")[: entry.count("~")]
     for twin, row in found.items():
@@ -63,7 +63,7 @@ def test_twins_are_their_parents_with_a_twin(entry):
     assert len({parent.fingerprint, *(row.fingerprint for row in found.values())}) == 1 + len(TWINS)
 
 
-def test_another_value_is_another_estimator_of_the_same_form():
+def test_parameter_value_changes_fingerprint_but_not_form():
     found, default = find_estimator("var-grad(noise=0.05)"), ESTIMATORS["var-grad"]
     assert (found.base, found.form, str(found.parsed_id.without_parameters), found.parent_id) == (
         "grad",
@@ -94,7 +94,7 @@ def test_another_value_is_another_estimator_of_the_same_form():
         ("rise(samples=04000,patches=7)", "rise(samples=4000)"),
     ],
 )
-def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
+def test_find_estimator_normalises_parameters(written, name):
     found = find_estimator(written)
     assert found.id == name
     assert find_estimator(name) == found
@@ -124,14 +124,17 @@ def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
         *((f"{name}Shap", f"did you mean '{name.lower()}-shap'") for name in ("Kernel", "Gradient")),
         ("FeatureAblation", "did you mean 'feature-ablation'"),
         ("SmoothGrad-Squared", "did you mean 'sgsq-grad'"),
-        ("saliency", r"did you mean 'saliency@1a2b3c4d'\?"),  # a row of the suite before a name of a library
+        (
+            "saliency",
+            r"did you mean 'saliency@1a2b3c4d'\?",
+        ),  # a row of the suite takes precedence over a library's name
         ("var-grad~blured", "did you mean 'var-grad~blurred'"),
         ("turned", r"did you mean 'turned@1a2b3c4d\(sign=-1\)'\?"),
         *((name, f"no estimator '{name}'") for name in ("sobel~untrained", "random~blurred", "random-redrawn~blurred")),
         *((name, f"no estimator '{name}'") for name in ("grad~", "grad~redrawn", "mine@0123abcd~cuda~blurred~blurred")),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(name, words):
+def test_find_estimator_rejects_invalid_names_with_suggestion(name, words):
     with pytest.raises(CallerError, match=words) as caught:
         find_estimator(name, ("grad", "turned@1a2b3c4d(sign=-1)", "saliency@1a2b3c4d"))
     assert "\n" not in str(caught.value)
@@ -142,12 +145,12 @@ def test_what_makes_no_sense_is_refused_in_one_line(name, words):
     [
         (["grad", "mine@0a1b2c3d~trusted", "mine@0a1b2c3d~trusted~untrained"], ["grad", "mine", "mine~untrained"]),
         (["mine@0a1b2c3d", "mine@0a1b2c3d(samples=50)"], ["mine", "mine(samples=50)"]),
-        # two rows of one name: another file, or the same without the sandbox
+        # two rows share a name: another file, or the same file without the sandbox
         (["mine@0a1b2c3d", "mine@ffffffff~untrained"], ["mine@0a1b2c3d", "mine@ffffffff~untrained"]),
         (["mine@0a1b2c3d", "mine@0a1b2c3d~trusted"], ["mine@0a1b2c3d", "mine@0a1b2c3d~trusted"]),
-        (["ig@0a1b2c3d", "grad~untrained"], ["ig@0a1b2c3d", "grad~untrained"]),  # a name of ours
+        (["ig@0a1b2c3d", "grad~untrained"], ["ig@0a1b2c3d", "grad~untrained"]),  # names of built-in estimators
         (["rise"], ["rise(samples=256)"]),
     ],
 )
-def test_a_submissions_row_has_the_name_of_its_author_where_no_other_has_it(rows, names):
+def test_choose_row_names_shortens_unique_submission_names(rows, names):
     assert list(choose_row_names(rows).values()) == names

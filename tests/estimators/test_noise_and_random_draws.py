@@ -1,4 +1,4 @@
-"""Chance is keyed by the image: the same in every batch, different for each image, copy, purpose and seed."""
+"""Random draws are keyed by image: equal in every batch, different per image, copy, purpose and seed."""
 
 from types import SimpleNamespace
 
@@ -19,12 +19,12 @@ from roarbench.estimators.randomness import pair_images
 SHAPE = (3, 16, 16)
 
 
-def images(n):
+def draw_images(n):
     return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(0))
 
 
-def test_chance_is_philox_under_the_images_key_and_several_threads_draw_for_a_gpu():
-    x, ids = images(2), torch.tensor([2**40, 5])
+def test_draws_equal_philox_generator_keyed_by_image():
+    x, ids = draw_images(2), torch.tensor([2**40, 5])
     found, drawn = make_noisy_copies(x, ids, 3, seed=9, noise=0.15), draw_random_importance(x, ids, seed=9)
     for row, image in enumerate(ids.tolist()):
         generator = np.random.Generator(np.random.Philox(key=[9, 1], counter=[0, 0, 0, image]))
@@ -33,7 +33,7 @@ def test_chance_is_philox_under_the_images_key_and_several_threads_draw_for_a_gp
         z = generator.standard_normal((16, 16, 3), dtype=np.float32).transpose(2, 0, 1)
         expected = x[row].numpy() + np.float32(0.15) * (x[row].max() - x[row].min()).numpy() * z
         np.testing.assert_allclose(found[row].numpy(), expected, rtol=1e-6, atol=1e-6)  # float32
-    x, ids = images(40), torch.arange(40) * 7
+    x, ids = draw_images(40), torch.arange(40) * 7
     asked = SimpleNamespace(shape=x.shape, dtype=x.dtype, device=x.device, is_cuda=True)
     torch.testing.assert_close(
         draw_normal_noise(asked, ids, 3, seed=9), draw_normal_noise(x, ids, 3, seed=9), rtol=0, atol=0
@@ -41,17 +41,17 @@ def test_chance_is_philox_under_the_images_key_and_several_threads_draw_for_a_gp
 
 
 @given(classes=st.integers(2, 12), first=st.integers(0, 2**40), seed=st.integers(0, 99))
-def test_other_targets_are_other_classes(classes, first, seed):
+def test_draw_other_targets_returns_other_classes(classes, first, seed):
     ids = torch.arange(first, first + 30)
     targets = ids % classes
     found = draw_other_targets(targets, ids, classes, seed)
     assert found.dtype == torch.int64
     assert ((found != targets) & (found >= 0) & (found < classes)).all()
     alone = [draw_other_targets(targets[row, None], ids[row, None], classes, seed) for row in range(30)]
-    torch.testing.assert_close(found, torch.cat(alone), rtol=0, atol=0)  # whatever the batch
+    torch.testing.assert_close(found, torch.cat(alone), rtol=0, atol=0)  # independent of the batch
 
 
-def test_other_images_are_a_permutation_that_hands_no_image_itself():
+def test_pair_images_returns_permutation_without_fixed_points():
     for others in (pair_images(2, 0, SEED), pair_images(400, 0, SEED)):
         assert sorted(others.tolist()) == list(range(len(others)))
         assert (others != np.arange(len(others))).all()

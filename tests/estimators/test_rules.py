@@ -1,4 +1,4 @@
-"""What goes back through a network by rules, LRP and DeepLIFT: by hand, its sums, and networks that it refuses."""
+"""LRP and DeepLIFT: hand-made cases, conservation of sums, and rejected networks."""
 
 import pytest
 import torch
@@ -14,24 +14,24 @@ from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
 
-def of_pixel(model, *numbers):
-    """LRP's map of an image of one pixel."""
+def compute_lrp_of_pixel(model, *numbers):
+    """Compute the LRP map of an image of one pixel."""
     batch = Batch(torch.tensor(numbers).view(1, -1, 1, 1), torch.tensor([0]), torch.tensor([0]))
     return importance("lrp", model.eval(), batch).flatten()
 
 
-def convolution(*rows):
+def make_convolution(*rows):
     layer = nn.Conv2d(len(rows[0]), len(rows), 1, bias=False)
     layer.weight.data = torch.tensor(rows)[:, :, None, None]
     return layer
 
 
-def test_lrp_by_the_rules_epsilon_and_z_plus_by_hand():
+def test_lrp_epsilon_and_z_plus_rules_match_hand_computed_values():
     model = nn.Sequential(nn.Flatten(), dense((1.0, -1.0), (1.0, 1.0)), nn.ReLU(), dense((3.0, 5.0)))
-    torch.testing.assert_close(of_pixel(model, 2.0, 1.0), torch.tensor([16.0, 2.0]))
-    unit = convolution((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-    model = nn.Sequential(unit, nn.ReLU(), convolution((1.0, -1.0, 1.0)), nn.ReLU(), nn.Flatten(), dense((2.0,)))
-    torch.testing.assert_close(of_pixel(model, 3.0, 1.0, 2.0), torch.tensor([8 * 3 / 5, 0.0, 8 * 2 / 5]))
+    torch.testing.assert_close(compute_lrp_of_pixel(model, 2.0, 1.0), torch.tensor([16.0, 2.0]))
+    unit = make_convolution((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    model = nn.Sequential(unit, nn.ReLU(), make_convolution((1.0, -1.0, 1.0)), nn.ReLU(), nn.Flatten(), dense((2.0,)))
+    torch.testing.assert_close(compute_lrp_of_pixel(model, 3.0, 1.0, 2.0), torch.tensor([8 * 3 / 5, 0.0, 8 * 2 / 5]))
 
 
 class Residual(nn.Module):
@@ -50,7 +50,7 @@ class Residual(nn.Module):
         return self.last(x.mean(dim=(2, 3)))
 
 
-def test_lrp_of_branches_biases_and_means_by_hand():
+def test_lrp_of_residual_network_matches_hand_computed_values():
     # a = (1, 3), b = a + 1 = (2, 4), c = 2 b - 1 = (3, 7), c + b = (5, 11), its mean and the logit 8; the places have
     # 8 * 5 / 16 = 2.5 and 5.5, of which the branches have 3 : 2 and 7 : 4; z+ leaves out the bias and passes all on, so
     # b has 2.5 and 5.5 again; the first bias keeps 1 of 2 parts and 1 of 4
@@ -61,14 +61,14 @@ def test_lrp_of_branches_biases_and_means_by_hand():
 
 @pytest.mark.parametrize("name", ["resnet-quick", "resnet50", "torchvision:vgg11"])
 @pytest.mark.slow
-def test_what_lrp_follows_is_the_network(name):
+def test_network_rewritten_for_lrp_keeps_logits(name):
     model = build_network(name, 5, 3, 32, seeded(0)).eval()
     images = torch.randn(2, 3, 32, 32)
     torch.testing.assert_close(rewrite_for_relevance_rules(model)(images), model(images), rtol=1e-4, atol=1e-4)
 
 
 class Stepwise(nn.Module):
-    """Two convolutions with positive weights, one step between them, its outputs' mean and a linear layer."""
+    """Two convolutions with one step between them, the mean of their outputs and a linear layer."""
 
     def __init__(self, step, padding=0):
         super().__init__()
@@ -81,7 +81,8 @@ class Stepwise(nn.Module):
 
 
 RELU = nn.ReLU()
-ALIKE = {  # steps, each beside one that does the same and has had its rule for long; a padding stands in a convolution
+# Steps, each with an equivalent step and the padding of the second convolution that equals a padding step
+EQUIVALENT_STEPS = {
     "ReLU6": (nn.ReLU6(), RELU, 0),  # no number is above 6
     "relu6": (lambda x: F.relu6(x, inplace=True), RELU, 0),
     "Hardtanh": (nn.Hardtanh(0, 9), RELU, 0),
@@ -100,16 +101,16 @@ ALIKE = {  # steps, each beside one that does the same and has had its rule for 
 }
 
 
-@pytest.mark.parametrize("case", ALIKE)
-def test_lrp_of_a_step_is_that_of_the_same_step_by_another_name(case, batch):
-    step, known, padding = ALIKE[case]
+@pytest.mark.parametrize("case", EQUIVALENT_STEPS)
+def test_lrp_equals_for_equivalent_layers_and_functions(case, batch):
+    step, known, padding = EQUIVALENT_STEPS[case]
     models = Stepwise(step).double().eval(), Stepwise(known, padding).double().eval()
     found, expected = (importance("lrp", model, batch) for model in models)
-    assert_near(found, expected, 1e-6)  # a step more divides by numbers plus 1e-9
+    assert_near(found, expected, 1e-6)  # an additional step divides by numbers plus 1e-9
 
 
 @pytest.mark.parametrize("pad", [nn.ReflectionPad2d(1), nn.ReplicationPad2d(1), nn.CircularPad2d(1)])
-def test_relevance_of_a_copied_border_goes_to_where_it_was_copied_from(pad):
+def test_lrp_returns_relevance_of_padding_to_its_source(pad):
     # the logit is the sum of all 25 numbers of the padded image, and each number has its copies' share
     model = nn.Sequential(nn.Conv2d(1, 1, 1, bias=False), nn.ReLU(), pad, nn.Flatten(), nn.Linear(25, 1, bias=False))
     for parameter in model.parameters():
@@ -120,9 +121,9 @@ def test_relevance_of_a_copied_border_goes_to_where_it_was_copied_from(pad):
     torch.testing.assert_close(found[0, 0], copies * image[0, 0])
 
 
-def test_a_clipped_number_passes_all_relevance_on():
+def test_lrp_passes_all_relevance_through_clipping():
     # 9 is cut to 6, and 6 + 2 is the logit
-    model = nn.Sequential(convolution((1.0,)), nn.ReLU6(), nn.Flatten(), dense((1.0, 1.0, 1.0)))
+    model = nn.Sequential(make_convolution((1.0,)), nn.ReLU6(), nn.Flatten(), dense((1.0, 1.0, 1.0)))
     image = Batch(torch.tensor([[[[9.0, 2.0, -1.0]]]]), torch.tensor([0]), torch.tensor([0]))
     torch.testing.assert_close(importance("lrp", model.eval(), image).flatten(), torch.tensor([6.0, 2.0, 0.0]))
 
@@ -154,7 +155,7 @@ class Branching(nn.Module):
         (Branching(), "cannot trace the operations of Branching"),
     ],
 )
-def test_networks_that_lrp_cannot_follow_are_refused_in_one_line(model, words, batch):
+def test_lrp_rejects_unsupported_networks(model, words, batch):
     with pytest.raises(RunError, match=f"^lrp {words}; leave lrp out$"):
         importance("lrp", model.double().eval(), batch)
 
@@ -168,7 +169,7 @@ def test_networks_that_lrp_cannot_follow_are_refused_in_one_line(model, words, b
         ((1.0, 2.0, 3.0), (4.0, 0.0, 1.0), (2 / 3, 0.0, 2 / 2)),
     ],
 )
-def test_overlapping_windows_of_a_max_pool_by_hand(x, start, multipliers):
+def test_deeplift_max_pool_rule_matches_hand_computed_multipliers(x, start, multipliers):
     both = torch.tensor([x, start], dtype=torch.float64).view(2, 1, 1, 3).requires_grad_()
     with Rescaled():
         out = nn.MaxPool2d((1, 2), stride=1)(both)
@@ -177,7 +178,7 @@ def test_overlapping_windows_of_a_max_pool_by_hand(x, start, multipliers):
 
 
 class Functional(nn.Module):
-    """No step is a module, one is used twice, some are in place; windows overlap and reach over the edge."""
+    """Functional steps, one of them used twice, some in place; pooling windows overlap and cross the border."""
 
     def __init__(self):
         super().__init__()
@@ -192,7 +193,7 @@ class Functional(nn.Module):
 
 
 @pytest.mark.parametrize("estimator", ["deeplift", "deeplift(baseline=mean)"])
-def test_contributions_of_deeplift_add_up_to_the_difference(estimator, black):
+def test_deeplift_contributions_sum_to_logit_difference(estimator, black):
     torch.manual_seed(0)
     model, images = Functional().double().eval(), torch.randn(2, 3, 12, 12, generator=seeded(3), dtype=torch.float64)
     start = torch.zeros_like(images) if "mean" in estimator else black.expand_as(images)
