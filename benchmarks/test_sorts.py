@@ -1,8 +1,8 @@
 """How long a process sorts the features of 64 images at 64 pixels, 100 times: `pytest benchmarks/test_sorts.py`.
 
 Each time is that of a process that NumPy started in: as it chooses, and as
-`roarbench.common.device_settings.avoid_avx512_sorts` lets workers start. On a processor other than Zen 4 both are the
-same.
+`roarbench.common.device_settings.avoid_avx512_sorts_in_children` lets workers start. On a processor other than Zen 4
+both are the same.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from roarbench.common.device_settings import avoid_avx512_sorts
+from roarbench.common.device_settings import avoid_avx512_sorts_in_children
 
 PROGRAM = """
 import numpy as np
@@ -28,6 +28,8 @@ def sort_in_process(start: Callable[[], AbstractContextManager[None]]) -> int:
         return subprocess.run([sys.executable, "-c", PROGRAM], check=True).returncode
 
 
-@pytest.mark.parametrize("start", [nullcontext, avoid_avx512_sorts], ids=["as NumPy chooses", "as workers start"])
+@pytest.mark.parametrize(
+    "start", [nullcontext, avoid_avx512_sorts_in_children], ids=["as NumPy chooses", "as workers start"]
+)
 def test_sort(start: Callable[[], AbstractContextManager[None]], benchmark: Any) -> None:
     assert benchmark.pedantic(sort_in_process, args=(start,), rounds=3) == 0

@@ -58,7 +58,9 @@ def make_board_contents(
         for row in table.rows
     )
     controls = [
-        row for row in rows if find_estimator_or_placeholder(row.id).is_model_free and row.value.value is not None
+        row
+        for row in rows
+        if find_estimator_or_placeholder(row.id).is_model_free_control and row.value.value is not None
     ]
     measure = capitalize(protocol.gain) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(

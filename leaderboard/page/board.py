@@ -73,7 +73,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
         "key": list(list_explanations(board)),
-        "files": _list_download_files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
+        "files": _add_download_files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
 
 
@@ -105,7 +105,7 @@ def _build_combined_context(site: Site, view: SuiteView, board: PairedBoard) -> 
         "levels": [],
         "suites": _make_suite_tabs(site, view),
         "legend": [(question.title, question.colour_legend) for question in board.answered_questions],
-        "files": _list_download_files(site, view, view.slug, view.tables),
+        "files": _add_download_files(site, view, view.slug, view.tables),
     }
 
 
@@ -123,7 +123,7 @@ def _choose_option(view: SuiteView, address: Address, option: str, options: Iter
     return name
 
 
-def _list_download_files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:
+def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:
     """Return label and address of each file to download; the files have the output of `roarbench table`.
 
     The static site has one file of each kind per suite; the app offers the files of the board that it shows.

@@ -38,7 +38,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             for pair, sheets in pairs
         ],
         "rows": rows.values(),
-        "photos": images.add_photographs(site, view) if any(sheets for _, sheets in pairs) else "",
+        "photos": images.add_sheet_of_originals(site, view) if any(sheets for _, sheets in pairs) else "",
     }
 
 
@@ -61,7 +61,7 @@ def _add_pictures_of_pair(site: Site, view: SuiteView, rows: tuple[BoardRow, Boa
     """
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None
-    sheets, answers = zip(*(images.add_pictures(site, view, row.id) for row in rows), strict=True)
+    sheets, answers = zip(*(images.add_sheet_of_row(site, view, row.id) for row in rows), strict=True)
     left = [second - first for first, second in zip(*(counts.own for counts in answers), strict=True)]
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]

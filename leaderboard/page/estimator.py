@@ -216,12 +216,12 @@ def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator
             if best is None or len(available.rows) > len(best[1].rows):
                 by_images[view.results.data] = view, available
     for view, pictures in by_images.values():
-        sheet, answers = images.add_pictures(site, view, name)
+        sheet, answers = images.add_sheet_of_row(site, view, name)
         yield (
             shorten_line(view.title),
             (
                 pictures,
-                images.add_photographs(site, view),
+                images.add_sheet_of_originals(site, view),
                 [sheet],
                 choose_evenly_spaced_images(len(pictures.numbers)),
                 images.list_sheet_lines(pictures, answers),

@@ -46,8 +46,9 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     rows = []
     for name in names:
         href = site.get_page_link("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"
-        rows.append((name == wanted, *find_display_name(name), href, () if live else add_pictures(site, view, name)))
-    href, now = add_pictures(site, view, wanted)
+        sheet = () if live else add_sheet_of_row(site, view, name)
+        rows.append((name == wanted, *find_display_name(name), href, sheet))
+    href, now = add_sheet_of_row(site, view, wanted)
     protocol = find_pictured_protocol(view.results)
     levels = len(view.get_board(protocol).levels)
     name, detail = find_display_name(wanted)
@@ -59,7 +60,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "sheet": href,
         "of": now.of,
         "shown": list_sheet_lines(pictures, now),
-        "photos": add_photographs(site, view),
+        "photos": add_sheet_of_originals(site, view),
         "masks": _MASKS[tuple(pictures.kinds[1:])],
         "tab": protocol.tab,
         "against": _LINES[pictures.kinds[2]] if pictures.kinds[2:] else "",
@@ -69,13 +70,13 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     }
 
 
-def add_photographs(site: Site, view: SuiteView) -> str:
+def add_sheet_of_originals(site: Site, view: SuiteView) -> str:
     """Add the sheet of a suite's original images to the site, and return the sheet's address."""
     assert view.pictures is not None, "the caller has checked that there are pictures"
     return site.add_file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
-def add_pictures(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
+def add_sheet_of_row(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
     """Add a row's sheet to the site; return the sheet's address, and the number of correct predictions per image."""
     pictures = view.pictures
     assert pictures is not None, "the caller has checked that there are pictures"

@@ -38,7 +38,7 @@ _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 LIST_RUNS = Hint("; `{}` lists the runs of a suite", "list-runs", ("--suite", "NAME"))
 
 
-def open_results(store: Path, db: str) -> ResultsStore:
+def open_read_only_results(store: Path, db: str) -> ResultsStore:
     """Open the results of a store folder or database for reading; raise EmptyStore if there is no store."""
     return ResultsStore.open(db or make_default_url(store), read_only=True)
 
@@ -50,7 +50,7 @@ def open_writable_results(store: Path, db: str, check: Callable[[], object] | No
     `check`, a missing store raises EmptyStore.
     """
     try:
-        open_results(store, db).close()
+        open_read_only_results(store, db).close()
     except EmptyStore:
         if not check:
             raise
@@ -94,7 +94,7 @@ def _make_no_suite_error(path: Path) -> CallerError:
 
 def _read_stored_suites(store: Path, db: str) -> list[SuiteSpec]:
     try:
-        with open_results(store, db) as results:
+        with open_read_only_results(store, db) as results:
             return read_suites(results.database)
     except EmptyStore:
         return []
@@ -113,7 +113,7 @@ class ResultsQuery(NamedTuple):
 
 def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Load a suite's results; raise StoreError without a store, and CallerError for unknown images or networks."""
-    with open_results(query.store, query.db) as results:
+    with open_read_only_results(query.store, query.db) as results:
         return load_from_open_store(results, suite, query)
 
 
@@ -179,7 +179,7 @@ def load_results_reused_by_run(suite: SuiteSpec, query: ResultsQuery, data: str 
     has not been decoded in this store; then images that were decoded from the same files are used.
     """
     try:
-        with open_results(query.store, query.db) as results:
+        with open_read_only_results(query.store, query.db) as results:
             sources = list_image_sources(results, query.store, suite.dataset)
             if data == "":
                 of_size = [source for source in sources if source.limit == query.limit]

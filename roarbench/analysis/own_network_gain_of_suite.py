@@ -34,7 +34,7 @@ def make_own_network_board(
     """Judge rows by own-network gain, at all levels if `levels` is empty; None if the suite lacks the protocol."""
     if not results.list_kept_levels(protocol, unit):
         return None
-    scores = _make_correctness_without_bits(results, protocol, unit, levels)
+    scores = _make_empty_correctness(results, protocol, unit, levels)
     kept = _find_kept_by_row(results, protocol, unit, scores)
     judged = compute_own_network_board(scores, kept, protocol, bootstrap, shown)
     return drop_ranks_and_verdicts(judged) if results.at_chance_warning else judged
@@ -53,7 +53,7 @@ def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str] = ()
 ) -> tuple[tuple[float, ...], dict[str, KeptPredictions]]:
     """Return the levels above 0 and each complete row's kept predictions, of all rows if `names` is empty."""
-    scores = _make_correctness_without_bits(results, protocol, unit, ())
+    scores = _make_empty_correctness(results, protocol, unit, ())
     if names:
         scores = replace(scores, estimators=tuple(name for name in scores.estimators if name in names))
     return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
@@ -94,7 +94,7 @@ def load_kept_under_own_and_next_map(
     return own, other
 
 
-def _make_correctness_without_bits(
+def _make_empty_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]
 ) -> Correctness:
     rows, all_levels = results.list_planned_rows_and_kept_levels(protocol, unit)
@@ -106,7 +106,7 @@ def _make_correctness_without_bits(
         inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit)),
         checks=frozenset(name for name in rows if not records[name].has_own_row),
         submitted=results.suite.added,
-        model_free_controls=frozenset(name for name in rows if records[name].is_model_free),
+        model_free_controls=frozenset(name for name in rows if records[name].is_model_free_control),
     )
 
 

@@ -36,7 +36,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point
 from roarbench.submissions.file import Submission, read_submission
-from roarbench.submissions.submission_validation import refuse_unrepeatable_maps
+from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
 _TRIED = 4  # noise images for a function's trial
 
@@ -83,7 +83,7 @@ def evaluate(
     readable = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
     console = make_console(quiet)
     suite.find_learning_rate_if_missing(protocol, console)
-    with suite.open_results(console) as results:
+    with suite.open_writable_results(console) as results:
         evaluation = _Evaluation(suite, results, workers, console, protocol, seeds)
         return evaluation.evaluate_all(readable, {name for name, estimator in by_name.items() if callable(estimator)})
 
@@ -129,7 +129,7 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
         else:
             again = compute_maps(everything)[0]
             turned = torch.cat([compute_maps(rows)[0] for rows in torch.split(everything.flip(0), 3)])
-        refuse_unrepeatable_maps(once, again, again, turned)
+        refuse_unrepeatable_or_batch_dependent_maps(once, again, again, turned)
 
 
 def _compute_checked_maps(

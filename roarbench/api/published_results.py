@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from roarbench.analysis.load_results import ResultsQuery, open_results
+from roarbench.analysis.load_results import ResultsQuery, open_read_only_results
 from roarbench.api.suite_result import SuiteResult
 from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
@@ -80,7 +80,7 @@ def load_all_results() -> "pandas.DataFrame":
 def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     """Return a suite's rows in these files; if all rows share one version of the images, that version is accepted."""
     store = _import_into_cached_store(files)
-    with open_results(store, "") as results:
+    with open_read_only_results(store, "") as results:
         versions = results.read_seeds_by_data_version(plan.dataset, plan.model)
     images = {data for data, limit, _ in versions if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")

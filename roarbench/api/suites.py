@@ -63,7 +63,7 @@ def find_default_store() -> Path:
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
 
-def print_default_store(store: Path, console: "Console") -> None:
+def print_store_if_default(store: Path, console: "Console") -> None:
     """Print the folder of a default store, and how to choose another."""
     if store == user_data_path("roarbench"):
         console.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
@@ -249,7 +249,7 @@ class Suite:
     def load_or_train_references(self) -> list[Reference]:
         """Return the explained networks; train them first if the store lacks them."""
         console = make_console()
-        with self.open_results(console) as results:
+        with self.open_writable_results(console) as results:
             work = self.make_context_with_networks(self.runnable_plan, results, console)
         return list(map(_make_reference, work.explained))
 
@@ -261,13 +261,13 @@ class Suite:
         """Return the training images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)
 
-    def open_results(self, console: "Console") -> "ResultsStore":
+    def open_writable_results(self, console: "Console") -> "ResultsStore":
         """Open the results for writing, store your own suite's description, and print the default store's folder."""
         from roarbench.analysis.load_results import open_writable_results
         from roarbench.datasets.file_locations_and_downloads import make_source_identity
         from roarbench.store.user_suites import store_suite
 
-        print_default_store(self.store, console)
+        print_store_if_default(self.store, console)
         plan = self.runnable_plan
         results = open_writable_results(
             self.store, self.db, partial(make_source_identity, plan.dataset_record, self.data)
@@ -302,7 +302,7 @@ class Suite:
 
         console = make_console()
         prepare = self.make_context_with_networks if self.weights else self.make_context_with_images
-        with self.open_results(console) as results:
+        with self.open_writable_results(console) as results:
             work = prepare(self.runnable_plan, results, console)
         norms = {reference.norm for reference in work.explained}
         if len(norms) > 1:

@@ -71,11 +71,11 @@ def submit(
     db: Db = "",
 ) -> None:
     """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
-    from roarbench.analysis.load_results import open_results
+    from roarbench.analysis.load_results import open_read_only_results
     from roarbench.report.row_pull_request import prepare_published_file
     from roarbench.report.row_pull_request import write_published_file as add
 
-    with open_results(store, db) as rows:
+    with open_read_only_results(store, db) as rows:
         prepared = prepare_published_file(rows, suite, row, folder, about)
         if write:
             _run_git(folder, "switch", "--create", prepared.branch)
@@ -100,10 +100,10 @@ def export_rankings(
     work: WorkOptions,
 ) -> None:
     """Write all rankings of a suite and the explained networks to a folder, with checksums."""
-    from roarbench.analysis.load_results import open_results
+    from roarbench.analysis.load_results import open_read_only_results
     from roarbench.execution.ranking_bundle import export_rankings as export
 
-    open_results(work.store, work.db).close()  # a wrong path fails before images are decoded
+    open_read_only_results(work.store, work.db).close()  # a wrong path fails before images are decoded
     with _open_results_with_images(work, suite) as (context, _):
         exported = export(context, folder, about, references_only)
     err.print(f"written: {folder}: {_describe_shipped_rankings(exported)}", soft_wrap=True)
@@ -134,7 +134,7 @@ def _describe_shipped_rankings(rankings: list["Rankings"]) -> str:
 @contextmanager
 def _open_results_with_images(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, ResultsStore]]":
     loaded = work.load(suite)
-    with loaded.open_results(err) as store:
+    with loaded.open_writable_results(err) as store:
         yield loaded.make_context_with_images(loaded.runnable_plan, store, err), store
 
 

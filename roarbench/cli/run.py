@@ -75,7 +75,7 @@ def run(
     _enable_compiling_if_faster(engine, workspace, part, console)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     submissions = _read_submissions(submitted)
-    with suite.open_results(console) as results:
+    with suite.open_writable_results(console) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
         tell = None if logged else partial(_print_roar_table, suite, options, part, console)
         request = replace(suite.make_request(part), workers=count, start=start, pace=pace, tell_roar=tell)
@@ -258,7 +258,7 @@ def _run_suite_and_replication(
 
     workspace = Workspace(suite.store)
     submissions = _read_submissions(submitted)
-    with suite.open_results(err) as results:
+    with suite.open_writable_results(err) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.make_request(plan, work.workers), pace=pace) for plan in plans]

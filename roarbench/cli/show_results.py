@@ -54,10 +54,10 @@ def status(
     if watch and format == "json":
         raise CallerError("--watch draws on a terminal; leave out --format json, or leave out --watch to get JSON once")
     loaded = source.load(suite)
-    from roarbench.analysis.load_results import load_from_open_store, open_results
+    from roarbench.analysis.load_results import load_from_open_store, open_read_only_results
     from roarbench.report.status import format_status_lines, make_status_record, make_status_table
 
-    with open_results(source.store, source.db) as results:
+    with open_read_only_results(source.store, source.db) as results:
         if watch:
             watch_suite(results, loaded.plan, loaded.query)
             return

@@ -29,10 +29,10 @@ Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-
 def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
     """List the runs of a suite with key and state."""
     loaded = source.load(suite)
-    from roarbench.analysis.load_results import open_results
+    from roarbench.analysis.load_results import open_read_only_results
     from roarbench.report.run_list import format_runs
 
-    with open_results(source.store, source.db) as results:
+    with open_read_only_results(source.store, source.db) as results:
         _, records = _load_results_and_run_records("list-runs", loaded, results, estimators)
     print_report(format, records, format_runs)
 
@@ -70,10 +70,10 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
 
 def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
-    from roarbench.analysis.load_results import find_run_key, open_results
+    from roarbench.analysis.load_results import find_run_key, open_read_only_results
     from roarbench.report.run_list import format_run, make_run_record
 
-    with open_results(store, db) as results:
+    with open_read_only_results(store, db) as results:
         record = make_run_record(results, store, find_run_key(results, key))
     print_report(format, record, format_run)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roarbench.api.suites import print_default_store
+from roarbench.api.suites import print_store_if_default
 from roarbench.cli.options import (
     STORE,
     Data,
@@ -65,7 +65,7 @@ def export_(
     db: Db = "",
 ) -> None:
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
-    from roarbench.analysis.load_results import open_results
+    from roarbench.analysis.load_results import open_read_only_results
     from roarbench.store.rankings import RankingsStore
     from roarbench.store.transfer import export_results
     from roarbench.store.workspace import Workspace
@@ -77,7 +77,7 @@ def export_(
     if file.suffix not in ways:
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
-    with open_results(store, db) as results:
+    with open_read_only_results(store, db) as results:
         if not results.list_result_keys(""):
             seen = f"results store {results.database.where} has no results"
             raise CallerError(seen, Hint("; `{}` computes them", "run"))
@@ -98,7 +98,7 @@ def import_(
     from roarbench.store.published_folder import list_checked_result_files
     from roarbench.store.transfer import check_exports, import_results
 
-    print_default_store(store, err)
+    print_store_if_default(store, err)
     files = list_checked_result_files(source)
     unchecked = [] if Path(source).is_dir() else files
     with open_writable_results(store, db, partial(check_exports, unchecked)) as results:

@@ -288,7 +288,7 @@ def limit_compiler_threads(processes: int) -> None:
 
 
 @contextmanager
-def avoid_avx512_sorts() -> Iterator[None]:
+def avoid_avx512_sorts_in_children() -> Iterator[None]:
     """Make processes that are started in this block sort without AVX-512 on AMD's Zen 4, which is up to 4 times faster.
 
     NumPy sorts with AVX-512 if the processor has it (x86-simd-sort), but Zen 4 executes the compress instruction of

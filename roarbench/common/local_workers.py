@@ -22,7 +22,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.common.device_settings import SHARING, avoid_avx512_sorts, keep_freed_cpu_memory, limit_compiler_threads
+from roarbench.common.device_settings import (
+    SHARING,
+    avoid_avx512_sorts_in_children,
+    keep_freed_cpu_memory,
+    limit_compiler_threads,
+)
 from roarbench.common.errors import MachineError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.common.logs import write_worker_log
@@ -110,7 +115,8 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         if not self._list_workers():
             raise make_all_workers_failed_error(self._last)
         ready = wait(list(self._busy), timeout)
-        ended = [self._collect_outcome(connection) for connection in ready if isinstance(connection, Connection)]
+        connections = [source for source in ready if isinstance(source, Connection)]
+        ended = [self._collect_outcome_and_free_worker(connection) for connection in connections]
         self._assign_jobs()
         self._kill_silent_workers()
         return ended
@@ -130,7 +136,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         if not worker.process.is_alive():  # the worker died while idle
             _join_worker(worker)
             worker = self._start_worker(worker.number, worker.failed)
-        with suppress(OSError):  # if the worker dies at this moment, `_collect_outcome` detects its death
+        with suppress(OSError):  # if the worker dies now, `_collect_outcome_and_free_worker` detects its death
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
         self._busy[worker.connection] = (worker, job)
@@ -152,7 +158,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._killed[worker.number] = reason
         worker.process.kill()
 
-    def _collect_outcome(self, connection: Connection) -> JobOutcome:
+    def _collect_outcome_and_free_worker(self, connection: Connection) -> JobOutcome:
         worker, job = self._busy.pop(connection)
         try:
             value, error, seconds = connection.recv()
@@ -185,7 +191,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         sharing, workers = self._shown.count(gpu), len(self._shown)
         arguments = (worker_connection, os.getpid(), gpu, sharing, workers, signs_of_life, self._logs)
         process = self._context.Process(target=_serve_jobs, args=arguments, daemon=True)
-        with _STARTING, _ignore_interrupts(), _hide_main(), avoid_avx512_sorts():
+        with _STARTING, _ignore_interrupts_in_children(), _hide_main_from_children(), avoid_avx512_sorts_in_children():
             process.start()
         worker_connection.close()
         return _Worker(process, connection, number, signs_of_life, failed)
@@ -197,7 +203,7 @@ def _join_worker(worker: _Worker) -> None:
 
 
 @contextmanager
-def _hide_main() -> Iterator[None]:
+def _hide_main_from_children() -> Iterator[None]:
     """Hide the main program from processes that are started in this block, which would otherwise run a script again."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -208,7 +214,7 @@ def _hide_main() -> Iterator[None]:
 
 
 @contextmanager
-def _ignore_interrupts() -> Iterator[None]:
+def _ignore_interrupts_in_children() -> Iterator[None]:
     """Make processes that are started in this block ignore Ctrl-C, which only the parent process handles."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield

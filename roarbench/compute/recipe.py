@@ -69,7 +69,7 @@ class Recipe:
     compile: bool = False
 
     @property
-    def mean_pixel_share(self) -> float:
+    def mean_relative_image_area(self) -> float:
         """Return the mean number of pixels of a training image, relative to the full size."""
         return sum(side**2 for side in self.sides) / len(self.sides)
 

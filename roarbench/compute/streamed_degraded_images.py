@@ -52,13 +52,13 @@ class StreamedImages:
         for index in parts:
             begun.append(self._start_reading(index))
             if len(begun) > AHEAD:
-                yield self._finish_reading(begun.popleft())
+                yield self._wait_and_degrade(begun.popleft())
         while begun:
-            yield self._finish_reading(begun.popleft())
+            yield self._wait_and_degrade(begun.popleft())
 
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images, float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
-        return self._finish_reading(self._start_reading(index))
+        return self._wait_and_degrade(self._start_reading(index))
 
     def _start_reading(self, index: Tensor) -> "_Part":
         """Start reading the pixels and removal masks of some images; raise IndexError if there is no such image."""
@@ -76,7 +76,7 @@ class StreamedImages:
                     part.futures.append(self._readers.submit(_copy_rows, source, rows.numpy(), out.numpy()))
         return part
 
-    def _finish_reading(self, part: "_Part") -> Tensor:
+    def _wait_and_degrade(self, part: "_Part") -> Tensor:
         for future in part.futures:
             future.result()
         pixels, *removed = (buffer.to(self._device, non_blocking=True) for buffer in part.buffers)

@@ -46,7 +46,7 @@ def read_features_and_labels(path: Path, record: DatasetRecord) -> LabelledRows:
     """Read features and classes from a parquet or CSV file with a header; raise DataError for an unsuitable table."""
     table = read_table(path)
     names = list_feature_names(table, record.label_column, record.columns, path)
-    labels = read_class_numbers(table, record.label_column, path)
+    labels = number_classes(table, record.label_column, path)
     values = np.stack([_convert_to_numbers(table[name], name, path) for name in names], 1)
     return LabelledRows(values, labels)
 
@@ -143,7 +143,7 @@ def _convert_to_numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArr
     return values
 
 
-def read_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
+def number_classes(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
     """Return the position of each row's class among the sorted classes, int64 (n,); raise DataError for bad labels."""
     column = table[name]
     if pa.types.is_nested(column.type):
@@ -189,7 +189,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     tried = usual or [*(words if len(words) == 1 else []), names[-1]]
     candidates = [name for name in tried if _can_be_class_column(table[name])]
     if usual and not candidates:
-        read_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
+        number_classes(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
     if not candidates:
         seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABELS)})"

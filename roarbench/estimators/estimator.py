@@ -189,7 +189,7 @@ class Estimator:
         return self.form != "redrawn" and self.twin not in UNRANKED_TWINS
 
     @property
-    def is_model_free(self) -> bool:
+    def is_model_free_control(self) -> bool:
         """Return whether the estimator is a control that uses at most the predicted class of the network.
 
         An estimator *beats every control* if it is significantly better than each of these. Twins other than

@@ -12,7 +12,7 @@ from roarbench.datasets.open_decoded import refuse_altered_split
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.job_graph import Step, list_common_network_steps, list_rankings_of_runs
 from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.planned_runs import hash_tuned_network
+from roarbench.plan.planned_runs import hash_fine_tuned_network
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.ranking_files import RankingSpec
@@ -71,7 +71,7 @@ def list_output_artifacts(step: Step) -> list[Artifact]:
     if step.kind == "tune":
         common, spec = others
         rankings, name = _read_ranking_checksum(first, spec), f"network ({step.job.name}) of {first.suite.title}"
-        checksum = first.get_stored_network(hash_tuned_network(common.key, rankings)).read_checksum()
+        checksum = first.get_stored_network(hash_fine_tuned_network(common.key, rankings)).read_checksum()
         return [Artifact(step.keys[0], name, checksum, common.key, rankings)]
     return [_make_ranking_artifact(first, others[0])] if step.kind == "seal" else []
 

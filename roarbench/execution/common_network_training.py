@@ -16,13 +16,13 @@ from roarbench.datasets.open_decoded import ImageData
 from roarbench.execution.device_inputs import get_device_mean, get_device_or_mapped_pixels, stream_unless_on_device
 from roarbench.execution.job_context import JobContext
 from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.planned_runs import CommonNetworkSpec, hash_tuned_network, make_tuning_recipe
+from roarbench.plan.planned_runs import CommonNetworkSpec, hash_fine_tuned_network, make_fine_tuning_recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 
 EXCHANGE = 4_000_000  # base seed of mask exchanges; distinct from the seeds of training runs
-_TUNING = 1_000_000  # difference between the seeds of a common network's tuning and of its training
+_FINE_TUNING = 1_000_000  # difference between the seeds of a common network's tuning and of its training
 
 
 def make_images_with_exchanged_masks(
@@ -60,18 +60,18 @@ def train_common_network(work: JobContext, common: CommonNetworkSpec) -> str:
     return checkpoint.note
 
 
-def tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> None:
-    """Tune and store a copy of a common network on exchanged masks of a ranking at all levels, unless it is stored."""
+def fine_tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> None:
+    """Fine-tune a copy of a common network on exchanged masks of a ranking at all levels, unless it is stored."""
     rankings, images, split = work.rankings.open(spec), work.images, work.suite.tuned_on
-    store = work.get_stored_network(hash_tuned_network(common.key, rankings.checksum))
+    store = work.get_stored_network(hash_fine_tuned_network(common.key, rankings.checksum))
     with store.lock():
         if store.has_weights():
             return
         model = _load_stored_network(work, common.key)
-        masks, seed = _list_masks_at_all_levels(rankings, common.order, split), _TUNING + common.seed
+        masks, seed = _list_masks_at_all_levels(rankings, common.order, split), _FINE_TUNING + common.seed
         inputs = make_images_with_exchanged_masks(images, masks, common.unit, seed, common.fill, split)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
-        recipe = make_tuning_recipe(find_recipe(common.recipe))
+        recipe = make_fine_tuning_recipe(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
         seconds = time.perf_counter() - start
         store.save(model, {"network": make_json_record(common), "rankings": rankings.checksum, "seconds": seconds})
@@ -79,7 +79,9 @@ def tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: Ranki
 
 def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
     """Load the common network that scores a run: the network tuned on `rankings`, or the untuned network for None."""
-    return _load_stored_network(work, hash_tuned_network(run.network, rankings.checksum) if rankings else run.network)
+    return _load_stored_network(
+        work, hash_fine_tuned_network(run.network, rankings.checksum) if rankings else run.network
+    )
 
 
 def _list_masks_at_all_levels(rankings: Rankings, order: Order, split: Split) -> list[RankingMask]:

@@ -140,10 +140,10 @@ def _count_bytes(images: ImageData) -> int:
 def _is_enough_memory(pixel_bytes: int, other_bytes: int) -> bool:
     """Return whether pixels and other arrays fit in memory."""
     is_mapped = choose_device().type == "cpu"  # the operating system pages memory-mapped pixels
-    return other_bytes + (0 if is_mapped else pixel_bytes) <= MEMORY_SHARE * _count_memory_bytes_per_worker()
+    return other_bytes + (0 if is_mapped else pixel_bytes) <= MEMORY_SHARE * _count_device_bytes_per_worker()
 
 
-def _count_memory_bytes_per_worker() -> float:
+def _count_device_bytes_per_worker() -> float:
     if choose_device().type == "cuda":
         return count_available_gpu_bytes()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / count_cores()

@@ -16,7 +16,7 @@ from roarbench.plan.planned_runs import (
     RankedSplit,
     SharedInputs,
     expand_points,
-    hash_tuned_network,
+    hash_fine_tuned_network,
     list_ranked_splits,
     list_shared_inputs,
     make_common_network_spec,
@@ -99,7 +99,7 @@ def find_existing_shared_inputs(
 
     def has(common: CommonNetworkPoint, *ranked_by: str) -> bool:
         key = make_common_network_spec(suite, data, *common).key
-        key = hash_tuned_network(key, *ranked_by) if ranked_by else key
+        key = hash_fine_tuned_network(key, *ranked_by) if ranked_by else key
         return StoredNetwork(workspace.networks, key).has_weights()
 
     ranked = {row: checksum for row in needed.rankings if (checksum := find_rankings_checksum(row))}
@@ -133,7 +133,7 @@ class Plan:
         for change, part in _list_suites_from_full_to_fast(find_suite(FAST[self.suite.name].of), self.suite):
             work = count_work(part, expand_points(part))
             # recipes may have other image sizes
-            size = part.recipe_record.mean_pixel_share / self.suite.recipe_record.mean_pixel_share
+            size = part.recipe_record.mean_relative_image_area / self.suite.recipe_record.mean_relative_image_area
             wall = replace(self, work=work).estimate_wall_seconds(replace(rates, train=rates.train * size))
             steps.append(ShorteningStep(change, work.trainings, wall))
         return steps
@@ -297,6 +297,6 @@ def make_plan(
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     estimates = tuple(replace(estimate, submission=seconds_per_submitted_map) for estimate in rates)
-    operations = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.mean_pixel_share)
+    operations = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.mean_relative_image_area)
     runs, done = len(expand_points(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, operations, estimates, workers, suite)

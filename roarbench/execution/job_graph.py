@@ -22,11 +22,11 @@ from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
-from roarbench.execution.common_network_training import train_common_network, tune_common_network
+from roarbench.execution.common_network_training import fine_tune_common_network, train_common_network
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
-from roarbench.plan.planned_runs import CommonNetworkSpec, Point, hash_tuned_network, list_shared_inputs
+from roarbench.plan.planned_runs import CommonNetworkSpec, Point, hash_fine_tuned_network, list_shared_inputs
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
 
@@ -125,14 +125,14 @@ def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[R
     if spec := work.make_ranking_spec_of_run(run):
         # the twin `other-reference` uses the same rankings as its estimator, but scores another network
         twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.parse(run.cell.estimator).explains_next_network else ""
-        tuning = Job(f"tune {spec.name}{twin} {title}", tune_common_network, (work, common, spec))
+        tuning = Job(f"tune {spec.name}{twin} {title}", fine_tune_common_network, (work, common, spec))
         needs = (job.name, *_list_seal_step_names(work, missing, spec))
         key = _hash_strings("tune", common.key, spec.key)
-        yield Step("tune", tuning, needs, (key,), partial(_has_tuned_network, work, common, spec), common.recipe)
+        yield Step("tune", tuning, needs, (key,), partial(_has_fine_tuned_network, work, common, spec), common.recipe)
 
 
-def _has_tuned_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> bool:
-    return work.get_stored_network(hash_tuned_network(common.key, work.rankings.open(spec).checksum)).has_weights()
+def _has_fine_tuned_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> bool:
+    return work.get_stored_network(hash_fine_tuned_network(common.key, work.rankings.open(spec).checksum)).has_weights()
 
 
 def _hash_strings(*parts: object) -> str:

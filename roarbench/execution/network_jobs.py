@@ -81,14 +81,14 @@ def train_or_read_reference(explained: ReferenceModel) -> str:
     store, note = explained.store, ""
     with store.lock():
         if not store.has_weights():
-            note = _store_trained_or_given_weights(explained)
+            note = _train_or_read_weights(explained)
         for split in explained.ranked_splits:
             if not store.has_predictions(split):
                 store.save_predictions(split, _compute_predictions(explained, split))
     return note
 
 
-def _store_trained_or_given_weights(explained: ReferenceModel) -> str:
+def _train_or_read_weights(explained: ReferenceModel) -> str:
     """Train an explained network, or read its given weights, and store it; return a message about its checkpoint."""
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.get_checkpoint(reference.key), work.images

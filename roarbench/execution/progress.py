@@ -21,7 +21,7 @@ from roarbench.execution.workload import count_images_with_computed_fill, count_
 from roarbench.plan.planned_runs import (
     Point,
     describe_run,
-    express_tuning_in_epochs,
+    express_fine_tuning_in_epochs,
     find_epochs_per_reference,
     find_protocol_name,
     list_ranked_splits,
@@ -72,7 +72,7 @@ def _estimate_step_seconds_without_overhead(work: JobContext, step: Step, rates:
     if step.kind == "network":
         return suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":
-        return express_tuning_in_epochs(suite.recipe_record) * train * rates.train
+        return express_fine_tuning_in_epochs(suite.recipe_record) * train * rates.train
     if step.first_run is None:
         return 0.0
     epochs = step.first_run.recipe_record.epochs if step.recipe else 0

@@ -153,6 +153,7 @@ class _Runner:
                 self._pause = min(2 * self._pause, LAST_LOOK)
             if self._lease_numbers:
                 yield from self._collect_outcomes()
+                self._stop_jobs_with_lost_leases()
             elif self._engine.idle:  # other commands do all remaining steps
                 self._store.close()
                 time.sleep(max(0.0, look - time.monotonic()))
@@ -241,6 +242,8 @@ class _Runner:
         # record outcomes with a CallerError after the others, because this error ends the command
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
             yield from self._handle_outcome(outcome)
+
+    def _stop_jobs_with_lost_leases(self) -> None:
         for name in self._lease_numbers:
             if name not in self._stopped and self._beats.has_lost(self._schedule.steps[name].keys):
                 self._stopped.add(name)

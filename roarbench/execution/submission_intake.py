@@ -15,7 +15,7 @@ from roarbench.execution.progress import StageDisplay
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions_and_annotations import store_submission, store_validation_findings
+from roarbench.store.submissions_and_annotations import replace_validation_findings, store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.file import Refusal, Submission, read_submission
 from roarbench.submissions.submission_validation import (
@@ -58,7 +58,7 @@ def check_and_store_submissions(
         store_submission(store.database, submission)
         workspace.save_submission(submission.file_id, submission.source)
     for checked in accepted:
-        store_validation_findings(store.database, checked.submission.id, checked.warnings)
+        replace_validation_findings(store.database, checked.submission.id, checked.warnings)
     return _make_entries(submissions, mode, [checked.pace for checked in accepted])
 
 

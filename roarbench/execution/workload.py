@@ -26,7 +26,7 @@ from roarbench.plan.planned_runs import (
     Point,
     RankedSplit,
     SharedInputs,
-    express_tuning_in_epochs,
+    express_fine_tuning_in_epochs,
     find_epochs_per_reference,
     list_ranked_splits,
     list_shared_inputs,
@@ -115,7 +115,8 @@ def count_work(
         scorings=len(points) - own,
         images_decoded=images,
         images_reference=reference * find_epochs_per_reference(suite) * train,
-        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * express_tuning_in_epochs(recipe)) * train,
+        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * express_fine_tuning_in_epochs(recipe))
+        * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
         images_explained=sum(
             n * count_passes(shared, prod(record.shape)).forward

@@ -21,8 +21,8 @@ from roarbench.plan.protocols import MORF, PROTOCOLS, Protocol, find_network_sco
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import REPLICATION, Block, SuiteSpec
 
-_TUNING_EPOCHS = 1.0
-_TUNING_RATE = 1 / 8  # peak learning rate of the tuning, divided by that of the common network's training
+_FINE_TUNING_EPOCHS = 1.0
+_FINE_TUNING_RATE = 1 / 8  # peak learning rate of the tuning, divided by that of the common network's training
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def make_common_network_spec(
 ) -> CommonNetworkSpec:
     """Return the identity of the common network that scores a suite's rows for one order, unit, seed and fill."""
     shared = (suite.dataset, data, suite.model, suite.recipe, _list_control_families(suite.controls))
-    return CommonNetworkSpec(*shared, order, unit, seed, _hash_tuning_settings(suite.recipe, suite.tuned_on), fill)
+    return CommonNetworkSpec(*shared, order, unit, seed, _hash_fine_tuning_settings(suite.recipe, suite.tuned_on), fill)
 
 
 @cache
@@ -123,34 +123,34 @@ def _list_control_families(controls: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @cache
-def _hash_tuning_settings(recipe: str, masks: Split) -> str:
-    tuning = make_json_record(make_tuning_recipe(find_recipe(recipe)))
+def _hash_fine_tuning_settings(recipe: str, masks: Split) -> str:
+    tuning = make_json_record(make_fine_tuning_recipe(find_recipe(recipe)))
     return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 
-def hash_tuned_network(common: str, rankings: str) -> str:
-    """Return the key of a tuned network: `common` is the common network's key, `rankings` a checksum of rankings."""
+def hash_fine_tuned_network(common: str, rankings: str) -> str:
+    """Return the key of a fine-tuned network: `common` is the common network's key, `rankings` a checksum."""
     return hash_value({"common": common, "rankings": rankings})
 
 
-def make_tuning_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe that tunes a common network on one row's exchanged masks: one epoch at full image size."""
+def make_fine_tuning_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe that fine-tunes a common network on one row's exchanged masks: one epoch at full image size."""
     return replace(
         recipe,
         name=f"{recipe.name}-tuning",
-        epochs=_TUNING_EPOCHS,
-        peak=_TUNING_RATE * recipe.peak,
-        warmup=_TUNING_EPOCHS / 8,
+        epochs=_FINE_TUNING_EPOCHS,
+        peak=_FINE_TUNING_RATE * recipe.peak,
+        warmup=_FINE_TUNING_EPOCHS / 8,
         decay=Decay.LINEAR,
         sides=(1.0,),
         start="",
     )
 
 
-def express_tuning_in_epochs(recipe: Recipe) -> float:
-    """Return the cost of tuning a common network, in epochs of a training run by this recipe."""
-    tuning = make_tuning_recipe(recipe)
-    return tuning.epochs * tuning.mean_pixel_share / recipe.mean_pixel_share
+def express_fine_tuning_in_epochs(recipe: Recipe) -> float:
+    """Return the cost of fine-tuning a common network, in epochs of a training run by this recipe."""
+    tuning = make_fine_tuning_recipe(recipe)
+    return tuning.epochs * tuning.mean_relative_image_area / recipe.mean_relative_image_area
 
 
 def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:

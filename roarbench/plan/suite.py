@@ -277,7 +277,9 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
         return ""
     record = suite.dataset_record
     names = {name for block in suite.blocks if block.protocol == protocol for name in block.estimators}
-    present = {name for name in names if find_estimator(name).is_model_free and not suite.explain_inapplicable(name)}
+    present = {
+        name for name in names if find_estimator(name).is_model_free_control and not suite.explain_inapplicable(name)
+    }
     usual = list_controls_to_beat(record.channels, record.tabular)
     missing = [name for name in usual if name not in present and not suite.explain_inapplicable(name)]
     if not present or not missing:

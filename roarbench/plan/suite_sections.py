@@ -77,7 +77,7 @@ def _read_block(
 ) -> Iterator[Block]:
     """Yield the blocks of a table: one for each protocol, unit and fill."""
     protocols, names = table.read_texts("protocols"), table.read_texts("estimators")
-    levels, seeds = table.read_sorted_numbers("levels", 0.01, 1.0), table.read_integer("seeds", 1, MOST, 3)
+    levels, seeds = table.read_and_sort_numbers("levels", 0.01, 1.0), table.read_integer("seeds", 1, MOST, 3)
     units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
     table.refuse_unread_keys()
     with table.add_location_to_errors():

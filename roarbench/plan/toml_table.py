@@ -69,7 +69,7 @@ class TomlTable:
         fits = _make_list_check(lambda value: isinstance(value, str))
         return tuple(dict.fromkeys(self._read_value(key, default, expected, fits)))
 
-    def read_sorted_numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
+    def read_and_sort_numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{(low + high) / 2:.1g}]"
         fits = _make_list_check(lambda value: _is_number(value) and low <= value <= high)

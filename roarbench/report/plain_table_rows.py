@@ -71,7 +71,7 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "better_than": ", ".join(table.list_better_than(row)) or None,
         **_make_twin_fields(table, row),
         "flag": _explain_doubts(table, row),
-        "grade": _find_highest_grade(table, row),
+        "grade": _find_warning_grade(table, row),
         "verdict_other_image": row.vs_other_image.verdict if row.vs_other_image else None,
         **make_interval_fields("delta_other_image", row.delta_other_image),
         **make_interval_fields("gain", row.gain),
@@ -122,7 +122,7 @@ def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 
-def _find_highest_grade(table: SuiteTable, row: Row) -> str | None:
+def _find_warning_grade(table: SuiteTable, row: Row) -> str | None:
     if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
         return None
     return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
@@ -135,7 +135,7 @@ def _make_level_gain_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, 
 
 
 def _make_above_mask_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_levels}
+    curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_only_levels}
     return _make_curve_interval_fields("above_masks", curve) if curve else {}
 
 

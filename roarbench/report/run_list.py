@@ -72,7 +72,7 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
         if not keys:
             raise CallerError(f"this store has no results of {name}", LIST_RUNS)
         return NamedRuns(keys, name, built_in)
-    run = find_run(store, key := find_run_key(store, name))
+    run = read_run(store, key := find_run_key(store, name))
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
     return NamedRuns([key], describe_run(Point(run.cell, run.seed)), built_in)
@@ -88,7 +88,7 @@ def _complete_estimator_id(store: ResultsStore, name: str) -> str:
     return find_estimator(name, () if entries else list_submission_ids(store.database, "")).id
 
 
-def find_run(store: ResultsStore, key: str) -> Run:
+def read_run(store: ResultsStore, key: str) -> Run:
     """Return the run with a key, whether it is done, failed or archived."""
     if stored := store.read_results([key]).get(key):
         return stored.run
@@ -100,7 +100,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
     """Return everything that is stored about a run."""
     result, failed = store.read_results([key]).get(key), store.failures.read_history([key]).get(key, [])
     gone = read_archived_rows(store.database, [key])
-    run = find_run(store, key)
+    run = read_run(store, key)
     return {
         "key": key,
         "run": describe_run(Point(run.cell, run.seed)),

@@ -10,7 +10,12 @@ from roarbench.common.text import format_count
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.ids import PARAMETERS, format_value
-from roarbench.plan.planned_runs import expand_points, find_epochs_per_reference, list_shared_inputs, make_tuning_recipe
+from roarbench.plan.planned_runs import (
+    expand_points,
+    find_epochs_per_reference,
+    list_shared_inputs,
+    make_fine_tuning_recipe,
+)
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, SUITES, FastSuiteAgreement
@@ -30,7 +35,7 @@ def count_suite_cost(suite: SuiteSpec) -> SuiteCost:
     trainings = sum(point.cell.retrain.trains_per_run for point in points) + len(inputs.common)
     reference = 0 if suite.given else len(inputs.references)
     recipe = suite.recipe_record
-    epochs = trainings * recipe.epochs + len(inputs.tuned) * make_tuning_recipe(recipe).epochs
+    epochs = trainings * recipe.epochs + len(inputs.tuned) * make_fine_tuning_recipe(recipe).epochs
     epochs += reference * find_epochs_per_reference(suite)
     return SuiteCost(trainings + reference, round(epochs * suite.dataset_record.train_images))
 

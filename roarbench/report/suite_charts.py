@@ -53,7 +53,7 @@ def _describe_bands(board: Board) -> str:
 
 def _make_curves_above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
     """Return the curves of accuracy minus accuracy on masks alone; empty for a single level."""
-    if len(table.mask_levels) < 2:
+    if len(table.mask_only_levels) < 2:
         return ()
     shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
     return tuple(make_panel_curve(name, table.above_masks[name]) for name in shown)

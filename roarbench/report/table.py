@@ -91,7 +91,9 @@ class SuiteTable:
         """Return the controls that use the explained network's predicted class."""
         names = (row.estimator for row in self.board.rows)
         return tuple(
-            name for name in names if find_estimator(name).is_model_free and find_estimator(name).uses_prediction
+            name
+            for name in names
+            if find_estimator(name).is_model_free_control and find_estimator(name).uses_prediction
         )
 
     @property
@@ -124,7 +126,7 @@ class SuiteTable:
         asks = (
             protocol.random_is_zero
             and not protocol.compares_networks
-            and not find_estimator(row.estimator).is_model_free
+            and not find_estimator(row.estimator).is_model_free_control
         )
         below = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
         if not asks or any(comparison is None or comparison.verdict is not Verdict.BETTER for comparison in below):
@@ -158,7 +160,7 @@ class SuiteTable:
         return METRICS if self.suite_results.quantus else ()
 
     @property
-    def mask_levels(self) -> tuple[float, ...]:
+    def mask_only_levels(self) -> tuple[float, ...]:
         """Return the levels at which accuracies are compared with mask-only accuracies; empty except under ROAR."""
         return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
 

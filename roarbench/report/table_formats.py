@@ -160,7 +160,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         long, short = ("predictions kept", "kept") if own else ("accuracy", "accuracy")
         shares = (format_percent_number(row.accuracies[i].value) for row in rows)
         add(f"{long} at {t:g}", shares, 2 + t, f"{short}\nat {t:g}")
-    for t in table.mask_levels:
+    for t in table.mask_only_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
         add(f"above masks at {t:g}", (format_interval(accuracy.in_points) for accuracy in above), 1.7 + t / 10)
     if board.protocol.has_probabilities:
@@ -198,12 +198,12 @@ def _format_name(table: SuiteTable, row: Row) -> str:
 def _format_beats_every_control(row: Row) -> str:
     if row.beating:
         return row.beating.text
-    return "control" if find_estimator(row.estimator).is_model_free else MISSING
+    return "control" if find_estimator(row.estimator).is_model_free_control else MISSING
 
 
 def _format_better_than(table: SuiteTable, row: Row) -> str:
     """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
-    if find_estimator(row.estimator).is_model_free or row.vs_random is None:
+    if find_estimator(row.estimator).is_model_free_control or row.vs_random is None:
         return MISSING
     *_, most = ("", *table.list_better_than(row))
     return most or _BESIDE_RANDOM[row.vs_random.verdict]

@@ -175,7 +175,9 @@ class AnnotationKind(StrEnum):
     MASKS = "masks"  # subject: key of a run; value: first two bytes of each test image's mask hash, in base 64
 
 
-def store_validation_findings(database: Database, submission_id: str, findings: Collection[ValidationFinding]) -> None:
+def replace_validation_findings(
+    database: Database, submission_id: str, findings: Collection[ValidationFinding]
+) -> None:
     """Store the findings of `validate` on a submission, and delete earlier findings."""
     key = f"{AnnotationKind.VALIDATE} {submission_id}"
     with database.begin_write() as connection:

@@ -37,7 +37,7 @@ _PARSING = Lock()  # before Python 3.11.8 two threads that parse at once may rai
 _TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # maximum characters
 
 
-class ClassParameter(NamedTuple):
+class ParameterAttribute(NamedTuple):
     """A parameter: a class attribute of the estimator that a user may set."""
 
     default: Value  # value in the file
@@ -45,7 +45,7 @@ class ClassParameter(NamedTuple):
     stop: int  # first byte after the default
 
 
-def read_class_parameters(tree: ast.Module, text: str) -> dict[str, ClassParameter]:
+def read_parameter_attributes(tree: ast.Module, text: str) -> dict[str, ParameterAttribute]:
     """Return the parameters of a submission, in the order of the file.
 
     Parameters are the class attributes of the estimator whose values in the file are literal numbers, strings or truth
@@ -60,11 +60,11 @@ def read_class_parameters(tree: ast.Module, text: str) -> dict[str, ClassParamet
         value = _read_simple_value(node)
         if value is not None and _PARAMETER_NAME.fullmatch(name):
             start, stop = lines[node.lineno - 1] + node.col_offset, lines[(node.end_lineno or 0) - 1]
-            attributes[name] = ClassParameter(value, start, stop + (node.end_col_offset or 0))
+            attributes[name] = ParameterAttribute(value, start, stop + (node.end_col_offset or 0))
     return attributes
 
 
-def replace_defaults(text: str, attributes: Mapping[str, ClassParameter], values: Mapping[str, Value]) -> bytes:
+def replace_defaults(text: str, attributes: Mapping[str, ParameterAttribute], values: Mapping[str, Value]) -> bytes:
     """Return the source with `values` instead of the parameters' defaults."""
     data = text.encode()
     for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
@@ -221,9 +221,9 @@ class Submission:
         values = parse_id_parameters(self.name, defaults, assignments, written, table)
         return replace(self, values=tuple(values.items()))
 
-    def _read_attributes(self) -> dict[str, ClassParameter]:
+    def _read_attributes(self) -> dict[str, ParameterAttribute]:
         text = _decode_source(self.source)
-        return read_class_parameters(_parse_source_or_refuse(text), text)
+        return read_parameter_attributes(_parse_source_or_refuse(text), text)
 
 
 def read_submission(path: Path) -> Submission:

@@ -125,7 +125,7 @@ def validate_submission(
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
     fresh = twice if _convert_to_bytes(once) == _convert_to_bytes(twice) else _run_sandbox(submission, case).maps[0]
-    refuse_unrepeatable_maps(once, fresh, twice, turned)
+    refuse_unrepeatable_or_batch_dependent_maps(once, fresh, twice, turned)
     if _are_same(once, other_model):  # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
@@ -177,19 +177,21 @@ def _convert_to_bytes(importance: Tensor) -> bytes:
     return importance.numpy().tobytes()
 
 
-def refuse_unrepeatable_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
+def refuse_unrepeatable_or_batch_dependent_maps(
+    first: Tensor, other_sandbox: Tensor, repeated: Tensor, reordered: Tensor
+) -> None:
     """Raise Refusal if maps differ in a fresh sandbox, or depend on other images or on earlier calls.
 
     Args:
-        once: Maps of the images, from the first call in a sandbox.
-        fresh: The same maps from another sandbox.
-        twice: The same maps, computed after `turned`.
-        turned: Maps of the images in reverse order and in batches of another size, from the first call in a sandbox.
+        first: Maps of the images, from the first call in a sandbox.
+        other_sandbox: The same maps from another sandbox.
+        repeated: The same maps, computed after `reordered`.
+        reordered: Maps of the images in reverse order and in batches of another size, from the first call in a sandbox.
     """
-    if _convert_to_bytes(once) != _convert_to_bytes(fresh):
+    if _convert_to_bytes(first) != _convert_to_bytes(other_sandbox):
         words = "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
         raise Refusal(SubmissionFault.NOT_REPEATABLE, words)
-    if not (_are_same(once, twice) and _are_same(once, turned.flip(0))):
+    if not (_are_same(first, repeated) and _are_same(first, reordered.flip(0))):
         words = (
             "an image's map depends on its batch or on earlier calls; explain each image on its own and keep no state"
         )

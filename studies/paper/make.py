@@ -82,7 +82,7 @@ def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | 
     store, console = stores / step.name, Console(stderr=True)
     suite = load_suite(named, store, data=data if step.name == "cifar10" else None, limit=limit)
     workspace, entries, pace = Workspace(store), list[str](), None
-    with suite.open_results(console) as results:
+    with suite.open_writable_results(console) as results:
         if step.submissions:
             files = read_submissions(sorted(SUBMISSIONS.glob("*.py")))
             entries, pace = check_and_store_submissions(

@@ -8,7 +8,7 @@ With --replication 1 the rows are those of `roarbench replicate --replication 1`
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.analysis.load_results import open_results
+from roarbench.analysis.load_results import open_read_only_results
 from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
 from roarbench.plan.suites import find_suite
 from roarbench.store.published_folder import add_file_to_index, read_index
@@ -24,7 +24,7 @@ def publish(name: str, store: Path, file: str, about: str, replication: int) -> 
     suite = replace(find_suite(f"benchmark-{name}"), replication=replication)
     files = [RESULTS / each.path for each in read_index(RESULTS) if each.versioned_suite == suite.versioned]
     known = {result.run.key for path in files for result in read_exported_results(path)}
-    with open_results(store, "") as rows:
+    with open_read_only_results(store, "") as rows:
         found = collect_results(add_stored_estimators(suite, rows), rows, data=DATA.get(name))
         results = (*found.results.values(), *found.references.values())
         path = f"{suite.name}/{suite.version}/{file}.parquet"

@@ -328,11 +328,11 @@ def test_avoid_avx512_sorts_only_on_slow_processors(monkeypatch, tmp_path, vendo
     (tmp_path / "cpuinfo").write_text(PROCESSOR.format(vendor, family, flags))
     monkeypatch.setattr(device_settings, "Path", lambda name: tmp_path / name.rpartition("/")[2])
     monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
-    with device_settings.avoid_avx512_sorts():
+    with device_settings.avoid_avx512_sorts_in_children():
         assert ("X86_V4" in device_settings.os.environ.get("NPY_DISABLE_CPU_FEATURES", "")) == slow
     assert "NPY_DISABLE_CPU_FEATURES" not in device_settings.os.environ
     monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "AVX512_SPR")  # the caller's
-    with device_settings.avoid_avx512_sorts():
+    with device_settings.avoid_avx512_sorts_in_children():
         assert device_settings.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
     assert device_settings.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
 

@@ -219,10 +219,10 @@ def test_inputs_larger_than_memory_share_are_streamed_with_same_results(tmp_path
     expected = [score(work, run).bits for run in runs]
     bits = (TRAIN + TEST) * 24  # bytes: 192 features each
     for memory, streams in ((bits / inputs.MEMORY_SHARE, False), (bits / inputs.MEMORY_SHARE - 1, True)):
-        monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda memory=memory: memory)
+        monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda memory=memory: memory)
         assert inputs.fits_in_memory(work.images, 24) is not streams
         assert inputs.fits_in_memory(work.images, 0)  # pixels stay in their file
-    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: -1.0)
+    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: -1.0)
     made = []
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
     assert [score(work, run).bits for run in runs] == expected
@@ -253,7 +253,7 @@ def test_images_larger_than_gpu_memory_share_stay_in_file(monkeypatch):
         (2 * pixels.nbytes / inputs.MEMORY_SHARE, True),
         (2 * pixels.nbytes / inputs.MEMORY_SHARE - 1, False),
     ):
-        monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda memory=memory: memory)
+        monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda memory=memory: memory)
         if sent:
             assert inputs.get_device_or_mapped_pixels(images, Split.TRAIN) == "sent to the GPU"
             continue
@@ -272,7 +272,7 @@ def test_streaming_choice_holds_when_free_memory_changes(fits_at_first, monkeypa
     split = SimpleNamespace(pixels=pixels)
     images, free = Data({Split.TRAIN: split, Split.TEST: split}), iter([fits_at_first, not fits_at_first])
     monkeypatch.setattr(inputs, "choose_device", lambda: place)
-    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: 1e9 * next(free))
+    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: 1e9 * next(free))
     monkeypatch.setattr(common_network_training, "get_device_mean", lambda images: FILL)
     made = common_network_training.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
     assert isinstance(made, ImagesWithExchangedMasks if fits_at_first else StreamedChangingImages)

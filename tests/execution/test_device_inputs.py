@@ -59,11 +59,11 @@ def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monk
     work = count_work(FILLED, expand_points(FILLED))
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda" if on_gpu else "cpu"))
     memory = (copies * work.images - 1) / inputs.MEMORY_SHARE
-    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: memory)
+    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: memory)
     with pytest.raises(CallerError, match="keeps all images in memory"):
         measure_worker_rates(FILLED, work)
-    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: copies * work.images / inputs.MEMORY_SHARE)
+    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: copies * work.images / inputs.MEMORY_SHARE)
     for fill in FILLS:
         inputs.refuse_too_large_filled_images(fill, work.images)
-    monkeypatch.setattr(inputs, "_count_memory_bytes_per_worker", lambda: 0.0)
+    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: 0.0)
     inputs.refuse_too_large_filled_images("mean", work.images)

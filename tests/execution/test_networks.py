@@ -26,7 +26,7 @@ from roarbench.plan.planned_runs import (
     expand_points,
     list_shared_inputs,
     make_common_network_spec,
-    make_tuning_recipe,
+    make_fine_tuning_recipe,
 )
 from roarbench.plan.protocols import AUGMENTED, MATCHED, ROAR, ROAR_EXCHANGED
 from roarbench.plan.recipes import find_recipe
@@ -72,7 +72,7 @@ def cuts(work, names, number=0, split=Split.TRAIN):
 
 def trained(work, seed, chosen, model=None, mean=None, lent=False):
     """A network trained here on exchanged masks, without the jobs, or tuned."""
-    recipe = make_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
+    recipe = make_fine_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
     model, mean = model or work.build_network(seed), mean or work.images.mean
     generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)

@@ -192,8 +192,8 @@ def test_estimator_page_shows_each_data_set_once_from_suite_with_most_rows(monke
         pictures = SimpleNamespace(rows=rows, numbers=range(3), kinds=("map", "own"))
         return SimpleNamespace(title=title, slug=title, pictures=pictures, results=SimpleNamespace(data=data))
 
-    monkeypatch.setattr(images, "add_pictures", lambda site, view, name: (f"{view.slug} {name}", ANSWERS))
-    monkeypatch.setattr(images, "add_photographs", lambda site, view: view.slug)
+    monkeypatch.setattr(images, "add_sheet_of_row", lambda site, view, name: (f"{view.slug} {name}", ANSWERS))
+    monkeypatch.setattr(images, "add_sheet_of_originals", lambda site, view: view.slug)
     views = [
         view("few", "one", "grad", "ig"),
         view("many", "one", "grad", "ig", "gb"),

@@ -16,7 +16,7 @@ from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
 from roarbench.plan.cells_and_runs import Cell, Run
-from roarbench.plan.planned_runs import expand_points, list_run_keys, make_tuning_recipe
+from roarbench.plan.planned_runs import expand_points, list_run_keys, make_fine_tuning_recipe
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
@@ -187,7 +187,7 @@ def test_compile_setting_changes_recipe_record():
     run = Run(cell, 0, plain.title, data="da7a", estimator="e571", reference="4ef")
     assert replace(run, recipe=compiled.title).key != run.key
     assert replace(run, recipe=compiled.title).recipe_record.compile
-    assert make_tuning_recipe(compiled).compile and not make_tuning_recipe(plain).compile
+    assert make_fine_tuning_recipe(compiled).compile and not make_fine_tuning_recipe(plain).compile
     for key in ("epochs", "batch"):
         with pytest.raises(CallerError, match=f"{key} is True, expected a"):
             change_recipe(plain, {key: True})

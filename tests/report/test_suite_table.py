@@ -21,7 +21,7 @@ from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.software_and_hardware import Provenance
-from roarbench.store.submissions_and_annotations import store_submission, store_validation_findings
+from roarbench.store.submissions_and_annotations import replace_validation_findings, store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import ValidationFinding, parse_submission
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
@@ -147,8 +147,8 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
             replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items()
         )
         store_submission(here.database, ENTRY)
-        store_validation_findings(here.database, ENTRY.id, [ValidationFinding.CONSTANT])
-        store_validation_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
+        replace_validation_findings(here.database, ENTRY.id, [ValidationFinding.CONSTANT])
+        replace_validation_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
         export_results(here, tmp_path / "told.parquet", {"var-grad": 0.5})
         import_results(there, tmp_path / "told.parquet")
         assert table_of(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}

@@ -32,9 +32,9 @@ from roarbench.store.submissions_and_annotations import (
     read_annotations,
     read_origins,
     read_submissions_by_id,
+    replace_validation_findings,
     store_reproduction,
     store_submission,
-    store_validation_findings,
 )
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_suites import read_suites, store_suite
@@ -119,8 +119,8 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     noted, other = replace(make_result(make_run(estimator=ENTRY.id)), rankings="1"), make_result(make_run(seed=1))
     mask, unneeded = (b64encode(os.urandom(90_000)).decode() for _ in range(2))
     store_submission(store.database, ENTRY)
-    store_validation_findings(store.database, ENTRY.id, ["ignores the class"])
-    store_validation_findings(store.database, OTHER.id, ["ignores the class"])
+    replace_validation_findings(store.database, ENTRY.id, ["ignores the class"])
+    replace_validation_findings(store.database, OTHER.id, ["ignores the class"])
     annotations = {f"{AnnotationKind.MASKS} {noted.run.key}": mask, f"{AnnotationKind.MASKS} {other.run.key}": unneeded}
     store.add_results(
         [noted, other],

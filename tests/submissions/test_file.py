@@ -12,7 +12,11 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.submissions.adapters import _CONVENTIONS
 from roarbench.submissions.faults import SubmissionFault
 from roarbench.submissions.file import NAMES, TEMPLATE, Refusal, parse_submission, read_submission, write_template
-from roarbench.submissions.submission_validation import _find_warnings, draw_text_picture, refuse_unrepeatable_maps
+from roarbench.submissions.submission_validation import (
+    _find_warnings,
+    draw_text_picture,
+    refuse_unrepeatable_or_batch_dependent_maps,
+)
 
 FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
 HEAD = 'NAME = "mine"\nDESCRIPTION = "ä"\n'
@@ -179,13 +183,13 @@ def drawn(*shape, seed=0):
 def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between_batches():
     once = drawn(6, 3, 8, 8)
     turned = once.flip(0)
-    refuse_unrepeatable_maps(once, once.clone(), once.clone(), turned)
-    refuse_unrepeatable_maps(once, once.clone(), once * 1.001, turned * 1.001)
+    refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), once.clone(), turned)
+    refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), once * 1.001, turned * 1.001)
     with pytest.raises(Refusal, match="two fresh runs"):
-        refuse_unrepeatable_maps(once, once + 1e-6, once, turned)
+        refuse_unrepeatable_or_batch_dependent_maps(once, once + 1e-6, once, turned)
     for twice, other_way in ((once, turned * 1.05), (once * 1.05, turned), (once, once)):
         with pytest.raises(Refusal, match="depends on its batch"):
-            refuse_unrepeatable_maps(once, once.clone(), twice, other_way)
+            refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), twice, other_way)
 
 
 def test_maps_that_explain_nothing_are_told_and_a_picture_is_dark_where_a_map_is_high():
