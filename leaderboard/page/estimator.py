@@ -71,7 +71,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             None,
         ),
         "figures": list(islice(list_curves(views, name), _FIGURES)),
-        "pictures": list(list_pictures(site, views, name)),
+        "pictures": add_pictures_of_estimator(site, views, name),
         "doubts": collect_doubts(boards),
         "commands": commands,
         "compare": site.get_page_link("compare", view.slug),
@@ -203,8 +203,8 @@ def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Es
                     yield f"{shorten_line(view.title)}: {view.get_tab_label(protocol)}", drawn
 
 
-def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the estimator's pictures on each data set: the suite, arguments of `parts.pictures`, and a link to all.
+def add_pictures_of_estimator(site: Site, views: Iterable[SuiteView], name: str) -> list[tuple[Any, ...]]:
+    """Add an estimator's sheets to the site; return suite, arguments of `parts.pictures` and a link for each data set.
 
     If several suites have the same images, the pictures come from the suite with pictures of the most rows, so that
     most estimators have pictures of the same images.
@@ -215,19 +215,23 @@ def list_pictures(site: Site, views: Iterable[SuiteView], name: str) -> Iterator
             best = by_images.get(view.results.data)
             if best is None or len(available.rows) > len(best[1].rows):
                 by_images[view.results.data] = view, available
+    shown = list[tuple[Any, ...]]()
     for view, pictures in by_images.values():
         sheet, answers = images.add_sheet_of_row(site, view, name)
-        yield (
-            shorten_line(view.title),
+        shown.append(
             (
-                pictures,
-                images.add_sheet_of_originals(site, view),
-                [sheet],
-                choose_evenly_spaced_images(len(pictures.numbers)),
-                images.list_sheet_lines(pictures, answers),
-            ),
-            site.get_page_link("images", view.slug),
+                shorten_line(view.title),
+                (
+                    pictures,
+                    images.add_sheet_of_originals(site, view),
+                    [sheet],
+                    choose_evenly_spaced_images(len(pictures.numbers)),
+                    images.list_sheet_lines(pictures, answers),
+                ),
+                site.get_page_link("images", view.slug),
+            )
         )
+    return shown
 
 
 def choose_evenly_spaced_images(images: int) -> list[int]:

@@ -265,7 +265,7 @@ class Suite:
         """Open the results for writing, store your own suite's description, and print the default store's folder."""
         from roarbench.analysis.load_results import open_writable_results
         from roarbench.datasets.file_locations_and_downloads import make_source_identity
-        from roarbench.store.user_suites import store_suite
+        from roarbench.store.user_suites import store_or_replace_suite
 
         print_store_if_default(self.store, console)
         plan = self.runnable_plan
@@ -273,7 +273,7 @@ class Suite:
             self.store, self.db, partial(make_source_identity, plan.dataset_record, self.data)
         )
         if plan.own:
-            store_suite(results.database, plan)
+            store_or_replace_suite(results.database, plan)
         for name, why in plan.left_out.items():
             console.print(f"left out: {name}: {why}", soft_wrap=True)
         for warning in self.warnings:

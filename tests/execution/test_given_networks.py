@@ -37,7 +37,7 @@ from roarbench.store import user_suites
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import ReproductionOutcome
 from roarbench.store.trusted_networks import record_trusted_network
-from roarbench.store.user_suites import store_suite
+from roarbench.store.user_suites import store_or_replace_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
@@ -162,7 +162,7 @@ PAIRS = [("none", 0.0, 100), ("grad", 0.3, 2), ("grad", 0.3, 201), ("random", 0.
 
 def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_that_they_need(path, ran):
     suite = drop_inapplicable_estimators(read_suite(path)).suite
-    store_suite(ran.store.database, suite)
+    store_or_replace_suite(ran.store.database, suite)
     record_trusted_network(suite)
     rows = ran.run(suite)
     one, two, three = (each.weights for each in suite.networks)

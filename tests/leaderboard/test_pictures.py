@@ -202,5 +202,5 @@ def test_estimator_page_shows_each_data_set_once_from_suite_with_most_rows(monke
         SimpleNamespace(title="bare", pictures=None),
     ]
     site = SimpleNamespace(get_page_link=lambda page, slug: f"{page} {slug}")
-    shown = [(title, drawn[2], link) for title, drawn, link in estimator.list_pictures(site, views, "grad")]
+    shown = [(title, drawn[2], link) for title, drawn, link in estimator.add_pictures_of_estimator(site, views, "grad")]
     assert shown == [("many", ["many grad"], "images many"), ("other", ["other grad"], "images other")]

@@ -20,7 +20,7 @@ from roarbench.store import schema, transfer
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.transfer import export_results, import_results
-from roarbench.store.user_suites import read_suites, store_suite
+from roarbench.store.user_suites import read_suites, store_or_replace_suite
 from roarbench.submissions.file import parse_submission
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import make_result, make_run
@@ -35,7 +35,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     with ResultsStore.open(make_default_url(folder)) as store:
         store_submission(store.database, ENTRY)
-        store_suite(store.database, own := read_suite(write_suite(folder)))
+        store_or_replace_suite(store.database, own := read_suite(write_suite(folder)))
         runs = [make_run(estimator=ENTRY.id, seed=seed) for seed in range(3)]
         runs = [replace(run, cell=replace(run.cell, dataset=own.dataset, model=own.model)) for run in runs]
         store.add_results(map(make_result, runs))
@@ -186,6 +186,6 @@ def test_read_suites_skips_stored_suite_with_path_as_name(second, tmp_path):
     """Stores of earlier versions may hold such a suite."""
     own = read_suite(write_suite(tmp_path))
     for each in (own, replace(own, name="../x")):
-        store_suite(second.database, each)
+        store_or_replace_suite(second.database, each)
     assert read_suites(second.database) == [own]
     assert export_results(second, tmp_path / "file.parquet") == 0

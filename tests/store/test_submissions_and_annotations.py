@@ -37,7 +37,7 @@ from roarbench.store.submissions_and_annotations import (
     store_submission,
 )
 from roarbench.store.transfer import export_results, import_results
-from roarbench.store.user_suites import read_suites, store_suite
+from roarbench.store.user_suites import read_suites, store_or_replace_suite
 from roarbench.store.write_results_csv import write_results_csv
 from roarbench.submissions.file import parse_submission
 from tests.helpers.own_photos import write_suite
@@ -128,7 +128,7 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     )
     photos = ImageSource(noted.run.data, "planted", None, "local", "photos")
     store_image_sources(store.database, [photos, replace(photos, data="07e4")])
-    store_suite(store.database, own := read_suite(write_suite(tmp_path)))
+    store_or_replace_suite(store.database, own := read_suite(write_suite(tmp_path)))
     path = tmp_path / "file.parquet"
     assert export_results(store, path, {"7a4c": 0.75}, keys={noted.run.key}) == 1
     assert len(mask) < path.stat().st_size < 1.5 * len(mask)
