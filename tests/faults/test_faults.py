@@ -1,4 +1,4 @@
-"""Many processes on one store, and SIGKILL of any of them and of the database: no result is lost or done twice."""
+"""Concurrent processes on one store, and SIGKILL of processes and database: each result is stored exactly once."""
 
 import os
 import random
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.process
 
 
 def take_all(barrier, url, noted, estimator, count):
-    """Claim runs, eight at a time, and store their results until none is left; note those that were given."""
+    """Claim runs, eight at a time, store their results until none is left, and write the claimed keys to a file."""
     runs = {run.key: run for run in (make_run(seed, estimator=estimator) for seed in range(count))}
     owner, mine, missing = Owner.of_this_process(), [], sorted(runs)
     barrier.wait(PATIENCE)
-    with ResultsStore.open(url) as store:  # all make it at the same time
+    with ResultsStore.open(url) as store:  # all processes create the store at the same time
         barrier.wait(PATIENCE)
         while missing:
             answer = store.claim_leases([LeaseRequest((key,)) for key in missing], owner, 8)
@@ -36,9 +36,7 @@ def take_all(barrier, url, noted, estimator, count):
 
 
 @pytest.mark.parametrize("claimers, runs, repetitions", [(4, 40, 1), pytest.param(8, 500, 20, marks=pytest.mark.soak)])
-def test_processes_that_begin_at_once_make_one_store_and_do_each_run_once(
-    store_url, tmp_path, claimers, runs, repetitions
-):
+def test_concurrent_processes_create_one_store_and_do_each_run_once(store_url, tmp_path, claimers, runs, repetitions):
     logs = [tmp_path / f"{claimer}.log" for claimer in range(claimers)]
     for repetition in range(repetitions):
         shared, rest = (forked.CONTEXT.Barrier(claimers), store_url), (f"repetition-{repetition}", runs)
@@ -62,7 +60,7 @@ KINDS = ("worker",) * 6 + ("command",) * 3 + ("database",)
 
 
 class Commands:
-    """Two commands at work on one store; one that dies is started again."""
+    """Two commands at work on one store; commands that die are restarted."""
 
     def __init__(self, place, folder):
         self._place, self._folder, self._logs = place, folder, []
@@ -76,13 +74,13 @@ class Commands:
 
     @property
     def acknowledged(self):
-        """The keys that any of them was told are stored, once for each time."""
+        """The keys reported as stored by the commands, once per report."""
         return [key for log in self._logs if log.exists() for key in forked.stored(log)]
 
     def go_on(self):
-        """Start a command for every one that ended too early, as when a run was lost three times; is any at work?
+        """Restart commands that ended too early, and return whether any command is at work.
 
-        Fail where commands end one after the other, or stand still, and no row is stored.
+        Fail if no row is stored for long, because commands end or stand still.
         """
         if (stored := len(self.acknowledged)) > self._stored:
             self._stored, self._since = stored, time.monotonic()
@@ -94,7 +92,7 @@ class Commands:
         return any(command.exitcode is None for command in self._running)
 
     def victims(self, kind):
-        """Return the processes of this kind that live."""
+        """Return the living processes of this kind."""
         commands = [command.pid for command in self._running if command.is_alive()]
         workers = [pid for command in commands for pid in living(command) if pid != command]
         return commands if kind == "command" else workers
@@ -105,7 +103,7 @@ class Commands:
 
 
 def disturb(commands, server, generator, most):
-    """Kill now and then, `most` times at most; between two workers' ends a row is stored, so that it ends."""
+    """Kill at random moments, at most `most` times; a row is stored between two kills of workers, so the loop ends."""
     kills: Counter[str] = Counter()
     kind, rows = generator.choice(KINDS), -1
     while commands.go_on():
@@ -129,21 +127,21 @@ def disturb(commands, server, generator, most):
     return kills
 
 
-def made(folder, url, place):
-    """Answers, rankings and the bytes of the tables of a store."""
+def collect_outputs(folder, url, place):
+    """Return correctness, rankings and the bytes of the tables of a store."""
     words = (*SMALL, *place, "--protocol")
     return outcomes(url), [forked.table(folder / f"{name}.json", *words, name) for name in ("roar", "kar")]
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("wanted", [5, pytest.param(500, marks=pytest.mark.soak)])
-def test_kills_at_random_moments_change_nothing(own_server, tmp_path, wanted):
-    """Whenever the suite is through, it begins anew in an empty store, until there were enough kills."""
+def test_results_survive_kills_at_random_moments(own_server, tmp_path, wanted):
+    """The suite runs again in an empty store until the wanted number of kills is reached."""
     place = ("--store", tmp_path / "store")
     process = forked.start((*RUN, *place), tmp_path / "calm.log")
     process.join(PATIENCE)
     assert process.exitcode == 0, (tmp_path / "calm.log").read_text()
-    calm = made(tmp_path, make_default_url(tmp_path / "store"), place)
+    calm = collect_outputs(tmp_path, make_default_url(tmp_path / "store"), place)
     generator, kills, rounds = random.Random(wanted), Counter(), 0
     while kills.total() < wanted:
         rounds += 1
@@ -155,6 +153,6 @@ def test_kills_at_random_moments_change_nothing(own_server, tmp_path, wanted):
         print(f"round {rounds}: {dict(kills)}", flush=True)
         assert sorted(commands.acknowledged) == sorted(set(commands.acknowledged)), "a row was stored twice"
         assert set(commands.acknowledged) <= outcomes(url).keys()
-        assert made(folder, url, place) == calm
+        assert collect_outputs(folder, url, place) == calm
         with ResultsStore.open(url, read_only=True) as store:
             assert (store.list_leases(), store.failures.find_stop_reasons(store.list_result_keys(""))) == ([], {})

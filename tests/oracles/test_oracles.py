@@ -1,6 +1,6 @@
-"""Captum and Quantus 0.6.0 as oracles for what we compute as well.
+"""Captum and Quantus 0.6.0 as oracles for maps, perturbation curves and the linear fill.
 
-Gradients and their forms are held against captum in `tests/estimators`. Quantus is told to fill with 0: the mean.
+`tests/estimators` compares gradients and their variants with captum. Quantus fills with 0, the mean, here.
 """
 
 import warnings
@@ -25,7 +25,7 @@ from tests.helpers.streamed import encoded, seeded
 BLACK = torch.tensor([-2.1, -2.0, -1.8])[:, None, None]
 
 
-def captum(name, network, batch):
+def explain_with_captum(name, network, batch):
     images, targets = batch.images.clone().requires_grad_(), batch.targets
     if name == "deeplift":  # no step is used twice and none is a max-pool, where captum's windows overwrite each other
         black = BLACK.expand(images.shape).contiguous()
@@ -52,8 +52,8 @@ def captum(name, network, batch):
         *("occlusion(patches=4)", "feature-ablation(patches=3)"),
     ],
 )
-def test_maps_are_captums(name):
-    """The same sums, bit for bit: stored rows of DeepLIFT are those of captum's maps."""
+def test_estimator_maps_equal_captum(name):
+    """Maps are equal bit for bit: stored rows of DeepLIFT were computed from captum's maps."""
     network, batch = residual_network(torch.float32), images_like_photographs(3, torch.float32)
     order = torch.contiguous_format if name == "deeplift" else torch.channels_last  # in memory; bits depend on it
     batch = batch._replace(images=batch.images.contiguous(memory_format=order))
@@ -62,7 +62,7 @@ def test_maps_are_captums(name):
         found = row.maps(MapInput(row, batch, BLACK, network)).expand_as(batch.images)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
-        expected = captum(name, network, batch).detach()
+        expected = explain_with_captum(name, network, batch).detach()
     assert_near(found.float(), expected.float(), 0.0)
 
 
@@ -74,56 +74,56 @@ MAP = np.random.default_rng(2).normal(size=(N, 3, SIDE, SIDE)).astype(np.float32
 
 
 def make_network():
-    """Small, nonlinear, with random weights that let the probabilities move."""
+    """Return a small nonlinear network with random weights large enough to change probabilities."""
     network = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * SIDE**2, CLASSES))
     for values, spread in zip(network.parameters(), (0.1, 0.1, 0.25, 0.1), strict=True):
         nn.init.normal_(values, std=spread, generator=seeded(0))
     return network.eval()
 
 
-def logits_at(importance, t, unit=Unit.SCALAR, order=Order.MORF):
-    """The network's answers to images from which our kernels removed the fraction t."""
+def predict_degraded_logits(importance, t, unit=Unit.SCALAR, order=Order.MORF):
+    """Return the network's logits of images from which our kernels removed the fraction t."""
     layout = Layout((3, SIDE, SIDE), unit, (t,))
     removed = torch.from_numpy(find_removed_bits(encoded(importance, layout), t, order, layout))
     degraded = DegradedImages(PIXELS, removed, torch.tensor(NORM.mean), unit)
     return predict_logits(make_network(), degraded, NORM, batch=128)
 
 
-def targets():
-    """The classes that the network predicts for the untouched images."""
-    return logits_at(MAP, 0.0).argmax(1).numpy()
+def predict_targets():
+    """Return the classes that the network predicts for the untouched images."""
+    return predict_degraded_logits(MAP, 0.0).argmax(1).numpy()
 
 
-def our_curve(importance, steps, unit=Unit.SCALAR, order=Order.MORF):
-    """Probability of the originally predicted class at t = 1 / steps … 1; (n, steps)."""
+def compute_our_curve(importance, steps, unit=Unit.SCALAR, order=Order.MORF):
+    """Return the probability of the originally predicted class at t = 1 / steps … 1; (n, steps)."""
     levels = [step / steps for step in range(1, steps + 1)]
-    curve = [logits_at(importance, t, unit, order).softmax(1).numpy() for t in levels]
-    return np.stack(curve, axis=1)[np.arange(N), :, targets()]
+    curve = [predict_degraded_logits(importance, t, unit, order).softmax(1).numpy() for t in levels]
+    return np.stack(curve, axis=1)[np.arange(N), :, predict_targets()]
 
 
-def assert_same(ours, metric):
-    """What a metric of Quantus says of the same images, maps and classes."""
+def assert_equals_quantus(ours, metric):
+    """Compare our curve with a Quantus metric on the same images, maps and classes."""
     images = np.ascontiguousarray(normalise(PIXELS, NORM).numpy())
-    theirs = np.array(metric(make_network(), images, targets(), MAP, channel_first=True, softmax=True))
+    theirs = np.array(metric(make_network(), images, predict_targets(), MAP, channel_first=True, softmax=True))
     every = theirs.shape[1] // ours.shape[1]  # step of theirs
     # float32 sums in another order, of numbers around 1
     np.testing.assert_allclose(ours, theirs[:, every - 1 :: every], atol=1e-5, rtol=0)
 
 
-def test_pixel_flipping_and_region_perturbation_are_levels_without_retraining():
-    """Of each image's predicted class, against the untouched image or not; orders can be told apart."""
+def test_perturbation_curves_match_quantus():
+    """Quantus reports the probability, or its drop, of each image's predicted class; the two orders differ."""
     quantus = pytest.importorskip("quantus")
-    assert_same(our_curve(MAP, 12), quantus.PixelFlipping(features_in_step=16, **OURS))
-    assert np.abs(our_curve(MAP, 12) - our_curve(-MAP, 12)).max() > 0.01
-    assert len(set(targets())) > 1
-    untouched = logits_at(MAP, 0.0).softmax(1).amax(1, keepdim=True).numpy()
+    assert_equals_quantus(compute_our_curve(MAP, 12), quantus.PixelFlipping(features_in_step=16, **OURS))
+    assert np.abs(compute_our_curve(MAP, 12) - compute_our_curve(-MAP, 12)).max() > 0.01
+    assert len(set(predict_targets())) > 1
+    untouched = predict_degraded_logits(MAP, 0.0).softmax(1).amax(1, keepdim=True).numpy()
     for order in Order:
         made = quantus.RegionPerturbation(patch_size=1, regions_evaluation=64, order=order.value, **OURS)
-        assert_same(untouched - our_curve(MAP, 16, Unit.PIXEL, order), made)
+        assert_equals_quantus(untouched - compute_our_curve(MAP, 16, Unit.PIXEL, order), made)
 
 
-def test_road_s_imputation_is_the_fill_linear_without_its_noise():
-    """Borders, corners and removed neighbours among them; Quantus stops at 3e-3 of a brightness in each equation."""
+def test_linear_fill_matches_noiseless_road_imputation():
+    """Removed pixels include borders, corners and neighbours; Quantus solves each equation to 3e-3 of a brightness."""
     rng = np.random.default_rng(4)
     grey = rng.integers(0, 256, (5, 9, 9)).astype(np.float32)
     gone = rng.random((5, 81)) < np.array([[0.1, 0.3, 0.5, 0.7, 0.9]]).T

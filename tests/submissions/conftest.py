@@ -1,4 +1,4 @@
-"""One sandbox for many submissions, where what they could do to each other or to it is not in question."""
+"""Fixtures: one sandbox shared by many submissions, for tests that do not concern isolation."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ def run_in_one_sandbox(require):
 
 @pytest.fixture
 def one_sandbox(run_in_one_sandbox, monkeypatch):
-    """Let submissions that are not trusted run in one sandbox."""
+    """Run untrusted submissions in the shared sandbox."""
     run = run_in_sandbox._run_program
 
     def run_program(*given):

@@ -1,4 +1,4 @@
-"""What a researcher types: new, validate, run --submission, export, import, reproduce."""
+"""Commands for submissions: new-submission, validate, run --submission, export, import, reproduce."""
 
 import re
 import sqlite3
@@ -27,14 +27,14 @@ def call(call, monkeypatch, tmp_path):
     return call
 
 
-def rows(store):
-    """Every stored result by key."""
+def read_rows(store):
+    """Return all stored results by key."""
     with ResultsStore.open(make_default_url(Path(store)), read_only=True) as results:
         return results.read_results(results.list_result_keys(""))
 
 
-def change_first_answer(store, estimator):
-    """Of one of its rows; that row's key."""
+def flip_first_bit(store, estimator):
+    """Flip the first bit of a stored result of the estimator and return the key."""
     with closing(sqlite3.connect(f"{store}/results.sqlite")) as database, database:
         wanted = "SELECT key, bits, correct FROM results WHERE estimator = ? AND t = 0.5 ORDER BY key LIMIT 1"
         key, bits, correct = database.execute(wanted, (estimator,)).fetchone()
@@ -43,13 +43,13 @@ def change_first_answer(store, estimator):
     return key
 
 
-def flags(call, store):
-    """Why each row should be doubted; empty where nothing says so."""
+def read_flags(call, store):
+    """Return the flag of each row, or an empty text."""
     return {row["estimator"]: row["flag"] or "" for row in record(call, "table", *SMALL, "--store", store)["rows"]}
 
 
-def refused(answer):
-    """The one line of a refusal, after those of the stages before it."""
+def parse_refusal(answer):
+    """Return the error line of a refused command, without the lines of earlier stages."""
     assert (answer.code, answer.out) == (2, "")
     (line,) = (line for line in answer.err.splitlines() if not re.match(r"\d of 4: ", line))
     assert len(line) <= 200
@@ -65,16 +65,16 @@ def test_new_writes_a_file_that_validate_accepts(call):
     assert [line[:8] for line in stages] == [f"{number} of 4: " for number in (1, 2, 3, 4)]
     assert after == "next: roarbench run --suite quick --submission my_own.py"
     assert max(map(len, answer.out.splitlines()[1:25])) == 48  # the map as a picture
-    assert "already exists" in refused(call("new-submission", "my-own"))
+    assert "already exists" in parse_refusal(call("new-submission", "my-own"))
 
 
-def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call, one_sandbox):
+def test_validate_prints_refusal_in_one_line_and_explain_adds_traceback(call, one_sandbox):
     fails = "    raise ValueError('\\x1b]0;title\\x07 no\\nway' + 'y' * 300)\n"
     Path("bad.py").write_text(GOOD.split("    inputs")[0] + fails)
-    line = refused(call("validate", "bad.py"))
+    line = parse_refusal(call("validate", "bad.py"))
     assert line.startswith("good: raised ValueError: ]0;title no way")
     assert line.endswith("; `--explain` shows the traceback")
-    assert "--explain" not in refused(call("run", *PART, "--store", "store", "--submission", "bad.py"))
+    assert "--explain" not in parse_refusal(call("run", *PART, "--store", "store", "--submission", "bad.py"))
     answer = call("validate", "bad.py", "--explain")
     assert answer.code == 2
     assert '  File "submission.py", line 6, in estimate' in answer.err.splitlines()
@@ -98,7 +98,7 @@ estimate = Gradient()
 """
 
 
-def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, one_sandbox, monkeypatch):
+def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sandbox, monkeypatch):
     Path("turned.py").write_text(TURNED)
     file = "turned.py(sign=-1)"
     name = read_submission(Path(file)).id
@@ -114,30 +114,32 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, one
     assert [row["estimator"] for row in own["rows"]] == [name]
     assert own == record(call, "table", *SMALL, "--store", "there", "--estimators", "turned(sign=-1)")
     for command in (("table",), ("plot", "-o", "x.png")):
-        assert name in refused(call(*command, *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm")))
+        assert name in parse_refusal(
+            call(*command, *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm"))
+        )
     assert call("plot", *SMALL, "--store", "there", "-o", "curves.svg").code == 0
     assert name in Path("curves.svg").read_text()
 
-    before = rows("there")
+    before = read_rows("there")
     assert f"{len(before)} results" in call("export", "all.parquet", "--store", "there").err
     assert f"{len(before)} results are new" in call("import", "all.parquet", "--store", "here").err
-    assert rows("here") == before
-    assert flags(call, "here")[name].startswith("Self-reported: imported, and not reproduced here")
-    assert flags(call, "here")["random"] == "Self-reported: imported, and not reproduced here."
+    assert read_rows("here") == before
+    assert read_flags(call, "here")[name].startswith("Self-reported: imported, and not reproduced here")
+    assert read_flags(call, "here")["random"] == "Self-reported: imported, and not reproduced here."
 
     assert call("run", *PART, "--store", "there", "--submission", file, "--trust-submission").code == 0
-    added = rows("there")
+    added = read_rows("there")
     assert {key: added[key] for key in before} == before
-    assert flags(call, "there")[f"{name}~trusted"] == "Run without the sandbox, so not verified."
-    assert "sandbox" not in flags(call, "there")[name]
+    assert read_flags(call, "there")[f"{name}~trusted"] == "Run without the sandbox, so not verified."
+    assert "sandbox" not in read_flags(call, "there")[name]
 
     again = record(call, "replicate", *PART, "--store", "there", "--submission", file, "--trust-submission")
     assert f"{name}~trusted" in {row["estimator"] for row in again["rows"]}
-    runs = [result.run for result in rows("there").values()]
+    runs = [result.run for result in read_rows("there").values()]
     assert max(run.seed for run in runs if name in run.cell.estimator) >= REPLICATION
 
     monkeypatch.setattr(reproduce, "_compute_chance_margin", lambda *_: 0.0)
-    answer = call("reproduce", change_first_answer("here", name)[:12], "--store", "here")
+    answer = call("reproduce", flip_first_bit("here", name)[:12], "--store", "here")
     assert "repeating from scratch: " in answer.err and re.search(
         r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE
     )
@@ -146,9 +148,9 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, one
     assert "no difference in versions or hardware is known" in answer.out
 
 
-def test_what_cannot_be_is_said_before_anything_runs(call):
+def test_run_and_import_refuse_impossible_options_before_any_run(call):
     Path("good.py").write_text(GOOD)
     run = ("run", *PART, "--store", "store", "--submission", "good.py")
-    assert "finds no GPU" in refused(call(*run, "--submission-device", "cuda"))
-    assert "--submission FILE" in refused(call(*run[:-2], "--trust-submission"))
-    assert "not a Parquet" in refused(call("import", "good.py", "--store", "store"))
+    assert "finds no GPU" in parse_refusal(call(*run, "--submission-device", "cuda"))
+    assert "--submission FILE" in parse_refusal(call(*run[:-2], "--trust-submission"))
+    assert "not a Parquet" in parse_refusal(call("import", "good.py", "--store", "store"))

@@ -1,4 +1,4 @@
-"""Every submission of `corpus.toml` against the real sandbox: its verdict, in one line, and nothing left."""
+"""Submissions of `corpus.toml` in the real sandbox: one-line verdicts and no leftover files or processes."""
 
 import os
 import tomllib
@@ -31,18 +31,18 @@ def gradient(model, images, targets):
 
 """
 LITTLE = Limits(cpu=6, wall=40, memory=2**30)  # some machines need seconds of CPU time to fill each GiB
-# the clocks begin with the submission's own code, and these files use up all that they have
+# the clocks begin with the submission's own code, and these submissions use up the whole limit
 SOONER = {"time": replace(LITTLE, cpu=2), "clock": replace(LITTLE, wall=3)}
 
 
 @pytest.fixture(autouse=True)
-def little(monkeypatch):
-    """What needs endless time or memory is as endless after a part of it."""
+def small_limits(monkeypatch):
+    """Small limits, which submissions with endless loops exceed sooner."""
     monkeypatch.setattr(submission_validation, "CHECK", LITTLE)
 
 
-def verdict(path):
-    """Verdict, and the line that tells it."""
+def find_verdict(path):
+    """Return the verdict and its error line."""
     try:
         validate_submission(read_submission(path)).format_report()
     except Refusal as refusal:
@@ -51,51 +51,51 @@ def verdict(path):
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_verdict(name, monkeypatch, tmp_path, request):
+def test_validate_submission_gives_verdict_of_corpus(name, monkeypatch, tmp_path, request):
     entry, path = CORPUS[name], tmp_path / "some.py"
     if entry.get("shared"):
         request.getfixturevalue("one_sandbox")
     monkeypatch.setattr(submission_validation, "CHECK", SOONER.get(entry["verdict"], LITTLE))
     path.write_text(("" if entry.get("whole") else HEAD.format(name.replace("_", "-"))) + entry["code"])
-    seen, line = verdict(path)
-    assert seen in entry["verdict"].split(" or "), line  # what comes first may depend on the machine
+    seen, line = find_verdict(path)
+    assert seen in entry["verdict"].split(" or "), line  # the first exceeded limit may depend on the machine
     assert len(f"roarbench: {line}") <= 200
     assert line.isprintable()
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_worked_examples_are_accepted(one_sandbox, path):
-    assert verdict(path) == ("accepted", "")
+    assert find_verdict(path) == ("accepted", "")
 
 
-def test_what_is_no_file(tmp_path):
+def test_read_submission_rejects_unreadable_files(tmp_path):
     (tmp_path / "latin.py").write_bytes(b'NAME = "\xe9"\n')
     (tmp_path / "null.py").write_bytes(b'NAME = "a"\0\n')
     (tmp_path / "large.py").write_bytes(b"#" * (256 * 1024 + 1))
     os.mkfifo(tmp_path / "pipe.py")
     expected = {"latin": "encoding", "null": "syntax", "large": "too-large", "pipe": "unreadable", "no": "unreadable"}
-    assert {name: verdict(tmp_path / f"{name}.py")[0] for name in expected} == expected
-    assert verdict(tmp_path)[0] == "unreadable"
+    assert {name: find_verdict(tmp_path / f"{name}.py")[0] for name in expected} == expected
+    assert find_verdict(tmp_path)[0] == "unreadable"
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(run_in_one_sandbox):
-    """After each test there are no more open files and processes here, and nothing that a sandbox made."""
-    before = open_files(), processes()
+def check_leftovers(run_in_one_sandbox):
+    """Fail if a test leaves open files, processes, or files and sockets of a sandbox."""
+    before = list_open_files(), list_sandbox_processes()
     yield
-    assert (open_files(), processes()) == before
-    assert not [*files(), *ports()]
+    assert (list_open_files(), list_sandbox_processes()) == before
+    assert not [*list_sandbox_files(), *list_sandbox_sockets()]
 
 
-def open_files():
-    """Memory files and pipes of this process."""
+def list_open_files():
+    """Return the memory files and pipes of this process."""
     places = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
     kinds = [place.partition(":")[0] for place in places]
     return sorted(kind for kind in kinds if kind in ("/memfd", "pipe"))
 
 
-def processes():
-    """Command lines of sandboxes of this process, and of those whose starter is gone."""
+def list_sandbox_processes():
+    """Return command lines of sandboxes that this process or an ended process started."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -106,23 +106,23 @@ def processes():
     return found
 
 
-def of_a_sandbox(user):
-    """The users that sandboxes of root have; an ordinary user's have its own number, which says nothing."""
+def is_sandbox_user(user):
+    """Return whether root's sandboxes use this user number; those of an ordinary user have its own number."""
     return 0 <= user - sandbox_command._FIRST_UID < 2**24
 
 
-def files():
-    """Files that a sandbox's user made where everybody may write."""
+def list_sandbox_files():
+    """Return files of a sandbox's user in folders that all users may write to."""
     found = []
     for folder in map(Path, ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")):
         for path in folder.glob("*"):
             with suppress(OSError):
-                found += [str(path)] if of_a_sandbox(path.lstat().st_uid) else []
+                found += [str(path)] if is_sandbox_user(path.lstat().st_uid) else []
     return found
 
 
-def ports():
-    """Sockets of this machine's network that a sandbox's user has, listening or not."""
+def list_sandbox_sockets():
+    """Return sockets of a sandbox's user in this machine's network, listening or not."""
     tables = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6", "udp", "udp6", "raw", "raw6")]
     lines = [line for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
-    return [line for line in lines if of_a_sandbox(int(line.split()[7]))]
+    return [line for line in lines if is_sandbox_user(int(line.split()[7]))]

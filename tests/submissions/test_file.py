@@ -1,4 +1,4 @@
-"""What is known of a file without running it, its parameters among that, and what validation says of good ones."""
+"""Submission files: values read without execution, parameters, refusals and warnings of validation."""
 
 import errno
 from pathlib import Path
@@ -28,7 +28,7 @@ KINDS = HEAD + (
 )
 
 
-def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
+def test_parse_submission_reads_last_values_without_execution():
     found = parse_submission(FILE)
     assert (found.name, found.description, found.authors, found.paper) == ("mine", "a b", "A. B.", "")
     assert found.id == "mine@df84cd19"  # sha256sum of the file
@@ -54,14 +54,14 @@ def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
         (FILE + b"x = " + b"(" * 5000 + b")" * 5000, "line 5 is not valid Python: too many nested parentheses"),
     ],
 )
-def test_what_is_no_submission_is_refused_in_one_line(code, line):
+def test_parse_submission_rejects_invalid_file_in_one_line(code, line):
     with pytest.raises(Refusal, match=f"^{line}") as caught:
         parse_submission(code)
     assert caught.value.fault.kind in (SubmissionFault.NAMES, SubmissionFault.SYNTAX)
     assert str(caught.value).isprintable()
 
 
-def test_a_refusal_names_the_file_as_a_command_may_have_several(tmp_path):
+def test_read_submission_refusal_names_file(tmp_path):
     path = tmp_path / "second.py"
     path.write_text("NAME = 'x y'")
     for words in (path, f"{path}(samples=50)"):
@@ -73,7 +73,7 @@ def test_a_refusal_names_the_file_as_a_command_may_have_several(tmp_path):
         read_submission(path)
 
 
-def test_the_template_is_a_submission_of_any_name(tmp_path, monkeypatch):
+def test_write_template_creates_valid_submission_for_any_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = write_template("my-own-1")
     assert path == Path("my_own_1.py")
@@ -86,7 +86,7 @@ def test_the_template_is_a_submission_of_any_name(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["my_own_1.py"]
 
 
-def test_a_full_disk_leaves_no_part_of_a_template(tmp_path, monkeypatch):
+def test_write_template_leaves_no_partial_file_on_full_disk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def write_part(path, text, encoding):
@@ -99,7 +99,7 @@ def test_a_full_disk_leaves_no_part_of_a_template(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_parameters_are_simple_attributes_of_the_class_that_the_estimator_is_or_is_made_of():
+def test_parameters_are_plain_attributes_of_estimator_class():
     assert parse_submission(KINDS.encode()).parameters == {
         "samples": 8,
         "noise": -0.25,
@@ -123,8 +123,8 @@ def test_parameters_are_simple_attributes_of_the_class_that_the_estimator_is_or_
     assert {made: parse_submission(f"{HEAD}{classes}{made}".encode()).parameters for made in found} == found
 
 
-def test_values_stand_where_the_file_has_the_defaults_and_bad_ones_are_refused_in_one_line():
-    """By hand: the same file with other values is what is run, and nothing else of it changes."""
+def test_replace_parameters_changes_only_default_values_and_rejects_bad_values():
+    """The executed code is the file with other values and no other change."""
     for start, end in (("", "\n"), ("\ufeff", "\r\n"), ("", "\r")):
         file = (start + KINDS.replace("\n", end)).encode()
         tuned = parse_submission(file).replace_parameters("signed=true,samples=050,noise=1,blur=a.b")
@@ -154,7 +154,7 @@ def test_values_stand_where_the_file_has_the_defaults_and_bad_ones_are_refused_i
         assert "\n" not in str(caught.value)
 
 
-def test_parameters_follow_the_name_of_a_file_and_stand_before_marks_and_twins_in_an_id(tmp_path):
+def test_parameters_follow_file_name_and_precede_marks_in_estimator_id(tmp_path):
     odd = tmp_path / "mine(1).py"
     odd.write_text(KINDS)
     assert read_submission(odd).values == ()
@@ -176,12 +176,12 @@ def test_parameters_follow_the_name_of_a_file_and_stand_before_marks_and_twins_i
             find_estimator(wrong)
 
 
-def drawn(*shape, seed=0):
+def draw_map(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between_batches():
-    once = drawn(6, 3, 8, 8)
+def test_refuse_unrepeatable_maps_tolerates_rounding_between_batches_only():
+    once = draw_map(6, 3, 8, 8)
     turned = once.flip(0)
     refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), once.clone(), turned)
     refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), once * 1.001, turned * 1.001)
@@ -192,8 +192,8 @@ def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between
             refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), twice, other_way)
 
 
-def test_maps_that_explain_nothing_are_told_and_a_picture_is_dark_where_a_map_is_high():
-    first, other = (drawn(6, 8, 8, seed=seed) for seed in (0, 1))
+def test_validation_warns_about_uninformative_maps_and_draws_text_picture():
+    first, other = (draw_map(6, 8, 8, seed=seed) for seed in (0, 1))
     assert _find_warnings(first, other, other) == []
     assert "network" in _find_warnings(first, other, first)[0]
     assert "class" in _find_warnings(first, first, other)[0]

@@ -1,4 +1,4 @@
-"""The sandbox itself: both ways to start it, its canaries, and whose fault it is when it does not start."""
+"""The sandbox: its maps, resource limits, isolation check and start failures."""
 
 import ast
 import os
@@ -25,7 +25,7 @@ from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
 
-def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_images_and_batches(one_sandbox):
+def test_sandboxed_maps_equal_maps_of_same_code_outside(one_sandbox):
     (part,) = make_task(GRADIENT).parts
     other = build_network(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
@@ -40,7 +40,7 @@ def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_
         torch.testing.assert_close(maps, torch.cat(found), rtol=1e-4, atol=1e-6)
 
 
-def test_a_network_of_a_users_file_is_built_inside(one_sandbox):
+def test_sandbox_builds_network_from_user_file(one_sandbox):
     source = """
 from torch import nn
 def net(classes, channels, size):
@@ -53,7 +53,7 @@ def net(classes, channels, size):
     assert (answer.fault, answer.maps[0].shape) == (None, task.parts[0].images.shape)
 
 
-def test_an_answer_may_be_larger_than_a_scratch_file(one_sandbox):
+def test_sandbox_answer_may_exceed_scratch_size(one_sandbox):
     (part,) = make_task(GRADIENT).parts
     images = torch.zeros((SCRATCH // part.images[0].nbytes + 1, *part.images.shape[1:]))
     ids = torch.arange(len(images))
@@ -62,7 +62,7 @@ def test_an_answer_may_be_larger_than_a_scratch_file(one_sandbox):
     assert answer.fault is None and bool((answer.maps[0] == 1).all())
 
 
-def test_images_whose_maps_are_not_finite_are_named(one_sandbox):
+def test_sandbox_names_images_with_non_finite_maps(one_sandbox):
     first = "def estimate(m, x, t, g):\n    found = x.clone()\n    found[0] = float('nan')\n    return found"
     (part,) = make_task(first, batch=2).parts
     answer = run_submission(SandboxTask(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
@@ -70,7 +70,7 @@ def test_images_whose_maps_are_not_finite_are_named(one_sandbox):
     assert answer.fault.words.startswith("the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite")
 
 
-def test_chance_belongs_to_an_image(one_sandbox):
+def test_sandbox_randomness_depends_only_on_image(one_sandbox):
     drawing = "import torch\ndef estimate(m, x, t, generator):\n    return torch.rand(x.shape, generator=generator)"
     for batch in (2, 5):
         task = make_task(drawing, batch=batch)
@@ -81,7 +81,7 @@ def test_chance_belongs_to_an_image(one_sandbox):
         torch.testing.assert_close(answer.maps[0], torch.cat(one), rtol=0, atol=0)
 
 
-def test_trusted_code_runs_without_a_sandbox_and_without_tf32():
+def test_trusted_submission_runs_without_sandbox_and_tf32():
     outside = f"""
 import os, torch
 assert os.path.exists({__file__!r})
@@ -92,11 +92,11 @@ assert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministi
 
 
 HIDDEN_USE = {
-    "processor time of processes that live side by side": (
+    "CPU time of concurrent processes": (
         "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass",
         SubmissionFault.TIME,
     ),
-    "memory that is shared and dropped from all page tables": (
+    "shared memory dropped from all page tables": (
         """
 import mmap
 kept = [mmap.mmap(-1, 2**24) for _ in range(60)]
@@ -106,7 +106,7 @@ for memory in kept:
 """,
         SubmissionFault.IMPORT,
     ),
-    "page tables of a mapping that is only read": (
+    "page tables of a read-only mapping": (
         """
 import mmap, time
 memory = mmap.mmap(-1, 2**39, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
@@ -125,7 +125,7 @@ time.sleep(1)
 """,
         SubmissionFault.FILES,
     ),
-    "processor time of children that nobody waits for": (
+    "CPU time of children without waiting parent": (
         """
 import os, signal, time
 try:
@@ -150,22 +150,22 @@ while time.monotonic() < end:
 
 
 @pytest.mark.parametrize(("code", "kind"), HIDDEN_USE.values(), ids=HIDDEN_USE)
-def test_what_does_not_show_in_one_process_is_limited(code, kind):
-    """A clock that runs much longer than the processor, as on a busy machine, is no fault."""
+def test_sandbox_limits_resources_hidden_from_single_process(code, kind):
+    """A wall clock that runs much longer than the CPU clock, as on a busy machine, is no fault."""
     answer = run_submission(make_task(code + GRADIENT), Limits(cpu=3, wall=300, memory=600 * 2**20))
     assert answer.fault.kind is kind
     assert ("make it faster" in answer.fault.words) == (kind is SubmissionFault.TIME)
     assert answer.ended.cpu < 16  # the kernel alone would let each of 16 processes have 3 seconds
 
 
-def test_a_submission_that_only_waits_is_stopped_long_before_the_wall_time_is_over():
+def test_sandbox_stops_idle_submission_before_wall_limit():
     waits = "import time\ntime.sleep(3000)\n"
     answer = run_submission(make_task(waits + GRADIENT), Limits(cpu=300, wall=3000, idle=1))
     assert answer.fault.kind is SubmissionFault.CLOCK
     assert "do not wait for anything" in answer.fault.words
 
 
-def test_output_that_wakes_the_watch_does_not_count_as_a_long_wait(monkeypatch):
+def test_watchdog_does_not_count_output_as_idle_time(monkeypatch):
     monkeypatch.setattr(sandbox_process, "_measure_cpu_and_memory", lambda pid: (0.0, 0))
     (pipe, end), (started, start) = os.pipe(), os.pipe()
     os.set_blocking(pipe, False)
@@ -181,8 +181,8 @@ def test_output_that_wakes_the_watch_does_not_count_as_a_long_wait(monkeypatch):
         os.close(number)
 
 
-def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkeypatch):
-    """Where groups can be made, whether or not they limit anything there."""
+def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
+    """The test runs if control groups can be created, even if they limit nothing."""
     if not (sandbox_process._MOUNT / "cgroup.procs").exists():
         monkeypatch.setattr(sandbox_process, "_MOUNT", sandbox_process._MOUNT / "unified")
     monkeypatch.setattr(sandbox_process, "_NEEDED", set())
@@ -196,7 +196,7 @@ def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkey
     assert list(parent.glob(f"roarbench-{os.getpid()}-*")) == []
 
 
-def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch):
+def test_control_group_limits_memory_between_watchdog_checks(monkeypatch):
     if sandbox_process.find_parent_group() is None:
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
     monkeypatch.setattr(sandbox_process, "_LOOK", 5.0)
@@ -205,8 +205,8 @@ def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch):
     assert fault.kind is SubmissionFault.MEMORY
 
 
-def test_memory_that_processes_share_counts_once():
-    """Twelve processes with 200 MiB that they all have from their parent are not 2.4 GiB."""
+def test_shared_memory_counts_once():
+    """Twelve processes that share 200 MiB with their parent do not count as 2.4 GiB."""
     family = """
 import os, time
 kept = bytearray(200 * 2**20)
@@ -222,16 +222,14 @@ time.sleep(2)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_sandbox_or_a_gpu_that_does_not_start_is_nobodys_fault(device, monkeypatch):
+def test_sandbox_start_failure_raises_harness_error(device, monkeypatch):
     if device == "cpu" or torch.cuda.is_available():
         monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
     with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
         run_submission(make_task(GRADIENT)._replace(device=device), CHECK)
 
 
-def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_and_an_environment_are(
-    tmp_path, monkeypatch
-):
+def test_sandbox_command_binds_requested_gpu_and_package_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox_command, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
     assert "/dev/nvidia0" not in sandbox_command.make_sandbox_command("sandbox_program.py", [], 3)
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(
@@ -241,7 +239,7 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
     monkeypatch.setattr("site.getusersitepackages", lambda: user)
     monkeypatch.setattr("site.getsitepackages", lambda: [base])
-    assert user not in sandbox_command.list_package_folders()  # there is none
+    assert user not in sandbox_command.list_package_folders()  # the folder does not exist
     for folder in (user, base):
         Path(folder).mkdir()
     assert sandbox_command.list_package_folders()[-2:] == [user, base] and {user, base} <= {
@@ -249,7 +247,7 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
     }
 
 
-def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
+def test_isolation_check_passes_in_sandbox_and_reports_leaks_without(monkeypatch):
     check_sandbox_isolation.__wrapped__()
     monkeypatch.setattr(
         isolation_check,
@@ -270,7 +268,7 @@ WALLS = {
 
 
 @pytest.mark.parametrize("flag", WALLS)
-def test_each_missing_wall_is_seen(monkeypatch, flag):
+def test_isolation_check_reports_each_missing_flag(monkeypatch, flag):
     if os.geteuid() != 0:
         pytest.skip("an ordinary user's namespaces come with one flag")
 
@@ -284,7 +282,7 @@ def test_each_missing_wall_is_seen(monkeypatch, flag):
         check_sandbox_isolation.__wrapped__()
 
 
-def test_without_bubblewrap_one_line_says_how_to_get_it(monkeypatch):
+def test_isolation_check_without_bubblewrap_names_install_command(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SandboxError, match="^no-sandbox: bwrap.* not installed; run `apt-get install bubblewrap"):
         check_sandbox_isolation.__wrapped__()
@@ -312,8 +310,8 @@ print(*(fault and fault.kind for fault in faults))
 """
 
 
-def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
-    """Root becomes one in a mount namespace of its own, where Python's folders can be read by everybody."""
+def test_sandbox_works_for_ordinary_user(require, tmp_path):
+    """Root switches to an ordinary user in a mount namespace where all users can read Python's folders."""
     if os.geteuid() != 0:
         pytest.skip("every other test here runs as an ordinary user")
     unshare = require("unshare", "part of util-linux")
@@ -328,7 +326,7 @@ def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
     assert done.stdout.endswith("None import files\n"), done.stderr
 
 
-def test_files_in_the_sandbox_import_only_each_other():
+def test_sandbox_files_import_only_each_other():
     own = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sandbox_command._OWN}
     for name in sandbox_command._OWN:
         tree = ast.parse((sandbox_command._PACKAGE / name).read_text())

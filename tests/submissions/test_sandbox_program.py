@@ -1,4 +1,4 @@
-"""What a sandbox is asked and answers in sealed memory, and what a submission may define; both without a sandbox."""
+"""Requests and answers in sealed memory, and entry points of submissions, both without a sandbox."""
 
 import fcntl
 import mmap
@@ -28,7 +28,7 @@ ARRAYS = {
 }
 
 
-def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
+def test_request_is_read_unchanged_and_is_sealed():
     asked = {"batch": 4, "network": {"name": "resnet8"}}
     descriptor = sealed_memory_messages.create_request(asked, ARRAYS)
     about, arrays = read_request(descriptor)
@@ -43,7 +43,7 @@ def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
     os.close(descriptor)
 
 
-def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_ends_where_the_map_begins():
+def test_answer_is_read_unchanged_with_fixed_size_and_valid_header():
     answer = create_answer(6)
     assert read_answer(answer)[0] == {}
     write_map(answer, 0, np.array([1, 2], np.float32))
@@ -58,10 +58,10 @@ def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_end
     ):
         with pytest.raises(PermissionError):
             change(answer, *more)
-    os.pwrite(answer, b"x" * (HEADER + 4), 0)  # what was read stays
+    os.pwrite(answer, b"x" * (HEADER + 4), 0)  # the header and numbers read before do not change
     assert header == {"fault": None, "dims": 3}
     np.testing.assert_array_equal(numbers, np.array([1, 2, 3, 4, 5, np.nan], np.float32))
-    # what is no object is no header
+    # a header must be a JSON object
     for text in (b"", b"[1, 2]", b"{", b"[" * 60000, b"\xff\xfe", b"null", b"1" * 60000):
         os.pwrite(answer, (len(text) or 2**63).to_bytes(8, "little") + text, 0)
         assert read_answer(answer)[0] is None
@@ -71,7 +71,7 @@ def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_end
     os.close(answer)
 
 
-def test_where_there_is_no_linux_both_are_files_without_a_name(monkeypatch):
+def test_request_and_answer_are_unnamed_files_without_memfd(monkeypatch):
     monkeypatch.delattr(os, "memfd_create")
     monkeypatch.delattr(fcntl, "F_ADD_SEALS")
     request, answer = sealed_memory_messages.create_request({"batch": 4}, ARRAYS), create_answer(1)
@@ -88,28 +88,28 @@ TARGETS = torch.tensor([0, 1])
 WEIGHTS = torch.tensor([[1.0, -1.0, 0.5, 2.0], [3.0, 0.0, -2.0, 1.0]])
 
 
-def network():
+def make_network():
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False))
     model[1].weight.data = WEIGHTS.clone()
     return model
 
 
-def seeded(seed=7):
+def make_generator(seed=7):
     return torch.Generator().manual_seed(seed)
 
 
-def called(generator=None, **names):
-    return find_entry_point(SimpleNamespace(**names))(network(), IMAGES, TARGETS, generator or seeded())
+def call_entry_point(generator=None, **names):
+    return find_entry_point(SimpleNamespace(**names))(make_network(), IMAGES, TARGETS, generator or make_generator())
 
 
-def test_a_class_of_captum_explains_each_image_s_own_target():
-    """Of a linear network the input times the gradient is the input times the weights of the target."""
-    found = called(estimator=InputXGradient)
+def test_captum_class_explains_target_of_each_image():
+    """For a linear network, input times gradient is input times the weights of the target."""
+    found = call_entry_point(estimator=InputXGradient)
     torch.testing.assert_close(found.detach(), IMAGES * WEIGHTS.reshape(2, 1, 2, 2), rtol=0, atol=0)
     assert not IMAGES.requires_grad
 
 
-def test_a_function_by_quantus_convention_gets_copies_as_arrays_by_name():
+def test_quantus_function_gets_array_copies_by_keyword():
     def explain_func(model, inputs, targets, **kwargs):
         assert isinstance(model, nn.Sequential) and kwargs == {}
         np.testing.assert_array_equal(inputs, before.numpy())
@@ -118,29 +118,29 @@ def test_a_function_by_quantus_convention_gets_copies_as_arrays_by_name():
         return (np.arange(8.0) / 3).reshape(2, 1, 2, 2)
 
     before = IMAGES.clone()
-    found = called(explain_func=explain_func)
+    found = call_entry_point(explain_func=explain_func)
     torch.testing.assert_close(found, (torch.arange(8, dtype=torch.float64) / 3).float().reshape(2, 1, 2, 2))
     assert torch.equal(IMAGES, before)
 
 
-def test_global_chance_is_that_of_the_images_generator():
+def test_global_random_functions_use_generator_of_image():
     for draw in (
         lambda: torch.rand(4).numpy(),
         lambda: np.random.rand(4),  # noqa: NPY002
         lambda: [random.random() for _ in range(4)],
     ):
         source = {"explain_func": lambda model, inputs, targets, draw=draw: np.asarray(draw(), np.float32)}
-        one, again, other = (called(seeded(seed), **source) for seed in (1, 1, 2))
+        one, again, other = (call_entry_point(make_generator(seed), **source) for seed in (1, 1, 2))
         assert torch.equal(one, again)
         assert not torch.equal(one, other)
-        drawn, untouched = seeded(), seeded().get_state()
-        called(drawn, **source)
+        drawn, untouched = make_generator(), make_generator().get_state()
+        call_entry_point(drawn, **source)
         assert not torch.equal(drawn.get_state(), untouched)  # so that images are explained one at a time
 
 
-def test_a_function_by_the_contract_is_called_as_it_is_and_what_is_none_is_refused_in_words():
-    generator = seeded()
-    images, given = called(generator, estimate=lambda model, images, targets, generator: (images, generator))
+def test_find_entry_point_calls_estimate_directly_and_rejects_invalid_files():
+    generator = make_generator()
+    images, given = call_entry_point(generator, estimate=lambda model, images, targets, generator: (images, generator))
     assert images is IMAGES and given is generator
     for names, words in (
         ({"estimator": 3}, "no function 'estimate'"),
@@ -151,7 +151,7 @@ def test_a_function_by_the_contract_is_called_as_it_is_and_what_is_none_is_refus
             find_entry_point(SimpleNamespace(**names))
 
 
-def test_words_of_a_fault_are_one_printable_line():
+def test_printable_fault_is_one_line():
     found = make_printable_fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
     assert found.words.isprintable()
     assert found.words.startswith("[2J a b")
@@ -159,21 +159,21 @@ def test_words_of_a_fault_are_one_printable_line():
     assert found.trace == "x ]0; \n  y "
 
 
-def run_here(code):
-    """The exit status of a process that has imported the program, and what it printed."""
+def run_in_process(code):
+    """Run code after importing the sandbox program in a new process; return exit status and output."""
     start = "import sys; sys.argv[1:] = sys.path[:1]; from roarbench.submissions import sandbox_program as program\n"
     done = subprocess.run([sys.executable, "-c", start + code], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.process
-def test_the_kernel_says_that_the_cpu_time_is_used_up_before_it_kills():
+def test_kernel_limit_sends_sigxcpu_at_cpu_limit():
     limit = "program._set_kernel_limits(cpu=-1, memory=2**40, answer=0)\n"
-    assert run_here(limit + "while True: pass")[0] == -signal.SIGXCPU
+    assert run_in_process(limit + "while True: pass")[0] == -signal.SIGXCPU
 
 
 @pytest.mark.process
-def test_a_file_or_an_address_that_the_sandbox_lacks_is_told():
+def test_fault_mentions_sandbox_for_missing_file_or_network():
     for error, told in (
         ("PermissionError(1, 'Operation not permitted')", True),
         ("FileNotFoundError(2, 'No such file')", True),
@@ -182,5 +182,5 @@ def test_a_file_or_an_address_that_the_sandbox_lacks_is_told():
     ):
         body = f"    with program._convert_exceptions('raised', 'raised'): raise {error}"
         code = f"try:\n{body}\nexcept Exception as e: print(e)"
-        status, said = run_here(code)
+        status, said = run_in_process(code)
         assert status == 0 and ("; the sandbox has no network and none of your files" in said) is told

@@ -1,4 +1,4 @@
-"""Submissions in a suite of seconds: a row for a good one, a reason for a bad one, and the same run done again."""
+"""Submissions in a tiny suite: stored rows, failure reasons, validation before runs, and variants."""
 
 from dataclasses import replace
 from io import StringIO
@@ -48,15 +48,15 @@ CONSOLE = Console(file=StringIO())
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
 
 
-def do(work, runs, store):
-    """Do runs; failures by the estimator's id."""
+def run_all(work, runs, store):
+    """Do all runs and return failure reasons by estimator id."""
     list(run_missing(work, runs, store, InlineEngine()))
     failures = store.failures.read_history([run.key for run in runs])
     return {found[0].run.cell.estimator: [failure.reason for failure in found] for found in failures.values()}
 
 
-def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
-    """However a bad one ends, that is its own failure and no machine's, which would be tried again elsewhere."""
+def test_suite_run_stores_good_submission_and_failure_reasons(tmp_path, store):
+    """Failures of a submission count as its own, not as a machine's, so no other machine tries again."""
     entries = [parse_submission(code) for code in (GOOD, LATE, KILLS)]
     two = replace(SMALL, blocks=(replace(SMALL.blocks[0], seeds=2),), references=2)
     suite = add_estimators(two, [entry.id for entry in entries])
@@ -64,7 +64,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     for entry in entries:
         work.workspace.save_submission(entry.id, entry.source)
     runs = make_runs(work, suite)
-    failures = do(work, runs, store)
+    failures = run_all(work, runs, store)
     good, late, kills = (entry.id for entry in entries)
     assert set(failures) == {late, kills}
     assert "raised: raised AssertionError: a test batch (line 6)" in failures[late][0]
@@ -73,7 +73,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     assert "tried" not in reason
     assert {run.cell.estimator for run in runs if store.find_done_keys([run.key])} == {"none", "random", "grad", good}
 
-    def planes(name, seed):  # one of each reference
+    def planes(name, seed):  # one run per explained network
         (run,) = [run for run in runs if run.cell.estimator == name and run.seed == seed]
         return rankings_of(work, run).splits[Split.TEST]
 
@@ -82,7 +82,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
         assert differ < 0.01, seed  # the same gradient, but for its rounding
 
 
-def test_entries_join_blocks_with_random_and_change_no_key():
+def test_add_estimators_joins_blocks_with_random_and_keeps_keys():
     suite, mine = OLDER["quick@1"], "mine@0123abcd"
     joined = add_estimators(suite, [mine])
     assert set(expand_points(suite)) < set(expand_points(joined))
@@ -98,8 +98,8 @@ def test_entries_join_blocks_with_random_and_change_no_key():
     assert not twins & set(add_estimators(find_suite("quick-roar"), [mine]).estimators)
 
 
-def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
-    """It may have been imported, or run without the sandbox, and then nobody ever checked it."""
+def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch):
+    """A stored submission may be imported or trusted, and so not validated yet."""
     paths, asked = [tmp_path / "good.py", tmp_path / "late.py"], []
     for path, source in zip(paths, (GOOD, LATE), strict=True):
         path.write_bytes(source)
@@ -138,14 +138,14 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     assert SubmissionPace(0.1, 6.4).estimate_seconds_per_map(large) > 100 * 0.1 + 6.4 / 64
 
 
-def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch):
+def test_blurred_variant_uses_same_submission_call(tmp_path, store, monkeypatch):
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = parse_submission(PER_PIXEL), []
     suite = add_estimators(replace(SMALL, blocks=blocks), [entry.id])
     work, explain = make_work(tmp_path, suite), importance.run_submission
     work.workspace.save_submission(entry.id, entry.source)
     monkeypatch.setattr(importance, "run_submission", lambda *task, **how: calls.append(task) or explain(*task, **how))
-    assert do(work, make_runs(work, suite), store) == {}
+    assert run_all(work, make_runs(work, suite), store) == {}
     assert len(calls) == 2  # one of each split
     batch = importance.load_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
     for twin in ("", "~blurred"):
@@ -160,7 +160,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
         assert differ < 0.01  # but for rounding, as above
 
 
-def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatch):
+def test_estimator_id_selects_device_trust_network_and_target(tmp_path, monkeypatch):
     work, entry = make_work(tmp_path), parse_submission(GOOD)
     work.workspace.save_submission(entry.id, GOOD)
     network_jobs.train_or_read_reference(work.explained[0])
