@@ -100,10 +100,14 @@ def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures |
     chosen = choose_pictured_images(results, workspace)
     if chosen is None:
         return None
-    ranked, damaged = _open_rankings(results, chosen, workspace)
+    ranked, damaged = _open_rankings_and_find_damaged(results, chosen, workspace)
     if not (ranked or damaged):
         return None
-    siblings = _open_rankings(results, chosen, workspace, number=1)[0] if chosen.protocol.compares_networks else {}
+    siblings = (
+        _open_rankings_and_find_damaged(results, chosen, workspace, number=1)[0]
+        if chosen.protocol.compares_networks
+        else {}
+    )
     counts = {name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()}
     seconds = {name: 1000 * rankings.seconds / counts[name] for name, rankings in ranked.items()}
     return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged, seconds=seconds)
@@ -135,7 +139,7 @@ def make_pictures(
 ) -> Pictures:
     """Make the pictures of rows from their rankings for the first explained network and, `siblings`, for the second."""
     images, protocol, unit, numbers, rule = chosen
-    levels = results.list_kept_levels(protocol, unit)
+    levels = results.list_included_levels(protocol, unit)
     kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.paired else ())]
     kinds += ["sibling"] if protocol.compares_networks and siblings.keys() >= ranked.keys() else []
     level = levels[len(levels) // 2]
@@ -230,7 +234,7 @@ def _open_images(results: SuiteResults, workspace: Workspace) -> ImageData | Non
     return None
 
 
-def _open_rankings(
+def _open_rankings_and_find_damaged(
     results: SuiteResults, chosen: PicturedImages, workspace: Workspace, number: int = 0
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return a dict from rows to their rankings for an explained network, and the rows whose rankings are damaged."""

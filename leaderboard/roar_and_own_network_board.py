@@ -74,7 +74,7 @@ class Question:
         return capitalize(self.gain_with_levels)
 
     @cached_property
-    def axis(self) -> Axis:
+    def gain_axis(self) -> Axis:
         """Return a scale that contains all gains and their intervals."""
         return make_linear_axis([end for answer in self.answers.values() for end in answer.gain if end is not None])
 

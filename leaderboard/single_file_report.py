@@ -11,7 +11,7 @@ from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
-from roarbench.plan.suites import make_suite_option
+from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
 from roarbench.report.table_notes import describe_methods, list_provenance
 from roarbench.store.software_and_hardware import read_code_version
@@ -34,7 +34,7 @@ def render_report(view: SuiteView) -> str:
         methods=describe_methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
         origin=list(list_provenance(view.results)),
-        called=make_suite_option(view.results.suite),
+        called=make_suite_option_value(view.results.suite),
         bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
         style=(TEMPLATES / "board.css").read_text("utf-8"),
         version=read_code_version(),

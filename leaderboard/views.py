@@ -87,7 +87,7 @@ class SuiteView:
         """Return the ranked estimators on the boards of the first unit, in the suite's order."""
         results = self.results
         boards = ((protocol, results.list_units(protocol)[0]) for protocol in self.protocols)
-        there = {name for board in boards for name in results.list_planned_rows_and_kept_levels(*board)[0]}
+        there = {name for board in boards for name in results.list_planned_rows_and_included_levels(*board)[0]}
         return tuple(name for name in results.suite.estimators_with_rank if name in there)
 
     def get_tab_label(self, protocol: Protocol) -> str:
@@ -99,7 +99,7 @@ class SuiteView:
         results = self.results
         units = results.list_units(protocol)[:1]
         return "".join(
-            results.describe_incomplete_levels(protocol, unit, results.list_kept_levels(protocol, unit))
+            results.describe_incomplete_levels(protocol, unit, results.list_included_levels(protocol, unit))
             for unit in units
         )
 
@@ -163,7 +163,7 @@ class SuiteView:
         return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.list_units(protocol)]
 
     @property
-    def boards_of_first_unit(self) -> list[BoardContents]:
+    def protocol_boards(self) -> list[BoardContents]:
         """Return the board of every protocol over its first unit and all levels; the first board comes first."""
         return [self.get_board(protocol) for protocol in self.protocols]
 
@@ -239,14 +239,14 @@ class LiveStore:
             state = self._store.read_change_stamp()
             if state != self.state:
                 order = list_possible_suites(self._store)
-                needed = self._select_suites_of_first_page(order) if first_page_only else order
+                needed = self._read_and_select_first_page_suites(order) if first_page_only else order
                 self._read = {suite: self._read_if_changed(suite) for suite in needed}
                 read = [view for _, views in self._read.values() for view in views]
                 self._views = {view.slug: view for view in sorted(read, key=lambda view: make_sort_key(view.results))}
                 self.state = state if len(needed) == len(order) else ""
             return self._views
 
-    def _select_suites_of_first_page(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
+    def _read_and_select_first_page_suites(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
         """Return the suite of the first page, the suites that were read before, and the suites that this page needs.
 
         If the first suite has no ROAR, its page shows the ROAR ranks of suites on the same data set and network.
@@ -285,7 +285,7 @@ class LiveStore:
                     sleep(_BREATH)
                 boards_ready.set()
                 for view in self.read_views().values():
-                    view.boards_of_first_unit  # noqa: B018
+                    view.protocol_boards  # noqa: B018
             sleep(_PAUSE)
 
 

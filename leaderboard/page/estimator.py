@@ -18,7 +18,7 @@ from leaderboard.views import SuiteView, sort_for_display
 from roarbench.common.text import format_interval, format_rank, use_typographic_signs
 from roarbench.estimators.catalogue import (
     count_passes,
-    describe_control_inputs,
+    describe_control_use_of_network,
     find_display_name,
     find_estimator_or_placeholder,
 )
@@ -81,7 +81,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
     """Return the boards of headline protocols that have the row; if there are none, all boards that have the row."""
     leading = [board for board in view.headline_boards if name in board.rows_by_id]
-    return leading or [board for board in view.boards_of_first_unit if name in board.rows_by_id]
+    return leading or [board for board in view.protocol_boards if name in board.rows_by_id]
 
 
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
@@ -145,14 +145,14 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     if row.network:
         return f"{_ABOUT_NETWORK[row.colour_class]}: {size}."
     if row.control:
-        return f"A control: it {describe_control_inputs(row.id)}. {size}; an estimator has to beat it."
+        return f"A control: it {describe_control_use_of_network(row.id)}. {size}; an estimator has to beat it."
     if not row.beating:
         return f"{size}. It has no verdict against the controls yet."
     more = _LADDER[row.better_than]
     if row.colour_class == BEATS:
         return f"It beats every control: {size}.{more}"
     nearest = row.beating.hardest_control
-    rival = f"{find_display_name(nearest).full_name}, a control that {describe_control_inputs(nearest)}"
+    rival = f"{find_display_name(nearest).full_name}, a control that {describe_control_use_of_network(nearest)}"
     if row.colour_class == BELOW:
         return (
             f"It is {abs(row.beating.margin_over_hardest.value or 0.0):.1f} points below {rival}. It has {size}.{more}"

@@ -87,7 +87,7 @@ def write_bibtex(view: SuiteView) -> str:
         "year": f"{year}",
         "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",
         "note": "; ".join(
-            f"{board.protocol.title}, table {view.table(board.protocol).hash}" for board in _select_boards(view)
+            f"{board.protocol.title}, table {view.table(board.protocol).runs_hash}" for board in _select_boards(view)
         ),
     }
     lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items() if value]

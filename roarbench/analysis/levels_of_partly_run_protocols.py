@@ -21,7 +21,7 @@ def keep_common_levels(results: SuiteResults) -> SuiteResults:
     protocols = dict.fromkeys(block.protocol for block in results.suite.blocks)
     boards = ((protocol, unit) for protocol in protocols for unit in results.list_units(protocol))
     common_levels = {board: levels for board in boards if (levels := find_common_levels(results, *board))}
-    return replace(results, kept_levels=common_levels) if common_levels else results
+    return replace(results, included_levels=common_levels) if common_levels else results
 
 
 def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
@@ -30,7 +30,7 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
     A level counts only if Random was run there, unless the protocol does not compare with Random. The result is empty
     if an estimator has all levels, or if no estimator has any level.
     """
-    rows, levels = results.list_planned_rows_and_kept_levels(protocol, unit)
+    rows, levels = results.list_planned_rows_and_included_levels(protocol, unit)
     by_row: defaultdict[str, set[float]] = defaultdict(set)
     for name, t in _list_points_with_results(results, protocol, unit):
         by_row[name].add(t)

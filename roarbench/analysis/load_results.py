@@ -28,7 +28,7 @@ from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_run_keys
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_options import set_explained_networks
-from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_option, set_explained_weights
+from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_option_value, set_explained_weights
 from roarbench.store.archived_rows import find_run_keys
 from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
 from roarbench.store.results import ResultsStore, make_default_url
@@ -156,7 +156,9 @@ def _find_image_fingerprint(
     gone = [source.data for source in mine if source.folder == str(Path(query.data).resolve())]
     fingerprints = _list_folder_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
     if not fingerprints:
-        words = ("--data", query.data) if suite.own else ("--suite", make_suite_option(suite), "--data", query.data)
+        words = (
+            ("--data", query.data) if suite.own else ("--suite", make_suite_option_value(suite), "--data", query.data)
+        )
         raise CallerError(
             f"this store has no results for the images in {query.data}", Hint("; `{}` computes them", "run", words)
         )
@@ -263,7 +265,7 @@ def find_run_key(store: ResultsStore, beginning: str) -> str:
     raise CallerError(f"no run in this store has a key that begins with '{beginning}'", LIST_RUNS)
 
 
-def has_run(suite: SuiteSpec, run: Run) -> bool:
+def can_have_run(suite: SuiteSpec, run: Run) -> bool:
     """Return whether a suite has a run once the run's estimator is added to the suite."""
     if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
         return False

@@ -32,7 +32,7 @@ def make_own_network_board(
     levels: Collection[float] = (),
 ) -> Board | None:
     """Judge rows by own-network gain, at all levels if `levels` is empty; None if the suite lacks the protocol."""
-    if not results.list_kept_levels(protocol, unit):
+    if not results.list_included_levels(protocol, unit):
         return None
     scores = _make_empty_correctness(results, protocol, unit, levels)
     kept = _find_kept_by_row(results, protocol, unit, scores)
@@ -86,7 +86,7 @@ def load_kept_under_own_and_next_map(
     """Return predictions kept under the own and the next network's map: bool (images,) per network and level."""
     stored, per_network = results.find_results(protocol, unit), find_estimator(name).depends_on_network
     own, other = list[Bits](), list[Bits]()
-    for t in results.list_kept_levels(protocol, unit):
+    for t in results.list_included_levels(protocol, unit):
         grid = _arrange_by_map_and_network(results, stored.get((name, t), {}), per_network) or ()
         for i in range(len(grid)):
             own.append(grid[i][i].correctness)
@@ -97,7 +97,7 @@ def load_kept_under_own_and_next_map(
 def _make_empty_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]
 ) -> Correctness:
-    rows, all_levels = results.list_planned_rows_and_kept_levels(protocol, unit)
+    rows, all_levels = results.list_planned_rows_and_included_levels(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
     return Correctness(
         rows,

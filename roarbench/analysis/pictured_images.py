@@ -57,7 +57,7 @@ def _collect_own_and_other_correctness(
         pairs = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in pairs for bits in own], [bits for _, other in pairs for bits in other]
     twins = [protocol.make_paired_twin_id(name) for name in names]
-    stored, levels = results.find_results(protocol, unit).items(), results.list_kept_levels(protocol, unit)
+    stored, levels = results.find_results(protocol, unit).items(), results.list_included_levels(protocol, unit)
     own, other = (
         [made.correctness for (name, t), seeds in stored if name in rows and t in levels for made in seeds.values()]
         for rows in (names, twins)

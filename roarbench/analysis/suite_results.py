@@ -79,7 +79,7 @@ class SuiteResults:
     # hashes of removal masks as text, by key of a run whose network is scored under its own map
     masks: dict[str, str] = field(default_factory=dict)
     # levels of the boards that leave out other levels of the suite
-    kept_levels: Mapping[tuple[Protocol, Unit], tuple[float, ...]] = field(default_factory=dict)
+    included_levels: Mapping[tuple[Protocol, Unit], tuple[float, ...]] = field(default_factory=dict)
     _scores: dict[tuple[Protocol, Unit, str], Correctness | None] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -189,7 +189,7 @@ class SuiteResults:
 
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
-        rows, levels = self.list_planned_rows_and_kept_levels(protocol, unit, fill)
+        rows, levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)
         if not levels or protocol.compares_networks:  # correctness per image has no meaning for these protocols
             return None
         own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
@@ -215,17 +215,17 @@ class SuiteResults:
             return scores
         return replace(scores, differences=subtract_counterparts(scores, own, other, protocol))
 
-    def list_kept_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+    def list_included_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
-        return self.list_planned_rows_and_kept_levels(protocol, unit)[1]
+        return self.list_planned_rows_and_included_levels(protocol, unit)[1]
 
-    def list_planned_rows_and_kept_levels(
+    def list_planned_rows_and_included_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Return `SuiteSpec.list_protocol_rows_and_levels` without the levels that are left out."""
         rows, levels = self.suite.list_protocol_rows_and_levels(protocol, unit, fill)
         for part in protocol.made_of or (protocol,):
-            chosen = self.kept_levels.get((part, unit), levels)
+            chosen = self.included_levels.get((part, unit), levels)
             levels = tuple(t for t in levels if t in chosen)
         return rows, levels
 
@@ -243,7 +243,7 @@ class SuiteResults:
     def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return the units of a protocol, starting with its tables' unit; empty if the suite lacks the protocol."""
         units = dict.fromkeys(block.unit for block in self.suite.blocks)
-        return tuple(unit for unit in units if self.list_kept_levels(protocol, unit))
+        return tuple(unit for unit in units if self.list_included_levels(protocol, unit))
 
     def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
         """Return the results of a protocol by point and seed; the default fill is the fill of its tables."""

@@ -15,7 +15,7 @@ from typer.main import get_command
 from roarbench.cli.options import app
 from roarbench.common.errors import Hint, RoarbenchError
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.suites import make_suite_option
+from roarbench.plan.suites import make_suite_option_value
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -58,7 +58,7 @@ def append_proposed_command(message: "str | Hint | RoarbenchError") -> str:
 def describe_other_results(suite_results: "SuiteResults", command: str, *arguments: str) -> str:
     """Return one line with commands that show other results of the suite, or an empty string without other results."""
     has_rows, calls, reused = suite_results.has_rows, [], (*STORE, *_MEASURE)
-    suite = make_suite_option(suite_results.suite)
+    suite = make_suite_option_value(suite_results.suite)
     for other in suite_results.others:
         if not has_rows or other.limit == suite_results.limit:
             small = ("--max-images", other.limit) if other.limit else ()

@@ -46,7 +46,7 @@ class _Worker(NamedTuple):
     connection: Connection
     number: int
     signs_of_life: "ctypes.c_long"  # counter, increased by the process
-    failed: frozenset[str]  # names of jobs that the worker, or a worker that it replaces, has failed in a row
+    failed_jobs: frozenset[str]  # names of jobs that the worker, or a worker that it replaces, has failed in a row
 
 
 class LocalEngine(AbstractContextManager["LocalEngine"]):
@@ -135,7 +135,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
     def _send_job(self, worker: _Worker, job: Job) -> None:
         if not worker.process.is_alive():  # the worker died while idle
             _join_worker(worker)
-            worker = self._start_worker(worker.number, worker.failed)
+            worker = self._start_worker(worker.number, worker.failed_jobs)
         with suppress(OSError):  # if the worker dies now, `_collect_outcome_and_free_worker` detects its death
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
@@ -170,7 +170,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             worker.process.kill()
             _join_worker(worker)
-            failed, self._last = worker.failed, str(error)
+            failed, self._last = worker.failed_jobs, str(error)
             if not stopped:
                 self._failed_by[job.name].add(self._find_gpu_or_worker(worker.number))
                 failed |= {job.name}
@@ -178,14 +178,14 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
                 self._idle.append(self._start_worker(worker.number, failed))
         else:
             self._failed_by.pop(job.name, None)
-            self._idle.append(worker._replace(failed=frozenset()))
+            self._idle.append(worker._replace(failed_jobs=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
 
     def _find_gpu_or_worker(self, number: int) -> str | int:
         """Return the id of a worker's GPU or, without GPUs, the worker's number; failures are counted for it."""
         return self._shown[number] or number
 
-    def _start_worker(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
+    def _start_worker(self, number: int, failed_jobs: frozenset[str] = frozenset()) -> _Worker:
         connection, worker_connection = self._context.Pipe()
         gpu, signs_of_life = self._shown[number], self._context.Value("l", 0, lock=False)
         sharing, workers = self._shown.count(gpu), len(self._shown)
@@ -194,7 +194,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         with _STARTING, _ignore_interrupts_in_children(), _hide_main_from_children(), avoid_avx512_sorts_in_children():
             process.start()
         worker_connection.close()
-        return _Worker(process, connection, number, signs_of_life, failed)
+        return _Worker(process, connection, number, signs_of_life, failed_jobs)
 
 
 def _join_worker(worker: _Worker) -> None:

@@ -121,7 +121,7 @@ class _RayWorker(NamedTuple):
 
     actor: Any
     starts: int = 0  # number of failed starts in a row
-    failed: frozenset[str] = frozenset()  # names of jobs that failed in a row
+    failed_jobs: frozenset[str] = frozenset()  # names of jobs that failed in a row
 
 
 class RayEngine(AbstractContextManager["RayEngine"]):
@@ -175,7 +175,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         for reference, (worker, job) in self._busy.items():
             if job.name == name:
                 # a job that was stopped does not count as the worker's failure
-                self._busy[reference] = (worker._replace(failed=frozenset()), job)
+                self._busy[reference] = (worker._replace(failed_jobs=frozenset()), job)
                 ray.kill(worker.actor)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
@@ -205,9 +205,9 @@ class RayEngine(AbstractContextManager["RayEngine"]):
                 self._wanted += 1
                 self._start_worker()
 
-    def _start_worker(self, starts: int = 0, failed: frozenset[str] = frozenset()) -> None:
+    def _start_worker(self, starts: int = 0, failed_jobs: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()
-        self._starting[actor.set_up_worker.remote(self._setup)] = _RayWorker(actor, starts, failed)
+        self._starting[actor.set_up_worker.remote(self._setup)] = _RayWorker(actor, starts, failed_jobs)
 
     def _handle_started_worker(self, reference: Any) -> None:
         """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""
@@ -221,7 +221,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             return
         ray.kill(worker.actor)
         if worker.starts + 1 < IN_A_ROW:
-            self._start_worker(worker.starts + 1, worker.failed)
+            self._start_worker(worker.starts + 1, worker.failed_jobs)
         elif self._starting or self._busy or self._idle:
             _log.warning("%s; continuing with the other workers", wrong)
         else:
@@ -235,14 +235,16 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             value, error, seconds = None, RunError(_extract_reason(ray_error)), 0.0
         except RayError as ray_error:  # the actor or its node has ended
             value, error, seconds = None, MachineError(f"the worker was lost ({_extract_reason(ray_error)})"), 0.0
-            worker = worker._replace(failed=frozenset() if "its node has died" in str(ray_error) else worker.failed)
+            worker = worker._replace(
+                failed_jobs=frozenset() if "its node has died" in str(ray_error) else worker.failed_jobs
+            )
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             ray.kill(worker.actor)
-            failed, self._last = worker.failed | {job.name}, str(error)
+            failed, self._last = worker.failed_jobs | {job.name}, str(error)
             if len(failed) < IN_A_ROW:
-                self._start_worker(failed=failed)
+                self._start_worker(failed_jobs=failed)
         else:
-            self._idle.append(worker._replace(failed=frozenset()))
+            self._idle.append(worker._replace(failed_jobs=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
 
 

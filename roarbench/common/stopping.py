@@ -15,10 +15,10 @@ _busy = threading.Event()
 
 def end_on_sigterm() -> None:
     """End this process on SIGTERM from now on, except inside `defer_stop_until_checked`."""
-    signal.signal(signal.SIGTERM, _exit_or_set_stop_flag)
+    signal.signal(signal.SIGTERM, _exit_unless_deferred)
 
 
-def _exit_or_set_stop_flag(number: int, frame: FrameType | None) -> None:
+def _exit_unless_deferred(number: int, frame: FrameType | None) -> None:
     _stop_requested.set()
     if not _busy.is_set():
         os._exit(ENDED)

@@ -111,7 +111,7 @@ class _StepGraph:
 
 def _run_on_own_stream(step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
     """Run a step on another stream than the default, as PyTorch's notes on CUDA graphs demand before a capture."""
-    stream, default = _make_own_stream(), torch.cuda.current_stream()
+    stream, default = _get_training_stream(), torch.cuda.current_stream()
     stream.wait_stream(default)
     try:
         with torch.cuda.stream(stream):
@@ -133,6 +133,6 @@ def _pause_garbage_collection() -> Iterator[None]:
 
 
 @cache
-def _make_own_stream() -> torch.cuda.Stream:
+def _get_training_stream() -> torch.cuda.Stream:
     """Return one stream for all training runs of this process, because torch keeps freed memory for each stream."""
     return torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -76,7 +76,7 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
                 bits = _count_bits_of_largest_value(values)
                 if values is not None:
                     plain = reduce_to_eight_bits(values, record.depth or 16)
-                    repairs += (FLAT,) if _is_flat(np.asarray(plain)) and not _is_flat(values) else ()
+                    repairs += (FLAT,) if _is_uniform(np.asarray(plain)) and not _is_uniform(values) else ()
                 pixels = crop_to_pixels(plain, record)
                 return DecodedImage(
                     pixels, repairs + _list_frame_repairs(image) + ((TRUNCATED,) if truncated else ()), bits
@@ -157,7 +157,7 @@ def _count_bits_of_largest_value(values: Values | None) -> int:
     return 0 if values is None else int(values.max()).bit_length()
 
 
-def _is_flat(values: Values) -> bool:
+def _is_uniform(values: Values) -> bool:
     return bool((values == values[0, 0]).all())
 
 

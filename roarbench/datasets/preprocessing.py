@@ -27,7 +27,7 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
     Raises:
         CallerError: The numbers are unsuitable, or `largest` is None and the numbers suit both 1 and 255.
     """
-    means, stds = _read_finite_numbers(mean), _read_finite_numbers(std)
+    means, stds = _read_numbers_if_finite(mean), _read_numbers_if_finite(std)
     seen = f"{source} has mean {_format_value(mean)} and std {_format_value(std)}"
     if len(means) != channels or len(stds) != channels or min(stds) <= 0:
         raise CallerError(f"{seen}; expected {channels} numbers each, with std above 0")
@@ -36,7 +36,7 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
         raise CallerError(f"{seen}, which suits images in [0, 1] and images in [0, 255]; write {ways}")
     if largest is None:
         largest = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
-    (top,) = _read_finite_numbers([largest]) or (0.0,)
+    (top,) = _read_numbers_if_finite([largest]) or (0.0,)
     if top <= 0:
         raise CallerError(
             f"{source} has range {_format_value(largest)}; expected the largest value of a pixel, 1 or 255"
@@ -44,7 +44,7 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
     return tuple(number * (_BYTES / top) for number in means), tuple(number * (_BYTES / top) for number in stds)
 
 
-def _read_finite_numbers(value: Any) -> Sequence[float]:
+def _read_numbers_if_finite(value: Any) -> Sequence[float]:
     """Return the numbers in a list, array or tensor; an empty tuple if an item is not a finite number."""
     try:
         numbers = tuple(map(float, value.tolist() if hasattr(value, "tolist") else value))

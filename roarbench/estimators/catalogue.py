@@ -227,7 +227,7 @@ class DisplayName(NamedTuple):
         return " ".join(filter(None, self))
 
 
-def describe_control_inputs(control: str) -> str:
+def describe_control_use_of_network(control: str) -> str:
     """Describe how a control uses the network, as the predicate of a sentence."""
     uses_prediction = find_estimator_or_placeholder(control).uses_prediction
     return "uses only the predicted class of the network" if uses_prediction else "does not use the network"

@@ -90,6 +90,6 @@ def _list_masks_at_all_levels(rankings: Rankings, order: Order, split: Split) ->
 
 
 def _load_stored_network(work: JobContext, key: str) -> nn.Module:
-    network = work.build_network(0)
+    network = work.build_untrained_network(0)
     network.load_state_dict(work.get_stored_network(key).load_weights())
     return network.to(choose_device())

@@ -51,7 +51,7 @@ class JobContext:
         """Return the checkpoint of the training run for this run or network key, with these rankings."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings_checksum)
 
-    def build_network(self, seed: int) -> nn.Module:
+    def build_untrained_network(self, seed: int) -> nn.Module:
         """Build the suite's network with random weights from a seed."""
         return build_suite_network(self.suite, torch.Generator().manual_seed(seed))
 
@@ -61,7 +61,7 @@ class JobContext:
         Raises:
             CallerError: The published weights cannot be used.
         """
-        network = self.build_network(seed)
+        network = self.build_untrained_network(seed)
         if recipe.start:
             load_starting_weights(recipe.start, network, self.images.record.channels, self.suite.model)
         return network
@@ -146,16 +146,16 @@ class ReferenceModel:
         """Return the normalisation of the network's images, from the file of given weights if it defines one."""
         return self.store.read_normalisation() or Normalisation.of(self.work.images)
 
-    def build_network(self, seed: int) -> nn.Module:
+    def build_untrained_network(self, seed: int) -> nn.Module:
         """Build the network with random weights from a seed."""
         return build_suite_network(self.work.suite, torch.Generator().manual_seed(seed), self.number)
 
     def load_trained(self) -> nn.Module:
         """Return the network with its weights, in eval mode."""
-        model = self.build_network(self.reference.seed)
+        model = self.build_untrained_network(self.reference.seed)
         model.load_state_dict(self.store.load_weights())
         return model.eval()
 
     def build_untrained(self) -> nn.Module:
         """Return the network with random weights, in eval mode, with batch-norm scales of 1."""
-        return set_batch_norm_scales_to_one(self.build_network(self.reference.seed + 1)).eval()
+        return set_batch_norm_scales_to_one(self.build_untrained_network(self.reference.seed + 1)).eval()

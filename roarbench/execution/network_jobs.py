@@ -93,7 +93,7 @@ def _train_or_read_weights(explained: ReferenceModel) -> str:
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.get_checkpoint(reference.key), work.images
     if reference.given:
-        model = explained.build_network(reference.seed).to(choose_device())
+        model = explained.build_untrained_network(reference.seed).to(choose_device())
         norm = load_given_weights(work.given[explained.number], model, images.record.channels, reference.model)
     else:
         recipe = find_recipe(reference.recipe)

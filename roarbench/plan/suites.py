@@ -86,7 +86,7 @@ def copy_suite_file_text(name: str) -> str:
     return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
 
 
-def make_suite_option(suite: SuiteSpec) -> str:
+def make_suite_option_value(suite: SuiteSpec) -> str:
     """Return the value of `--suite` that selects exactly this version, or only the name for the newest version."""
     newest = SUITES.get(suite.name)
     return suite.versioned if newest and newest.version != suite.version else suite.name_in_commands

@@ -78,7 +78,7 @@ def collect_roar_accuracies(draws: SuiteDraws) -> ClaimNumbers:
 def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:
     """Return negated own-network gains of complete rows, because lower is better for claims; empty at chance."""
     results, unit = draws.suite_results, draws.unit
-    levels = results.list_kept_levels(OWN_NETWORK, unit)
+    levels = results.list_included_levels(OWN_NETWORK, unit)
     known = not results.at_chance_warning
     gains = compute_own_network_gains(results, OWN_NETWORK, unit, draws.bootstrap) if known else {}
     drawn = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
@@ -103,7 +103,7 @@ def list_claim_verdicts(draws: SuiteDraws | None) -> list[dict[str, Any]]:
     if not draws:
         return records
     measures = {"ours": collect_roar_accuracies(draws)}
-    if draws.suite_results.list_kept_levels(OWN_NETWORK, draws.unit):
+    if draws.suite_results.list_included_levels(OWN_NETWORK, draws.unit):
         measures["own_network"] = collect_negated_own_network_gains(draws)
     for name, measured in measures.items():
         significant = find_significant_claim_pairs(measured)

@@ -181,14 +181,14 @@ class Chart:
     height: str = ACCURACY  # label of the vertical axis
 
     @property
-    def all_curves(self) -> tuple[PanelCurve, ...]:
+    def curves_with_points(self) -> tuple[PanelCurve, ...]:
         """Return the measured and published curves that have a point."""
         return tuple(curve for curve in (*self.curves, *self.published) if curve.last_point)
 
     @property
     def families(self) -> list[str]:
         """Return the families with a panel, in the curves' order."""
-        return list(dict.fromkeys(curve.family for curve in self.all_curves if not curve.control)) or [""]
+        return list(dict.fromkeys(curve.family for curve in self.curves_with_points if not curve.control)) or [""]
 
 
 def check_picture_path(path: Path) -> None:
@@ -211,13 +211,13 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 def make_figure(chart: Chart) -> Figure:
     """Draw the chart, one axes per family in the curves' order; CallerError without points."""
-    if not chart.all_curves:
+    if not chart.curves_with_points:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
     blocks = [chart]
     if chart.above_masks:
         blocks += [replace(chart, height="accuracy above masks alone", curves=chart.above_masks, published=())]
     figure, panels = _make_figure_with_panels(chart, blocks)
-    styles = choose_styles(chart.all_curves)
+    styles = choose_styles(chart.curves_with_points)
     places = ((block, family) for block in blocks for family in block.families)
     for (block, family), axes in zip(places, panels, strict=True):
         _set_up_axes(axes, chart, block, family)
@@ -241,14 +241,16 @@ def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Fig
     columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # for example four panels in two rows of two
     cells = _arrange_panels(blocks, columns)
     rows = cells[-1][0] + 1
-    members = (_select_family_and_controls(block.all_curves, family) for block in blocks for family in block.families)
+    members = (
+        _select_family_and_controls(block.curves_with_points, family) for block in blocks for family in block.families
+    )
     most = max(len({curve.estimator for curve in curves}) for curves in members)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
     labels = 0.45 + max(
-        _measure_text(format_id_with_samples(curve.estimator), FONT_POINTS) for curve in chart.all_curves
+        _estimate_text_width(format_id_with_samples(curve.estimator), FONT_POINTS) for curve in chart.curves_with_points
     )
     left, between, margin = 0.7, 0.8, 0.15
-    words = max(_measure_text(word, TITLE_POINTS) for word in chart.title.split())
+    words = max(_estimate_text_width(word, TITLE_POINTS) for word in chart.title.split())
     width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)
     titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
     heading = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
@@ -283,12 +285,12 @@ def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
     axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
     if family == block.families[0]:
         axes.set_ylabel(block.height, fontsize=FONT_POINTS, color=INK)
-    levels = sorted({t for curve in chart.all_curves for t in curve.levels})
+    levels = sorted({t for curve in chart.curves_with_points for t in curve.levels})
     ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
     axes.set_xticks(ticks, [f"{1 - t if chart.axis is AxisLabel.KEPT else t:.3g}" for t in ticks])
     room = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - room, levels[-1] + room)
-    axes.set_ylim(*_compute_limits(block.all_curves))
+    axes.set_ylim(*_compute_limits(block.curves_with_points))
     form = "{:.4g} %" if chart.height == ACCURACY else "{:+.4g}"
     axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: form.format(100 * fraction).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
@@ -316,9 +318,9 @@ def _format_notes(chart: Chart) -> str:
 
 
 def _wrap(text: str, inches: float, points: float) -> list[str]:
-    return wrap(text, int(inches / _measure_text("n", points)), break_long_words=False, break_on_hyphens=False)
+    return wrap(text, int(inches / _estimate_text_width("n", points)), break_long_words=False, break_on_hyphens=False)
 
 
-def _measure_text(text: str, points: float) -> float:
+def _estimate_text_width(text: str, points: float) -> float:
     """Overestimate a text's width in inches; the average width of a letter is 0.6 of the font size."""
     return 0.65 * len(text) * points / 72

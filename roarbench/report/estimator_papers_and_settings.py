@@ -8,7 +8,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import fit_on_one_line, make_printable
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
-from roarbench.plan.suites import make_suite_option
+from roarbench.plan.suites import make_suite_option_value
 
 _LONGEST = 300  # maximum characters of a line from outside
 
@@ -58,5 +58,5 @@ def make_repeat_command(suite_results: SuiteResults, name: str) -> str:
     trust = " --trust-submission" if TRUSTED in row.parsed_id.marks else ""
     device = " --submission-device cuda" if CUDA in row.parsed_id.marks else ""
     limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
-    suite = make_suite_option(suite_results.suite)
+    suite = make_suite_option_value(suite_results.suite)
     return f"roarbench run --suite {suite} {option}{trust}{device}{limit} --store NEW-FOLDER"

@@ -49,7 +49,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "intervals_cover": board.covers,
         **{name: getattr(board, name) for name in (*_OF_REFERENCES, "family", "detectable")},
         "chance": table.chance,
-        "hash": table.hash,
+        "hash": table.runs_hash,
     }
 
 
@@ -161,7 +161,7 @@ def format_csv(*tables: SuiteTable) -> str:
 
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as flat values, one dictionary each."""
-    shared = {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
+    shared = {"chance": table.chance, "hash": table.runs_hash, "protocol": table.board.protocol.name}
     return [_flatten_row(make_plain_row(table, row) | shared) for row in table.rows]
 
 

@@ -16,7 +16,7 @@ from roarbench.analysis.row_warnings import (
 )
 from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, use_typographic_signs
-from roarbench.estimators.catalogue import describe_control_inputs, find_display_name
+from roarbench.estimators.catalogue import describe_control_use_of_network, find_display_name
 from roarbench.plan.protocols import Protocol
 from roarbench.report.table import is_control_off_zero
 from roarbench.stats.board import Row
@@ -59,7 +59,7 @@ def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Do
         doubts.append(Doubt("not 0", words, grave=True))
     doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(draws, protocol, row.estimator)]
     doubts += _find_tie_and_stability_doubts(draws, row.estimator)
-    doubts += _find_mark_doubts(draws, protocol, row.estimator)
+    doubts += _find_other_cause_doubts(draws, protocol, row.estimator)
     return tuple(
         Doubt(use_typographic_signs(doubt.short), use_typographic_signs(doubt.sentence), doubt.grave)
         for doubt in doubts
@@ -71,8 +71,8 @@ def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Do
     side = "Significantly worse than" if comparison.loses_to_a_control else "Not significantly different from"
     over = f"the row’s {protocol.gain} minus the control’s is {format_interval(comparison.margin_over_hardest)} points"
     short = f"{'<' if comparison.loses_to_a_control else SAME} {rival.name}"
-    inputs = describe_control_inputs(comparison.hardest_control)
-    return Doubt(short, f"{side} {rival.full_name}, which {inputs}: {over}.", grave=True)
+    use = describe_control_use_of_network(comparison.hardest_control)
+    return Doubt(short, f"{side} {rival.full_name}, which {use}: {over}.", grave=True)
 
 
 def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
@@ -111,7 +111,7 @@ def _find_tie_and_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Dou
         yield Doubt(f"prediction stability {share:.0%}", sentence)
 
 
-def _find_mark_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
+def _find_other_cause_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
     here = do_warnings_apply_to(protocol)
     aside = "" if here else f" This mark was computed from results of ROAR, not of {protocol.name}."

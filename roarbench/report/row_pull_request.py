@@ -35,7 +35,9 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
     new = {file: results for file, results in results_by_file.items() if file.path not in known}
     if not new:
         return "There is no new file, and all published rows are unchanged.\n"
-    lines = [(f"`{file.path}`", f"{file.rows:,}", _list_names(results), file.about) for file, results in new.items()]
+    lines = [
+        (f"`{file.path}`", f"{file.rows:,}", _format_row_names(results), file.about) for file, results in new.items()
+    ]
     parts = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), lines)]
     for suite in dict.fromkeys(file.versioned_suite for file in new):
         parts += [
@@ -47,7 +49,7 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
     )
 
 
-def _list_names(results: list[RunResult]) -> str:
+def _format_row_names(results: list[RunResult]) -> str:
     names = {result.run.cell.estimator for result in results} - {CLEAN}
     return ", ".join(f"`{name}`" for name in sorted(names) if "~" not in name)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roarbench.analysis.load_results import LIST_RUNS, find_run_key, has_run
+from roarbench.analysis.load_results import LIST_RUNS, can_have_run, find_run_key
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.identity import make_json_record
@@ -105,7 +105,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
         "key": key,
         "run": describe_run(Point(run.cell, run.seed)),
         "state": "done" if result else _describe_unfinished_state(store, key, bool(failed)),
-        "suites": [suite.title for suite in list_all_suites(store.database) if has_run(suite, run)],
+        "suites": [suite.title for suite in list_all_suites(store.database) if can_have_run(suite, run)],
         "record": make_json_record(run),
         "outcome": _make_outcome_record(result) if result else None,
         "origin": read_origins(store.database, [key])[key] if result else None,

@@ -143,7 +143,7 @@ class SuiteTable:
         return 1 / self.suite_results.classes
 
     @cached_property
-    def hash(self) -> str:
+    def runs_hash(self) -> str:
         """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
         parts = {self.board.protocol, *((ROAR, MASK_ONLY) if do_warnings_apply_to(self.board.protocol) else ())}
         results = {result.run.key: result for result in self.suite_results.list_used_results(parts)}

@@ -23,7 +23,7 @@ from roarbench.estimators.catalogue import find_display_name, find_estimator_or_
 from roarbench.plan.fill_names import find_displayed_fill_name
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.suite import describe_missing_controls
-from roarbench.plan.suites import make_suite_option
+from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.table import CONFUSED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
 
@@ -92,7 +92,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         _describe_left_out_estimators(table),
         _describe_quantus_columns(table),
     )
-    parts += (f"Hash of the runs: {table.hash}." if table.board.images else "",)
+    parts += (f"Hash of the runs: {table.runs_hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
 
 
@@ -137,7 +137,7 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return the command that explains doubts about rows; None without doubts."""
     signs = sorted({table.find_warning_sign(row.estimator) for row in table.board.rows} - {""})
     words = f"{', '.join(signs)}: `{{}}` explains the doubts."
-    return Hint(words, "diagnose", ("--suite", make_suite_option(table.suite_results.suite))) if signs else None
+    return Hint(words, "diagnose", ("--suite", make_suite_option_value(table.suite_results.suite))) if signs else None
 
 
 def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:

@@ -171,14 +171,17 @@ def _replicate_row(row: Row, second_row: Row) -> ReplicatedRow:
     pairs = [(control, row.against.get(control), second_row.against.get(control)) for control in CONTROLS]
     pairs += [(OTHER_IMAGE, row.vs_other_image, second_row.vs_other_image)]
     verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
-    inside = _is_predicted(second_row.gain, row.predicted), _is_predicted(row.gain, second_row.predicted)
+    inside = (
+        _is_in_predicted_interval(second_row.gain, row.predicted),
+        _is_in_predicted_interval(row.gain, second_row.predicted),
+    )
     beats = (row.beating.beats_all, second_row.beating.beats_all) if row.beating and second_row.beating else ()
     return ReplicatedRow(
         row.estimator, row.gain, second_row.gain, row.predicted, second_row.predicted, *inside, verdicts, beats
     )
 
 
-def _is_predicted(gain: Estimate, predicted: Estimate) -> bool | None:
+def _is_in_predicted_interval(gain: Estimate, predicted: Estimate) -> bool | None:
     if gain.value is None or predicted.low is None or predicted.high is None or predicted.low == predicted.high:
         return None
     return predicted.low <= gain.value <= predicted.high

@@ -199,7 +199,7 @@ def _draw_mean_square(freedom: float, generator: np.random.Generator, bootstrap:
     return generator.chisquare(freedom, bootstrap.resamples) / freedom
 
 
-def _split_variance(total_variance: Floats, own_variance: Floats) -> tuple[Floats, Floats]:
+def _compute_shared_and_own_deviations(total_variance: Floats, own_variance: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations of the shared part and of a row's own part, from the total and own variance."""
     return np.sqrt(np.maximum(0.0, total_variance - own_variance)), np.sqrt(own_variance)
 
@@ -244,8 +244,8 @@ class _ReferenceDraws:
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.estimate.noise / self.estimate.variance if self.estimate.variance else 0.0
         least = noise if self.estimate.own_freedom else 0.0  # image noise is known and is a part of each row's own part
-        true = _split_variance(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
-        return true, _split_variance(whole, np.maximum(own, least))
+        true = _compute_shared_and_own_deviations(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
+        return true, _compute_shared_and_own_deviations(whole, np.maximum(own, least))
 
     def _draw_variance_ratio(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled variance."""

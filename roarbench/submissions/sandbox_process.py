@@ -66,19 +66,23 @@ def find_parent_group() -> Path | None:
         for folder in (inner, *inner.parents) if inner else ():
             if not folder.is_relative_to(_MOUNT):
                 break
+            _remove_old_groups(folder)
             if _can_create_group(folder):
                 return folder
     return None
+
+
+def _remove_old_groups(parent: Path) -> None:
+    for group in parent.glob("roarbench-*"):
+        with suppress(OSError):  # the group has processes, another process removed it, or this user may not
+            if time.time() - group.stat().st_mtime > _OLD:
+                group.rmdir()
 
 
 def _can_create_group(parent: Path) -> bool:
     try:
         if not set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED:
             return False
-        for left in parent.glob("roarbench-*"):
-            if time.time() - left.stat().st_mtime > _OLD:
-                with suppress(OSError):  # the group is not empty
-                    left.rmdir()
         with _create_group(parent, 2**26) as group:
             return (
                 subprocess.run([*group.make_join_command(), "/bin/true"], capture_output=True, check=False).returncode

@@ -155,7 +155,7 @@ class DataSet:
 
 def keep_level(results: SuiteResults, level: float) -> SuiteResults:
     """Return results whose ROAR and KAR boards have one level alone."""
-    return replace(results, kept_levels={(protocol, Unit.SCALAR): (level,) for protocol in RETRAINED})
+    return replace(results, included_levels={(protocol, Unit.SCALAR): (level,) for protocol in RETRAINED})
 
 
 def draw_gains_at(results: SuiteResults, protocol: Protocol, level: float) -> dict[str, Sample]:
@@ -203,7 +203,7 @@ def read_sets(folder: Path) -> list[DataSet]:
 
 def share_done(results: SuiteResults, protocol: Protocol) -> float:
     """Return the share of the runs at a board's levels that are published; 0 if the suite lacks the protocol."""
-    place, levels = (protocol.retrain, protocol.order), results.list_kept_levels(protocol, Unit.SCALAR)
+    place, levels = (protocol.retrain, protocol.order), results.list_included_levels(protocol, Unit.SCALAR)
     cells = ((point, point.cell) for point in expand_points(results.suite))
     asked = [point for point, cell in cells if (cell.retrain, cell.order) == place and cell.t in (0.0, *levels)]
     return sum(point in results.results for point in asked) / max(1, len(asked))

@@ -89,7 +89,7 @@ def test_own_network_gain_excludes_level_with_missing_run():
     one_run = next(at for at in cells if (at.cell.estimator, at.cell.t) == ("ig", 0.5))
     last = {at for at in cells if at.cell.t == 0.9 or at == one_run}
     part = keep_common_levels(replace(whole, results={at: one for at, one in whole.results.items() if at not in last}))
-    assert keep_common_levels(whole).kept_levels == {}
-    assert part.list_kept_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
+    assert keep_common_levels(whole).included_levels == {}
+    assert part.list_included_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
     board = SuiteDraws.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))
     assert board.levels == (0.3,) and all(row.gain.value is not None for row in board.rows)

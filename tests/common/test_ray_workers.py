@@ -121,13 +121,15 @@ def test_ray_engine_replaces_lost_node(cluster, start_engine):
         engine.start_job(Job(name, time.sleep, (PATIENCE,)))
     assert engine.idle == 0
     engine._busy = {
-        job: (worker._replace(failed=frozenset("ab")), *rest) for job, (worker, *rest) in engine._busy.items()
+        job: (worker._replace(failed_jobs=frozenset("ab")), *rest) for job, (worker, *rest) in engine._busy.items()
     }
     cluster.remove_node(next(iter(cluster.worker_nodes)))
     (outcome,) = collect(engine, 1).values()
     assert type(outcome.error) is MachineError
     assert "node" in str(outcome.error)
-    assert [worker.failed for worker in engine._starting.values()] == [{outcome.name}]  # one failure, of the lost job
+    assert [worker.failed_jobs for worker in engine._starting.values()] == [
+        {outcome.name}
+    ]  # one failure, of the lost job
     assert engine.wait(0.1) == []
     assert engine.idle == 0  # the cluster has no core for another worker
     cluster.add_node(num_cpus=1)

@@ -50,7 +50,7 @@ def removed_by_hand(work, model, targets):
 
 def test_twins_explain_other_weights_and_a_class_that_is_not_predicted(work):
     """The untrained one by the reference's targets."""
-    model = work.build_network(1001)
+    model = work.build_untrained_network(1001)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.weight.data[:] = 1
@@ -112,7 +112,7 @@ def test_maps_take_the_time_of_the_clock_of_their_device(work, monkeypatch):
 def test_rankings_of_another_reference_are_refused(work, other):
     shutil.copytree(work.workspace.rankings, other.workspace.rankings)
     shutil.rmtree(other.workspace.references)
-    model = work.build_network(5)
+    model = work.build_untrained_network(5)
     said = work.explained[0].store.load_predictions(Split.TEST)
     with other.explained[0].store.lock():
         other.explained[0].store.save_trained(model, 1.0)

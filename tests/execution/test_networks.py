@@ -73,7 +73,7 @@ def cuts(work, names, number=0, split=Split.TRAIN):
 def trained(work, seed, chosen, model=None, mean=None, lent=False):
     """A network trained here on exchanged masks, without the jobs, or tuned."""
     recipe = make_fine_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
-    model, mean = model or work.build_network(seed), mean or work.images.mean
+    model, mean = model or work.build_untrained_network(seed), mean or work.images.mean
     generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
     inputs = ImagesWithExchangedMasks(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, from_other_set=lent)

@@ -99,7 +99,7 @@ class Slow:
         self.reference = torch.load(stored, weights_only=True)
         names = ("truth", "truth-inverted", "grad", "random")
         self.maps = {(name, split): self._importance(name, split) for name in names for split in COUNTS}
-        self.network = lambda seed: work.build_network(seed)
+        self.network = lambda seed: work.build_untrained_network(seed)
 
     def normalised(self, images):
         return slow.normalised(images.astype(np.float32), self.means, self.deviations)

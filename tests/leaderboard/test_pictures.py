@@ -130,7 +130,7 @@ def test_correct_counts_ignore_levels_not_run_by_partial_protocol():
     found = set_correct_images(ROAR, {CLEAN: [1, 2], "grad": [1, 2], "random": [1, 2]})
     left_out = set_correct_images(ROAR, {CLEAN: [1, 2], "grad": [1], "random": [1, 2]})
     rows = {point: found.results[point] if point.cell.t in (0, 0.5) else one for point, one in left_out.results.items()}
-    part = replace(found, results=rows, kept_levels={(ROAR, UNIT): (0.5,)})
+    part = replace(found, results=rows, included_levels={(ROAR, UNIT): (0.5,)})
     assert count_correct_predictions_per_image(part, ROAR, UNIT, "grad", [1, 2]) == ((2, 2), (), 2, "right")
     assert choose_images_by_lost_predictions(part, ROAR, UNIT, 2)[0].tolist() == [1, 2], "no image lost anything"
 

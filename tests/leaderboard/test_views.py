@@ -175,7 +175,7 @@ def test_cached_page_is_used_until_every_suite_has_first_board(tmp_path, monkeyp
     for part in ("paired_board", "board"):
         note = property(lambda view, part=part: built.append((part, view.slug, ready.is_set())))
         monkeypatch.setattr(SuiteView, part, note)
-    monkeypatch.setattr(SuiteView, "boards_of_first_unit", ())
+    monkeypatch.setattr(SuiteView, "protocol_boards", ())
     with pytest.raises(InterruptedError):
         live.compute_pages_in_advance()
     slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all

@@ -88,7 +88,7 @@ def test_mask_only_table_has_accuracies_without_gains_or_ranks(whole):
 
 def test_table_hash_depends_only_on_its_correctness_bits(whole):
     def hashes(results):
-        return [table_of(replace(whole, results=results), name).hash for name in ("roar", "kar")]
+        return [table_of(replace(whole, results=results), name).runs_hash for name in ("roar", "kar")]
 
     def flipped(retrain):
         point = next(at for at in whole.results if at.cell.retrain is retrain and at.cell.estimator == "grad")

@@ -100,7 +100,7 @@ def test_table_json_has_documented_keys():
     """Accuracies are fractions, gains are points, and missing values are null."""
     found = json.loads(render(TABLE, "json"))
     assert len(found.pop("rows")) == len(ROWS)
-    assert found == json.loads(JSON) | {"hash": TABLE.hash}
+    assert found == json.loads(JSON) | {"hash": TABLE.runs_hash}
     assert rows_of(TABLE)["var-grad"] == json.loads(ROW)
     assert rows_of(TABLE)["grad"] == dict.fromkeys(rows_of(TABLE)["var-grad"]) | {
         "estimator": "grad",
@@ -119,7 +119,7 @@ def test_table_csv_matches_json_without_spreadsheet_formulas():
     for name, row in rows.items():
         plain = plain_rows[name]
         curves = {key: plain.pop(key) for key in ("curve", "above_masks", "above_masks_low", "above_masks_high")}
-        flat = plain | {"chance": 0.25, "protocol": "roar", "hash": TABLE.hash}
+        flat = plain | {"chance": 0.25, "protocol": "roar", "hash": TABLE.runs_hash}
         for key, curve in curves.items():
             flat |= {f"{'accuracy' if key == 'curve' else key}_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
