@@ -1,4 +1,4 @@
-"""Weights as torchvision publishes them, and suites in which nothing is waited for."""
+"""Fixtures: published weights, and a small suite whose jobs neither train nor wait."""
 
 import time
 from dataclasses import replace
@@ -22,7 +22,7 @@ SMALL = replace(SUITE, blocks=(Block(ROAR, ROWS, (0.9,), seeds=2), Block(MORF, R
 
 @pytest.fixture
 def publish_weights(tmp_path, monkeypatch):
-    """Put weights where torch.hub keeps what it has fetched, under a name with their checksum."""
+    """A function that writes weights to the cache of torch.hub, under a name with their checksum."""
     folder = tmp_path / "hub" / "checkpoints"
     folder.mkdir(parents=True)
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(folder.parent))
@@ -36,7 +36,7 @@ def publish_weights(tmp_path, monkeypatch):
 
 @pytest.fixture
 def published(publish_weights, monkeypatch):
-    """The file of a small network that torchvision is said to have published as `torchvision:small`."""
+    """Weights of a small network, registered as `torchvision:small`."""
     generator = torch.Generator().manual_seed(5)
     path = publish_weights(randomised(network(), generator).state_dict())
     monkeypatch.setitem(PUBLISHED, "torchvision:small", PublishedWeights(path.name, "resnet-planted", 4, 3))
@@ -45,7 +45,7 @@ def published(publish_weights, monkeypatch):
 
 @pytest.fixture(scope="module")
 def small_jobs():
-    """No waiting and no training: what is trained, and how well, is no matter here: networks stay as they begin."""
+    """Jobs of 16 images without waiting and training: networks keep their initial weights."""
     with pytest.MonkeyPatch.context() as patch:
         size_jobs(patch, 16, 16)
         patch.setattr(network_jobs, "fit", lambda *_: 0.5)
@@ -56,7 +56,7 @@ def small_jobs():
 
 @pytest.fixture
 def sleeps(monkeypatch):
-    """What the scheduler calls instead of sleeping, one after the other; what waits for a process still sleeps."""
+    """A list of functions that the scheduler calls instead of sleeping; other modules still sleep."""
     calls = []
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: [call() for call in calls])
     monkeypatch.setattr(scheduler, "time", clock)
@@ -65,6 +65,6 @@ def sleeps(monkeypatch):
 
 @pytest.fixture
 def fresh(tmp_path):
-    """A work of which nothing is done, and all runs of a small suite; the first two are of untouched images."""
+    """A new work, and all runs of a small suite; the first two are of untouched images."""
     work = make_work(tmp_path, SMALL)
     return work, make_runs(work, SMALL)

@@ -1,4 +1,4 @@
-"""What networks see of images with other fills than the mean."""
+"""Network inputs with other fills than the mean."""
 
 from dataclasses import replace
 from unittest.mock import Mock
@@ -23,7 +23,7 @@ FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fi
 
 @pytest.fixture(scope="module")
 def by_fill(tmp_path_factory):
-    """A work, and its runs by Random with each fill."""
+    """A work, and its Random runs by fill."""
     work = make_work(tmp_path_factory.mktemp("fills"), FILLED)
     rank_all(work, "random")
     return work, {run.cell.fill: run for run in make_runs(work, FILLED) if run.cell.estimator == "random"}
@@ -31,7 +31,7 @@ def by_fill(tmp_path_factory):
 
 @pytest.mark.parametrize("split", Split)
 @pytest.mark.parametrize("fill", sorted({*FILLS} - {"mean"}))  # test_slow_pipeline has the mean
-def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
+def test_make_degraded_inputs_applies_fill(fill, split, by_fill):
     work, run = by_fill[0], by_fill[1][fill]
     rankings, images = rankings_of(work, run), torch.from_numpy(work.images[split].pixels)
     before, everything = images.clone(), torch.arange(len(images))
@@ -44,8 +44,8 @@ def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     assert torch.equal(images, before)
 
 
-def test_images_that_do_not_fit_have_the_mean_alone(by_fill, monkeypatch):
-    """And nothing is sent to the GPU before the refusal."""
+def test_make_degraded_inputs_rejects_fills_that_exceed_memory(by_fill, monkeypatch):
+    """No pixel is sent to the GPU before the error."""
     work, run = by_fill[0], by_fill[1]["blur"]
     monkeypatch.setattr(inputs, "MEMORY_SHARE", 0.0)
     monkeypatch.setattr(inputs, "get_device_pixels", Mock(side_effect=AssertionError("sent whole")))
@@ -54,8 +54,8 @@ def test_images_that_do_not_fit_have_the_mean_alone(by_fill, monkeypatch):
 
 
 @pytest.mark.parametrize(("on_gpu", "copies"), [(False, 1), (True, 2)])
-def test_a_fill_that_will_not_fit_is_refused_before_any_map(on_gpu, copies, monkeypatch):
-    """As the first worker measures its rates: filled images, and on a GPU the images, too. The GPU is a mock."""
+def test_measure_worker_rates_rejects_fills_that_exceed_memory(on_gpu, copies, monkeypatch):
+    """Filled images must fit in memory, and on a GPU, here a mock, the original images, too."""
     work = count_work(FILLED, expand_points(FILLED))
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda" if on_gpu else "cpu"))
     memory = (copies * work.images - 1) / inputs.MEMORY_SHARE

@@ -1,4 +1,4 @@
-"""CUDA's branches on a GPU that holds no numbers, see `fake_gpu`: where tensors lie, and what waits for the GPU."""
+"""CUDA code paths on a GPU of fake tensors, see `fake_gpu`: devices of tensors, and operations that wait."""
 
 import math
 from dataclasses import replace
@@ -31,8 +31,7 @@ RECIPE = replace(trainings.RECIPE, precision=Precision.BF16)
 N, SHAPE = 20, (3, 16, 16)
 
 
-def inputs(kind="degraded", unit=Unit.SCALAR):
-    """Of each kind, on the GPU."""
+def make_inputs(kind="degraded", unit=Unit.SCALAR):
     pixels = torch.zeros(N, *SHAPE, dtype=torch.uint8, device=GPU)
     removed = torch.zeros(N, 96 if unit is Unit.SCALAR else 32, dtype=torch.uint8, device=GPU)
     fill = torch.zeros(3, device=GPU)
@@ -46,9 +45,9 @@ def inputs(kind="degraded", unit=Unit.SCALAR):
 
 @pytest.mark.parametrize("unit", Unit)
 @pytest.mark.parametrize("kind", ["untouched", "degraded", "maps", "redrawn"])
-def test_a_batch_is_made_and_augmented_on_the_gpu_without_a_wait(kind, unit):
+def test_batch_is_made_and_augmented_on_gpu_without_waiting(kind, unit):
     with fake_gpu() as gpu:
-        batch = inputs(kind, unit).batch(torch.arange(4))
+        batch = make_inputs(kind, unit).batch(torch.arange(4))
         assert (batch.device.type, tuple(batch.shape), batch.dtype) == ("cuda", (4, *SHAPE), torch.float32)
         for augmentation in set(Augmentation) - {Augmentation.CORNERS}:  # which writes in place
             images = augment(shrink_images(batch, 8), augmentation, seeded(0))
@@ -57,8 +56,8 @@ def test_a_batch_is_made_and_augmented_on_the_gpu_without_a_wait(kind, unit):
 
 
 @pytest.mark.parametrize("unit", Unit)
-def test_streamed_images_get_new_masks_on_the_gpu(unit):
-    """Their pixels come from a file part by part; the set itself stays on the CPU."""
+def test_apply_new_masks_runs_on_gpu(unit):
+    """Pixels are streamed from a file in parts; the data set stays on the CPU."""
     with fake_gpu() as gpu:
         still, read = torch.zeros(N, *SHAPE, dtype=torch.uint8), torch.zeros(4, *SHAPE, device=GPU)
         images = RandomlyDegradedImages(still, 0.5, torch.zeros(3, device=GPU), unit, seeded(0))
@@ -67,19 +66,19 @@ def test_streamed_images_get_new_masks_on_the_gpu(unit):
         assert (gpu.waits, gpu.sent) == ([], 1)
 
 
-def trained(recipe, kind="degraded"):
+def train_on_fake_gpu(recipe, kind="degraded"):
     with fake_gpu() as gpu:
-        fit(network().to(GPU), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
+        fit(network().to(GPU), make_inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
         return gpu
 
 
 @pytest.mark.parametrize(("kind", "micro_batch"), [(Augmentation.NONE, 0), (Augmentation.CROP_FLIP, 3)])
-def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
+def test_training_step_does_not_wait_for_gpu(kind, micro_batch):
     recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch, sides=(0.5, 1.0))
-    short, long = (trained(replace(recipe, epochs=steps * recipe.batch / N)) for steps in (2, 4))
-    assert long.waits == short.waits  # before the first step, and a look at the loss after the last one
+    short, long = (train_on_fake_gpu(replace(recipe, epochs=steps * recipe.batch / N)) for steps in (2, 4))
+    assert long.waits == short.waits  # waits come before the first step, and at reading the loss after the last
     assert short.waits.count("item") == 2
-    # of each part: the index, for held images or for pixels and bits, and for labels; what is drawn
+    # transfers of each part: the index, for cached images or for pixels and bits, and for labels; random draws
     assert long.sent - short.sent == {Augmentation.NONE: 2 * 2, Augmentation.CROP_FLIP: 3 * (2 + 2) + 3 * (3 + 2)}[kind]
 
 
@@ -91,8 +90,8 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
         (Precision.BF16, Augmentation.CROP_FLIP, 4),
     ],
 )
-def test_a_gpu_holds_prepared_images_that_fit_in_its_memory(precision, kind, width):
-    """These have 2.5 billion numbers, more than a processor holds; the GPU has their pixels, too."""
+def test_training_caches_images_on_gpu_only_if_they_fit(precision, kind, width):
+    """Fake tensors allow 2.5 billion values; the GPU holds the original pixels, too."""
     n, shape = 200_000, (3, 64, 64)
     needed = n * math.prod(shape) * (1 + width)
     with fake_gpu() as gpu:
@@ -107,14 +106,12 @@ def test_a_gpu_holds_prepared_images_that_fit_in_its_memory(precision, kind, wid
 
 @pytest.mark.parametrize("by_recipe", [False, True])
 @pytest.mark.parametrize("by_option", [False, True])
-def test_networks_are_compiled_where_an_option_or_their_recipe_says_so_and_on_a_gpu_alone(
-    by_option, by_recipe, monkeypatch
-):
+def test_fit_compiles_network_on_gpu_if_option_or_recipe_requests(by_option, by_recipe, monkeypatch):
     models, recipe = [], replace(RECIPE, compile=by_recipe)
     monkeypatch.setattr(train, "compile_network", lambda model: models.append(model) or model)
     if by_option:
         monkeypatch.setenv(COMPILING, "default")
-    trained(recipe)
+    train_on_fake_gpu(recipe)
     assert bool(models) is (by_option or by_recipe)
     models.clear()
     pictures, labels = trainings.pictures(N, 16)
@@ -122,20 +119,20 @@ def test_networks_are_compiled_where_an_option_or_their_recipe_says_so_and_on_a_
     assert not models
 
 
-def test_exact_float32_has_channels_first_on_a_gpu_and_last_on_a_processor():
+def test_exact_float32_uses_channels_first_on_gpu_and_last_on_cpu():
     formats = {torch.channels_last: torch.device("cpu"), torch.contiguous_format: GPU}
     assert {choose_float32_layout(where): where for where in formats.values()} == formats
     with fake_gpu() as gpu:
         model = network().to(GPU).to(memory_format=torch.channels_last)
-        predict_logits(model, inputs(), NORM, batch=8)
+        predict_logits(model, make_inputs(), NORM, batch=8)
         assert all(parameter.is_contiguous() for parameter in model.parameters())
         assert gpu.channels_first == {True}
-    assert trained(RECIPE).channels_first == {False}, "in bfloat16"
+    assert train_on_fake_gpu(RECIPE).channels_first == {False}, "in bfloat16"
 
 
-def test_answers_are_waited_for_once():
+def test_predict_logits_waits_for_gpu_once():
     with fake_gpu() as gpu:
-        model, tested = network().to(GPU), inputs()
+        model, tested = network().to(GPU), make_inputs()
         gpu.waits.clear()
         logits = predict_logits(model, tested, NORM, batch=8)
         assert (logits.device.type, tuple(logits.shape)) == ("cpu", (N, 4))
@@ -143,7 +140,7 @@ def test_answers_are_waited_for_once():
 
 
 @pytest.mark.parametrize("controls", [False, True])
-def test_maps_are_made_on_the_gpu(controls, monkeypatch):
+def test_shared_pass_maps_are_made_on_gpu(controls, monkeypatch):
     monkeypatch.setattr(engine, "find_shared_pass_settings", lambda estimator: SharedPassSettings(samples=2, steps=3))
     chosen = [
         e
@@ -166,7 +163,7 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["gradient-shap", "kernel-shap", "occlusion", "rise"])  # without captum and the graph
-def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
+def test_maps_of_estimators_with_own_passes_are_made_on_gpu(name):
     brief = [text for text in ("samples=3", "patches=2") if text.split("=")[0] in ESTIMATORS[name].parameters]
     estimator = find_estimator(f"{name}({','.join(brief)})" if brief else name)
     with fake_gpu() as gpu:
@@ -177,7 +174,7 @@ def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
         assert gpu.channels_first == {True}
 
 
-def test_planes_are_encoded_on_the_gpu_without_a_wait():
+def test_bit_planes_are_encoded_on_gpu_without_waiting():
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     with fake_gpu() as gpu:
         bits = torch.zeros(4, layout.features, dtype=torch.int32, device=GPU)

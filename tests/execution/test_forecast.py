@@ -1,4 +1,4 @@
-"""How fast it goes, measured or assumed; what a plan says of it; and which way to an answer is the cheapest."""
+"""Rates, measured or assumed; plans with their times; and short suites beside full ones."""
 
 import json
 from contextlib import nullcontext
@@ -61,26 +61,26 @@ hand v1: 9 of 12 runs to do
   8 trainings, 1 reference; disk 5 MB, memory 2.0 GB per worker; details: `roarbench plan`"""
 
 
-def test_a_plan_in_words_and_as_a_record():
+def test_plan_text_and_record_match_hand_computed_values():
     assert PLAN.format_text() == TEXT
     assert PLAN.format_brief() == BRIEF
     quiet = replace(PLAN, work=WORK._replace(copies_drawn=0))
     assert (
         "noise" not in quiet.format_text()
         and PLAN.estimate_wall_seconds(GUESS) - quiet.estimate_wall_seconds(GUESS) == 150 * 2.0 / 2
-    )  # drawn by the cores
+    )  # CPU cores draw noise
     more = replace(PLAN, workers=8)
-    unranked = replace(more, work=WORK._replace(images_ranked=0))  # GPUs sort, where there are any
+    unranked = replace(more, work=WORK._replace(images_ranked=0))  # GPUs sort, if present
     assert [more.estimate_wall_seconds(rates) - unranked.estimate_wall_seconds(rates) for rates in (HERE, GUESS)] == [
         20 * 4.0 / 8,
         20 * 4.0 / 4,
     ]
-    idle = replace(PLAN, work=WORK._replace(jobs=0))  # one process hands out all jobs
+    idle = replace(PLAN, work=WORK._replace(jobs=0))  # one process dispatches all jobs
     assert [PLAN.estimate_wall_seconds(rates) - idle.estimate_wall_seconds(rates) for rates in (HERE, GUESS)] == [
         20,
         20,
     ]
-    # other programs leave a worker half of a core
+    # at load 2, other programs leave half of a core to a worker
     assert PLAN.estimate_wall_seconds(replace(HERE, load=2.0)) == 2 * PLAN.estimate_wall_seconds(HERE)
     found = json.loads(json.dumps(PLAN.make_json_record()))
     assert (found["suite"], found["runs"], found["done"], found["seconds"]) == (
@@ -94,18 +94,18 @@ def test_a_plan_in_words_and_as_a_record():
     assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
 
 
-def test_the_disk_of_a_plan_holds_the_removed_features_of_all_workers(tmp_path, monkeypatch):
+def test_plan_disk_includes_masks_extracted_by_all_workers(tmp_path, monkeypatch):
     extracting = WORK._replace(extracted=10**6, images=4 * 10**6)
     text = replace(PLAN, work=extracting).format_text()
     assert "  disk 7 MB, 1 MB of it for the masks that the workers' trainings use, up to 11 MB while" in text
     assert "; disk 7 MB, memory" in replace(PLAN, work=extracting).format_brief()
-    for free, refused in ((3 * 10**6, False), (3 * 10**6 - 1, True)):  # the images are there already
+    for free, refused in ((3 * 10**6, False), (3 * 10**6 - 1, True)):  # the images are decoded already
         monkeypatch.setattr(forecast.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
         with pytest.raises(StoreError, match="the plan needs 3 MB more") if refused else nullcontext():
             forecast.refuse_full_disk(extracting, "data", Workspace(tmp_path), workers=2)
 
 
-def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
+def test_plan_uses_measured_rates_of_submissions_and_fills():
     submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
     assert "  submission  40 maps by submitted code  not measured\n" in submitted.format_text()
     assert submitted.estimate_wall_seconds(HERE) == PLAN.estimate_wall_seconds(HERE)
@@ -118,8 +118,8 @@ def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     assert "not measured" not in known.format_text()
 
 
-def test_rates_are_measured_per_image(monkeypatch):
-    """A clock that each kernel moves on by its own seconds an image: the rates are those seconds."""
+def test_measure_worker_rates_returns_seconds_per_image(monkeypatch):
+    """Each mocked kernel advances the clock by its own seconds per image, and the rates must equal them."""
     now, steps = [0.0], []
     monkeypatch.setattr(rate_measurement.time, "process_time", lambda: now[0])
 
@@ -131,7 +131,7 @@ def test_rates_are_measured_per_image(monkeypatch):
         monkeypatch.setattr(rate_measurement, kernel, kernel_that_takes)
 
     class Steps:
-        """Each takes 2 seconds an image, and one that is done once, in the first half of a size's steps, 100 more."""
+        """Steps that take 2 seconds per image; the first step of each size takes 100 seconds more."""
 
         def __init__(self, model, inputs, labels, norm, short, seed):
             assert len(labels) == len(inputs) >= short.batch
@@ -168,11 +168,11 @@ def test_rates_are_measured_per_image(monkeypatch):
         ("cpu", 8.2e9, 256, 4, 1),
     ],
 )
-def test_several_steps_of_each_size_are_timed_on_a_gpu(kind, flops, batch, sizes, steps):
+def test_count_timed_steps_returns_several_steps_on_gpu(kind, flops, batch, sizes, steps):
     assert rate_measurement._count_timed_steps(flops, batch, sizes, torch.device(kind)) == steps
 
 
-def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(monkeypatch):
+def test_find_too_large_recipes_tries_one_step_of_each_needed_recipe(monkeypatch):
     def fit(model, inputs, labels, norm, recipe, seed):
         assert recipe.epochs * len(inputs) == len(labels) == recipe.batch == find_recipe(recipe.title).batch
         raise NoRoom(recipe.title)
@@ -183,15 +183,15 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(mo
         assert found == ((tried, tried),)
 
 
-def test_assumed_rates_are_operations_over_speed():
+def test_assume_rates_divides_operations_by_speed():
     found = assume_rates(PLANTED, CORE)  # 4,415,744 operations of one pass forward (tests/compute/test_networks.py)
     assert found.train == pytest.approx(220.787e-6, rel=1e-5)  # three times that at 60 GFLOP/s
     assert found.predict == pytest.approx(110.394e-6, rel=1e-5)  # once at 40
     assert found.explain == pytest.approx(220.787e-6, rel=1e-5)  # twice at 40
 
 
-def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_kernels():
-    """Not by its operations alone, of which a GPU does trillions a second."""
+def test_assume_rates_uses_launch_time_for_small_networks_on_gpu():
+    """A GPU computes the operations of a small network faster than it launches the kernels."""
     suite = find_suite("benchmark-cifar10")
     found, recipe = assume_rates(suite, GPU), suite.recipe_record
     assert found.busy == 0.125, "no more than 15 workers were tried"
@@ -204,14 +204,14 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
 
 
 @pytest.mark.parametrize(("network", "change"), [("resnet-quick", "compile=true"), ("timm:some", "epochs=9")])
-def test_steps_of_compiled_networks_and_of_other_packages_are_not_assumed_to_be_replayed(network, change, monkeypatch):
+def test_assume_rates_excludes_replay_for_compiled_and_external_networks(network, change, monkeypatch):
     suite = find_suite("cifar10")
     monkeypatch.setattr(rates, "count_cost_per_image", lambda suite: NetworkCost(10**6, 0, 0))
     changed = replace(suite, model=network, recipe=f"{suite.recipe}({change})")
     assert assume_rates(changed, GPU).train == pytest.approx(0.007 / suite.recipe_record.batch)
 
 
-def test_steps_of_several_passes_are_not_replayed_and_are_measured_as_two():
+def test_rates_of_micro_batch_steps_exclude_replay():
     suite = find_suite("cifar10")
     parts = replace(suite, recipe=f"{suite.recipe}(micro_batch=32)")
     assert assume_rates(parts, GPU).train == pytest.approx(0.007 / 32)
@@ -220,7 +220,7 @@ def test_steps_of_several_passes_are_not_replayed_and_are_measured_as_two():
         assert (short.batch, short.micro_batch) == steps
 
 
-def test_workers_share_a_gpu_only_while_it_waits_for_launches():
+def test_workers_share_gpu_only_while_it_waits_for_launches():
     shared = replace(HERE, gpus=1, busy=0.25)  # of the GPU, 80 s of networks, 80 of rankings
     work = {"images_reference": 4, "images_retrained": 6, "images_explained": 80, "images_scored": 10}
     plan = replace(PLAN, work=NOTHING._replace(**work, images_ranked=20))
@@ -233,16 +233,16 @@ def test_workers_share_a_gpu_only_while_it_waits_for_launches():
     ("launching", "train", "busy"),
     [(1.0, 2.0, 0.5), (0.3, 2.0, 0.7), (0.9, 1.0, 1.0), (1.0, 0.5, 1.0), (1.0, 1000.0, 0.125)],
 )
-def test_a_gpu_is_busy_for_its_operations_or_for_all_that_follows_the_launches(launching, train, busy):
-    """Relative to the time of the suite's operations; more workers than were tried share no more."""
+def test_gpu_busy_share_is_larger_of_operation_and_launch_estimates(launching, train, busy):
+    """Times are relative to those of the suite's operations; the number of tried workers limits sharing."""
     suite = find_suite("imagenet-100-64")
     computing = assume_rates(suite, GPU).train
     assert estimate_gpu_busy_share(suite, train * computing, launching) == pytest.approx(busy)
     assert estimate_gpu_busy_share(PLANTED, 0.0, launching) == assume_rates(PLANTED, GPU).busy == 0.125, "not measured"
 
 
-def test_launches_are_timed_in_the_first_of_the_timed_steps(monkeypatch):
-    """Steps that take 4 seconds by the GPU's clock; the call that launches one returns after 1 second."""
+def test_time_training_measures_launches_in_first_step(monkeypatch):
+    """Steps take 4 seconds on the GPU's clock; the call that launches a step returns after 1 second."""
     device, wall = [0.0], [0.0]
 
     class Steps:
@@ -272,10 +272,8 @@ def test_launches_are_timed_in_the_first_of_the_timed_steps(monkeypatch):
         ("fashion-mnist", True, 36, 0, 236, 98),
     ],
 )
-def test_plans_of_an_h100_are_within_a_factor_of_two_of_what_it_took(
-    data, ensembles, trainings, references, runs, seconds
-):
-    """15 workers did ROAR of the benchmark's estimators, first without the ensembles of integrated gradients."""
+def test_plan_for_h100_is_within_factor_two_of_measured_time(data, ensembles, trainings, references, runs, seconds):
+    """15 workers ran ROAR of the benchmark's estimators, first without ensembles of integrated gradients."""
     suite = find_suite(f"benchmark-{data}")
     roar, own = (next(b for b in suite.blocks if b.protocol.name == name) for name in ("roar", "own-network"))
     long = {"sg-ig", "sg-ig-sq", "sgsq-ig", "var-ig"}
@@ -293,7 +291,7 @@ def test_plans_of_an_h100_are_within_a_factor_of_two_of_what_it_took(
         assert seconds / 2 < plan.estimate_wall_seconds(each) < seconds * 2
 
 
-def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step():
+def test_make_plan_lists_steps_from_full_to_short_suite():
     suite = find_suite("imagenet")
     made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
     steps = made.shortening_steps
@@ -308,7 +306,7 @@ def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step()
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_rates_of_a_gpu():
+def test_measure_worker_rates_on_gpu_returns_plausible_rates():
     suite = find_suite("cifar10")
     found = measure_worker_rates(suite, count_work(suite, expand_points(suite)))
     assert found.gpus >= 1
@@ -317,7 +315,7 @@ def test_rates_of_a_gpu():
 
 
 class OneWorker:
-    """Is there after a look, and ends its one job with this value or error."""
+    """An engine whose worker is ready after one wait and ends its job with this value or error."""
 
     idle, jobs = 0, ()
 
@@ -334,7 +332,7 @@ class OneWorker:
 
 
 @pytest.mark.parametrize(("gpus", "error"), [(4, None), (0, RunError("KeyError: 'a'")), (2, MachineError("is busy"))])
-def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_says_what_it_lacks(gpus, error):
+def test_measure_rates_falls_back_to_assumed_rates_with_message(gpus, error):
     made = replace(assume_rates(PLANTED, GPU), basis="", lacks=("training is not compiled",))
     worker, lines, said = OneWorker(None if error else made, error, gpus), [], made.lacks[0]
     if error:
@@ -346,11 +344,11 @@ def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_s
 
 
 @pytest.mark.process
-def test_the_process_that_plans_opens_no_gpu(monkeypatch):
-    """On a machine that says it has two GPUs, and whose workers find none: the plan is made all the same."""
+def test_planning_process_does_not_initialise_cuda(monkeypatch):
+    """The machine reports two GPUs, but its workers find none; planning still succeeds."""
 
     def opened():
-        raise AssertionError("the process that plans asked for CUDA")
+        raise AssertionError("the planning process initialised CUDA")
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

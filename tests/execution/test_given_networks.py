@@ -1,4 +1,4 @@
-"""A suite of networks with weights and architectures of their own, from its file to its rows."""
+"""Suites of given networks with their own weights and architectures, from suite file to results."""
 
 import json
 import sys
@@ -60,14 +60,14 @@ recipe = {like = "planted@1"}
 
 
 def save(path, model, seed, source=""):
-    """Write the weights of a network whose answers differ from image to image."""
+    """Write the weights of a network whose predictions differ between images."""
     generator = torch.Generator().manual_seed(seed)
     torch.save(randomised(build_network(model, 4, 3, 8, generator, source), generator).state_dict(), path)
 
 
 @pytest.fixture
 def path(tmp_path):
-    """The suite's file beside the files that it names."""
+    """The suite file beside the files of its networks."""
     (tmp_path / "net.py").write_text(FILE)
     save(tmp_path / "one.pt", "resnet-planted", 0)
     save(tmp_path / "two.pt", "resnet-planted", 1)
@@ -76,7 +76,7 @@ def path(tmp_path):
     return tmp_path / "mixed.toml"
 
 
-def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_file(path):
+def test_read_suite_reads_networks_and_record_round_trips(path):
     suite = read_suite(path)
     assert [suite.find_architecture(number)[0].partition("@")[0] for number in range(3)] == [
         "resnet-planted",
@@ -92,7 +92,7 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
         set_explained_networks(suite, [str(path.parent / "one.pt")])
 
 
-def test_one_that_changes_its_images_is_refused(path):
+def test_network_that_modifies_images_in_place_is_rejected(path):
     path.with_name("net.py").write_text(FILE.replace("layers = [", "layers = [nn.ReLU(inplace=True), "))
     torch.save(
         build_network("net.make@0", 4, 3, 8, torch.Generator(), path.with_name("net.py").read_text()).state_dict(),
@@ -102,7 +102,7 @@ def test_one_that_changes_its_images_is_refused(path):
         drop_inapplicable_estimators(read_suite(path))
 
 
-def test_one_more_network_shares_all_runs(path):
+def test_suite_with_additional_network_keeps_run_keys(path):
     first = read_suite(path)
     path.write_text(TEXT.replace('three.pt"]', 'three.pt", "resnet-planted@four.pt"]'))
     save(path.with_name("four.pt"), "resnet-planted", 9)
@@ -110,7 +110,7 @@ def test_one_more_network_shares_all_runs(path):
     assert set(list_run_keys(first, data, None).values()) < set(list_run_keys(read_suite(path), data, None).values())
 
 
-def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path, tmp_path):
+def test_each_given_network_is_scored_under_maps_of_every_network(path, tmp_path):
     suite = drop_inapplicable_estimators(read_suite(path)).suite
     work = replace(make_work(tmp_path, suite), given=tuple(each.weights for each in suite.networks))
     runs = make_runs(work, suite)
@@ -137,9 +137,7 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
 
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
-    """A call that runs a suite on eight images of each split: its rows by row, level and seed, and a call that does
-    one of them again.
-    """
+    """Functions that run a suite on eight images per split, and that reproduce one of its results."""
     monkeypatch.setattr(local_workers_and_rates, "LocalEngine", InlineEngine)
     monkeypatch.setattr(local_workers_and_rates, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
@@ -148,7 +146,7 @@ def ran(tmp_path, monkeypatch):
         def run(suite, files=()):
             assert run_suite(Request(suite, limit=8, references=files), workspace, store, console).failed == 0
             rows = store.read_results(store.list_result_keys("")).values()
-            assert len({row.bits for row in rows}) > 3  # so that equal rows are no matter of course
+            assert len({row.bits for row in rows}) > 3  # so that equal results are not trivial
             return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
 
         def again(row, *files, store=store):
@@ -160,7 +158,7 @@ def ran(tmp_path, monkeypatch):
 PAIRS = [("none", 0.0, 100), ("grad", 0.3, 2), ("grad", 0.3, 201), ("random", 0.3, 101)]
 
 
-def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_that_they_need(path, ran):
+def test_reproduce_needs_only_weights_of_explained_and_scored_network(path, ran):
     suite = drop_inapplicable_estimators(read_suite(path)).suite
     store_or_replace_suite(ran.store.database, suite)
     record_trusted_network(suite)
@@ -175,9 +173,7 @@ def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_
         ran.again(rows["grad", 0.3, 2], one, two)
 
 
-def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_files_that_they_need(
-    path, ran, monkeypatch
-):
+def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, monkeypatch):
     save(path.with_name("four.pt"), "resnet-planted", 5)
     files = [str(path.with_name(f"{name}.pt")) for name in ("one", "two", "four")]
     blocks = (Block(OWN_NETWORK, ("random", "grad"), (0.3,), 1), Block(MORF, ("grad~other-reference",), (0.3,), 1))
@@ -216,7 +212,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize(("old", "new", "said"), WRONG)
-def test_what_is_no_network_with_weights_is_refused(path, old, new, said):
+def test_read_suite_rejects_invalid_networks(path, old, new, said):
     path.write_text(TEXT.replace(old, new))
     with pytest.raises(CallerError) as refused:
         read_suite(path)
@@ -248,7 +244,7 @@ def libraries(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", timm)
 
 
-def test_imagenet_networks_runs_on_the_weights_of_its_libraries(libraries, ran):
+def test_imagenet_networks_suite_runs_on_library_weights(libraries, ran):
     known = find_suite("imagenet-networks")
     blocks = tuple(replace(block, estimators=("random", "grad"), levels=block.levels[-1:]) for block in known.blocks)
     rows = ran.run(replace(known, dataset="planted", blocks=blocks))
@@ -259,13 +255,13 @@ def test_imagenet_networks_runs_on_the_weights_of_its_libraries(libraries, ran):
         set_explained_networks(known, ["torchvision:resnet50-v1"])
 
 
-def test_a_library_that_is_not_installed_is_one_line_before_weights_are_fetched(ran, monkeypatch):
+def test_missing_library_raises_caller_error_before_fetching_weights(ran, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(CallerError, match="^timm:resnet50.a1_in1k needs timm, which is not installed; run pip ins"):
         ran.run(find_suite("imagenet-networks"))
 
 
-def test_published_weights_are_those_of_their_library(tmp_path, monkeypatch):
+def test_load_given_weights_returns_library_weights_and_normalisation(tmp_path, monkeypatch):
     path = tmp_path / "known.pt"
     weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
     torch.save(weights, path)

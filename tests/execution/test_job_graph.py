@@ -1,4 +1,4 @@
-"""What is to do of a suite, in which order, what does not fit in a GPU, and what the one who waits sees of it."""
+"""The steps of a suite and their order, steps that do not fit in a GPU, and the progress display."""
 
 from collections import Counter
 from dataclasses import replace
@@ -26,7 +26,7 @@ from roarbench.plan.suite import Block
 from tests.helpers.tiny_suite import LONG, RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
 
 
-def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, monkeypatch):
+def test_build_job_graph_lists_each_step_once_with_its_dependencies(tmp_path, monkeypatch):
     size_jobs(monkeypatch, 16, 16)
     work = make_work(tmp_path)
     runs = make_runs(work)
@@ -50,26 +50,26 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
     assert kinds == {"rank": batches, "seal": 1, "run": 3}, "no reference for controls, no ranking where it is redrawn"
 
 
-def test_a_job_scores_one_map_at_all_levels_that_take_seconds_and_a_training_has_its_own(tmp_path, monkeypatch):
+def test_build_job_graph_groups_scorings_of_a_map_but_not_trainings(tmp_path, monkeypatch):
     levels = (0.1, 0.5, 0.9)
     blocks = (Block(MORF, ("random", "grad"), levels, seeds=2), Block(ROAR, ("random",), levels, seeds=1))
     suite = replace(SUITE, blocks=blocks, references=2)
     work = make_work(tmp_path, suite)
     runs = [run for run in make_runs(work, suite) if run.cell.t]
-    first = [(step.first_run.cell, len(step.runs)) for step in made_of(work, runs)]
+    first = [(step.first_run.cell, len(step.runs)) for step in list_run_steps(work, runs)]
     counts = Counter((cell.retrain, cell.estimator, count) for cell, count in first)
     alone = (ScoredNetwork.IMAGES, "random", 1)
     assert counts == {(ScoredNetwork.NONE, name, 3): 2 for name in ("random", "grad")} | {alone: 3}
     monkeypatch.setattr(job_graph, "_SCORED", 2 * TEST * prod(suite.dataset_record.shape))  # features: two levels
-    sizes = [len(step.runs) for step in made_of(work, runs) if step.first_run.cell.retrain is ScoredNetwork.NONE]
+    sizes = [len(step.runs) for step in list_run_steps(work, runs) if step.first_run.cell.retrain is ScoredNetwork.NONE]
     assert sorted(sizes) == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def made_of(work, runs):
+def list_run_steps(work, runs):
     return [step for step in build_job_graph(work, runs) if step.first_run]
 
 
-def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_what_needs_it_alone():
+def test_schedule_orders_steps_and_blocks_only_dependents_of_failure():
     needs = {"run 1": (), "seal 1": ("rank 1", "rank 2"), "run 2": ("seal 1",), "rank 1": ("reference 1",)}
     needs |= {"rank 2": (), "run 3": ("rank 2",), "reference 1": ()}
     schedule = Schedule([Step(name.split()[0], Job(name, print, ()), needed) for name, needed in needs.items()])
@@ -86,8 +86,8 @@ BLOCKS = (Block(ROAR, ("random", "grad"), (0.9,), seeds=1), Block(MORF, ("random
 TINY = replace(SUITE, reference_recipe=LONG.title, blocks=BLOCKS)
 
 
-def within_reach(folder, suite, recipe):
-    """Names of the steps that can be done though this recipe does not fit, of runs those of their cells."""
+def list_remaining_steps(folder, suite, recipe):
+    """List the steps that remain when this recipe does not fit: job names, or the cells of runs."""
     work = make_work(folder, suite)
     made = build_job_graph(work, make_runs(work, suite))
     lost = {step.job.name: of for step, of in find_steps_depending_on_recipes(made, {recipe})}
@@ -99,15 +99,15 @@ def within_reach(folder, suite, recipe):
     }
 
 
-def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what_needs_it(tmp_path, monkeypatch):
+def test_find_steps_depending_on_recipes_includes_dependents(tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, LONG.title, LONG)
     of_controls = {f"rank controls {split} 0" for split in Split} | {"seal random scalar"}
     ranked = {"reference", "seal grad scalar", *of_controls, *(f"rank trained {split} 0" for split in Split)}
     scored = {f"none {name}" for name in (CLEAN, "random", "grad")}
-    assert within_reach(tmp_path, TINY, TINY.recipe) == ranked | scored  # the reference has its own recipe
-    assert within_reach(tmp_path, TINY, LONG.title) == of_controls | {f"images {CLEAN}", "images random"}
+    assert list_remaining_steps(tmp_path, TINY, TINY.recipe) == ranked | scored  # the reference has its own recipe
+    assert list_remaining_steps(tmp_path, TINY, LONG.title) == of_controls | {f"images {CLEAN}", "images random"}
     common = replace(TINY, blocks=(Block(MATCHED, ("random", "grad"), (0.9,), seeds=1),))
-    left = within_reach(tmp_path, common, TINY.recipe)
+    left = list_remaining_steps(tmp_path, common, TINY.recipe)
     assert {name.split()[0] for name in left} == {"reference", "rank", "seal"}
 
 
@@ -119,8 +119,8 @@ def make_step(kind, number=0):
     return Step(kind, Job(f"{kind} {number}", print, ()), (), runs=(CLEAN_RUN,) if kind == "run" else ())
 
 
-def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(monkeypatch):
-    """What a failed step takes with it is told once."""
+def test_step_display_logs_progress_at_most_every_ten_seconds(monkeypatch):
+    """The failure of a step is printed once for all steps that depend on it."""
     log = Console(file=StringIO(), width=80, highlight=False, markup=False)
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(progress, "time", clock)
@@ -139,17 +139,17 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
     assert own == "failed: roar none t=0 scalar seed 0: no memory"
 
 
-def test_a_reference_is_called_ready_because_given_weights_are_not_trained():
+def test_step_display_calls_reference_ready():
     log, step = Console(file=StringIO(), width=80), make_step("reference")
     with StepDisplay(log, [step], lambda step: 1.0, workers=1) as watch:
         watch.show_event(FinishedStep(step, "", seconds=1.0))
     assert log.file.getvalue().rstrip().endswith("reference ready")
 
 
-def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
+def test_step_display_blends_estimated_and_measured_time_left():
     todo = [make_step("rank", number) for number in range(100)]
     with StepDisplay(Console(file=StringIO()), todo, lambda step: 1.0, workers=2, load=3.0) as watch:
-        assert watch.seconds_left == 150.0  # others compute here: each takes three times as long
+        assert watch.seconds_left == 150.0  # at load 3, a step takes three times as long
         left = []
         for step in todo:
             watch.show_event(FinishedStep(step, "", seconds=10.0))
@@ -162,7 +162,7 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
         assert now <= should + 1e-9  # nor beyond what it takes
 
 
-def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, monkeypatch):
+def test_estimate_step_seconds_matches_plan_and_hand_computed_cases(tmp_path, monkeypatch):
     work = make_work(tmp_path)
     made = build_job_graph(work, make_runs(work))
     step = next(step for step in made if step.first_run and step.first_run.cell.retrain is ScoredNetwork.IMAGES)

@@ -1,4 +1,4 @@
-"""Trials that find a peak learning rate, and the stop of a run whose reference is near chance."""
+"""Search for a peak learning rate, and the stop of a run whose explained network is near chance."""
 
 import re
 from dataclasses import replace
@@ -27,13 +27,13 @@ STEEP = TEXT.replace('"resnet-planted"', '"net.py:build"').replace("epochs = 1",
 
 @pytest.fixture
 def steep(tmp_path):
-    """A plain network of two convolutions under a peak that is too high for it."""
+    """A suite file of a network of two convolutions with a peak learning rate that is too high."""
     (tmp_path / "net.py").write_text(NETWORK)
     write_pictures(tmp_path / "pictures", 32)
     return write_suite(tmp_path, STEEP)
 
 
-def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
+def test_tune_peak_learning_rate_finds_peak_that_trains(steep, tmp_path):
     suite = read_suite(steep)
     images = decode_dataset(suite.dataset_record, tmp_path / "store")
     state = torch.random.get_rng_state()
@@ -48,35 +48,35 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
     )
 
 
-def written(tmp_path, network, said):
-    """The suite that `new-suite` writes for a network, as a text and as it is read."""
+def write_suite_for_network(tmp_path, network, said):
+    """Write a new suite for a network, and return its text and the suite."""
     (tmp_path / "net.py").write_text(network)
     tune = partial(insert_tuned_learning_rate, say=said.append)
     path = write_new_suite_file(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
     return path.read_text(), read_suite(path)
 
 
-def test_a_written_suite_has_full_sides_and_a_peak_that_train_its_network(tmp_path, monkeypatch):
-    """Its last layer takes images of one size."""
+def test_new_suite_file_has_tuned_peak_and_full_sides(tmp_path, monkeypatch):
+    """The last layer of the network fixes the image size."""
     monkeypatch.chdir(tmp_path)
     said, hot = [], NETWORK.replace("nn.Sequential(", "nn.Sequential(Hot(), ")
     layer = "class Hot(nn.Module):\n    def forward(self, x):\n        return 4 * x\n\n\n"
-    text, suite = written(tmp_path, hot.replace("def build", f"{layer}def build"), said)
+    text, suite = write_suite_for_network(tmp_path, hot.replace("def build", f"{layer}def build"), said)
     recipe = find_recipe(suite.recipe)
     assert said[-1].startswith(f"peak = {recipe.peak:g} (three trials of at most 100 steps on ")
     assert recipe.peak < 0.2 and f"\npeak = {recipe.peak:g} " in text
     assert recipe.sides == (1.0,) and "\nsides = [1.0]  # the network takes no smaller images" in text
 
 
-def test_a_network_that_cannot_be_tried_has_the_usual_peak_and_a_line_says_so(tmp_path, monkeypatch):
+def test_new_suite_file_has_default_peak_when_search_fails(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = []
-    text, _ = written(tmp_path, "def build(classes, channels, size): return 1", said)
+    text, _ = write_suite_for_network(tmp_path, "def build(classes, channels, size): return 1", said)
     assert "warning: the search for a peak learning rate failed: " in "\n".join(said)
     assert "\npeak = 0.2 " in text and "sides" not in text
 
 
-def test_the_trials_of_a_table_count_rows(tmp_path, monkeypatch):
+def test_peak_search_message_counts_rows_for_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path, said = tmp_path / "rows.csv", []
     path.write_text("a,b,label\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(20)))
@@ -85,7 +85,7 @@ def test_the_trials_of_a_table_count_rows(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_stops_at_a_reference_near_chance_with_the_line_to_change(steep, tmp_path, call):
+def test_run_stops_when_explained_network_is_near_chance(steep, tmp_path, call):
     answer = call("run", "--suite", steep, "--store", tmp_path / "store")
     assert answer.code == 2
     assert "so maps of the reference are meaningless; the run stopped before training networks on them; " in (

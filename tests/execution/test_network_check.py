@@ -1,4 +1,4 @@
-"""One's own network is tried before hours of work: what it takes, what it returns, which estimators apply to it."""
+"""Trials of own networks before a run: accepted inputs, outputs, and applicable estimators."""
 
 import json
 from dataclasses import replace
@@ -105,7 +105,7 @@ class Drawn(Odd):
 """
 
 
-def suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"]'):
+def make_suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"]'):
     (folder / "net.py").write_text(NET)
     text = TEXT.replace('"resnet-planted"', f'"net.py:{function}"').replace('["grad"]', estimators)
     return read_suite(write_suite(folder, text + recipe))
@@ -123,15 +123,15 @@ RELUS, RULE = (
     [
         ("gelu", ["grad", "gb", "var-gb", "ig", "lrp"], {"gb": RELUS, "var-gb": RELUS, "lrp": RULE}),
         (
-            "Unlike",  # an error of the network's own
+            "Unlike",  # the network raises the error
             ["grad", "deeplift", "rise"],
             {name: f"{name} cannot explain the network (TypeError: no gradients)" for name in ("grad", "deeplift")},
         ),
         ("Absolute", ["grad", "deeplift"], {"deeplift": ADDS_UP}),
     ],
 )
-def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, function, estimators, left_out):
-    made = drop_inapplicable_estimators(suite(tmp_path, function, estimators=json.dumps(estimators))).suite
+def test_drop_inapplicable_estimators_records_reasons(tmp_path, function, estimators, left_out):
+    made = drop_inapplicable_estimators(make_suite(tmp_path, function, estimators=json.dumps(estimators))).suite
     assert made.left_out == left_out
     kept = [name for name in estimators if name not in left_out]
     assert made.estimators == ("random", "sobel", "random-blurred", *kept)
@@ -167,20 +167,22 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
         ("fixed", "sides = [0.5, 1.0]\n", r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]"),
     ),
 )
-def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said):
+def test_drop_inapplicable_estimators_rejects_unusable_network(tmp_path, function, recipe, said):
     with pytest.raises(CallerError, match=said):
-        drop_inapplicable_estimators(suite(tmp_path, function, recipe))
+        drop_inapplicable_estimators(make_suite(tmp_path, function, recipe))
 
 
-def test_what_speaks_against_a_network_is_told(tmp_path):
-    (line,) = drop_inapplicable_estimators(suite(tmp_path, "Softmax")).warnings
+def test_drop_inapplicable_estimators_warns_of_probabilities(tmp_path):
+    (line,) = drop_inapplicable_estimators(make_suite(tmp_path, "Softmax")).warnings
     assert line.startswith("net.Softmax@") and "returns probabilities instead of logits" in line
-    assert drop_inapplicable_estimators(suite(tmp_path, "relu")).warnings == []
+    assert drop_inapplicable_estimators(make_suite(tmp_path, "relu")).warnings == []
 
 
-def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(tmp_path):
-    assert drop_inapplicable_estimators(replace(suite(tmp_path, "relu"), maps=MapNumerics.BF16)).suite.left_out == {}
-    branching = suite(tmp_path, "Branching")
+def test_bf16_maps_are_rejected_for_network_that_cannot_be_folded(tmp_path):
+    assert (
+        drop_inapplicable_estimators(replace(make_suite(tmp_path, "relu"), maps=MapNumerics.BF16)).suite.left_out == {}
+    )
+    branching = make_suite(tmp_path, "Branching")
     assert drop_inapplicable_estimators(branching).suite.left_out == {}
     words = r'maps is "bf16", but .* cannot be folded into its convolutions \(TraceError: .*\); write maps = "float32"$'
     with pytest.raises(CallerError, match=words):

@@ -1,4 +1,4 @@
-"""The jobs of a worker, each derived again without its shortcuts."""
+"""Jobs of a worker match derivations without shortcuts."""
 
 import json
 import pickle
@@ -25,7 +25,7 @@ COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """With its reference, and with all rankings that are asked for here."""
+    """A work with its explained network and the rankings of this module."""
     work = make_work(tmp_path_factory.mktemp("work"))
     network_jobs.train_or_read_reference(work.explained[0])
     rank_all(work, "random", "grad", "grad~untrained", "grad~other-target")
@@ -34,39 +34,39 @@ def work(tmp_path_factory):
 
 @pytest.fixture
 def other(work, tmp_path):
-    """The same in a store of its own, which has the reference alone."""
+    """The same work in a new store that has the explained network only."""
     made = replace(work, workspace=replace(work.workspace, root=tmp_path))
     shutil.copytree(work.workspace.references, made.workspace.references)
     return made
 
 
-def removed_by_hand(work, model, targets):
-    """Half of the features of each test image, the most important first."""
+def compute_removed_features(work, model, targets):
+    """Compute the removed half of the features of each test image by gradient maps."""
     train, test = (work.images[split].pixels for split in Split)
     images = slow.normalised(test.astype(np.float32), *slow.moments(train))
     maps = slow.gradient_maps(model.state_dict(), images, np.array(targets))
     return slow.removed_features(maps, 2**32, 0.5, "morf", "scalar").reshape(TEST, -1)
 
 
-def test_twins_explain_other_weights_and_a_class_that_is_not_predicted(work):
-    """The untrained one by the reference's targets."""
+def test_twins_explain_untrained_weights_and_other_classes(work):
+    """The untrained twin uses the targets of the explained network."""
     model = work.build_untrained_network(1001)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.weight.data[:] = 1
     targets = work.explained[0].store.load_predictions(Split.TEST).targets
     found, reference = (removed(ranked_by(work, name), Split.TEST, 0.5) for name in ("grad~untrained", "grad"))
-    assert (found == removed_by_hand(work, model, targets)).mean() > 0.995
+    assert (found == compute_removed_features(work, model, targets)).mean() > 0.995
     assert (found == reference).mean() < 0.9
     found = removed(ranked_by(work, "grad~other-target"), Split.TEST, 0.5)
-    by_class = [removed_by_hand(work, work.explained[0].load_trained(), [label] * TEST) for label in range(4)]
+    by_class = [compute_removed_features(work, work.explained[0].load_trained(), [label] * TEST) for label in range(4)]
     agreement = (np.stack(by_class) == found).mean(2)
     assert (agreement.max(0) > 0.99).all()
     explained = agreement.argmax(0)
     assert (explained != targets).all() and len(set(explained)) == 4
 
 
-def test_class_templates_are_sent_to_a_device_once(work, monkeypatch):
+def test_class_templates_are_sent_to_device_once(work, monkeypatch):
     device = torch.device("meta")
     monkeypatch.setattr(importance, "choose_device", lambda: device)
     importance.compute_class_templates_and_classifier.cache_clear()
@@ -81,7 +81,7 @@ def test_class_templates_are_sent_to_a_device_once(work, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_tie_orders_are_drawn_once_and_are_those_of_one_thread(kind, monkeypatch):
+def test_cached_tie_orders_are_drawn_once_and_equal_direct_draws(kind, monkeypatch):
     calls, real = [], importance.draw_tie_order
     monkeypatch.setattr(importance, "choose_device", lambda: torch.device(kind))
     monkeypatch.setattr(importance, "draw_tie_order", lambda ids, d: calls.append((d, *ids)) or real(ids, d))
@@ -92,24 +92,24 @@ def test_tie_orders_are_drawn_once_and_are_those_of_one_thread(kind, monkeypatch
     assert sorted(calls) == [(4, 1), (12, 1), (12, 7), (12, 2**40)]
 
 
-def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
+def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other, monkeypatch):
     spec = spec_of(other, "random")
     ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "name_device", lambda device: "NVIDIA H200")
-    monkeypatch.delattr(ranking_jobs, "make_maps_for_networks")  # by which maps are made
+    monkeypatch.delattr(ranking_jobs, "make_maps_for_networks")  # no map can be computed
     with pytest.raises(StoreError, match="has maps computed on NVIDIA H200 and cpu, expected one kind of device"):
         ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
 
-def test_maps_take_the_time_of_the_clock_of_their_device(work, monkeypatch):
-    """Two controls share it equally."""
+def test_map_provenance_splits_seconds_of_device_clock(work, monkeypatch):
+    """Two controls share the seconds equally."""
     monkeypatch.setattr(importance, "choose_clock", lambda device: iter([10.0, 14.0]).__next__)
     request = [(work.explained[0], name) for name in ("random", "sobel")]
     made = importance.make_maps_for_networks(request, Split.TEST, 0, 8)
     assert [each.provenance.seconds for each in made.values()] == [2.0, 2.0]
 
 
-def test_rankings_of_another_reference_are_refused(work, other):
+def test_run_rejects_rankings_of_another_network(work, other):
     shutil.copytree(work.workspace.rankings, other.workspace.rankings)
     shutil.rmtree(other.workspace.references)
     model = work.build_untrained_network(5)
@@ -119,14 +119,14 @@ def test_rankings_of_another_reference_are_refused(work, other):
         other.explained[0].store.save_predictions(Split.TEST, said)
     for retrain in (ScoredNetwork.NONE, ScoredNetwork.IMAGES):
         with pytest.raises(StoreError, match="was made for a different network than that in .*; delete .*, or use a"):
-            score(other, run_of(other, "grad", retrain=retrain))
-    score(other, run_of(other, "random"))
+            score(other, make_run(other, "grad", retrain=retrain))
+    score(other, make_run(other, "random"))
 
 
 @pytest.mark.parametrize(
     ("maps", "hardware"), [(MapNumerics.BF16, True), (MapNumerics.FLOAT32_STEM, True), (MapNumerics.BF16_STEM, False)]
 )
-def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, monkeypatch, hardware, maps):
+def test_map_numerics_change_rankings_and_are_recorded(work, other, monkeypatch, hardware, maps):
     asked = []
     monkeypatch.setattr(
         device_settings, "can_use_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware
@@ -146,7 +146,7 @@ def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, m
 
 
 @pytest.mark.slow
-def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
+def test_manifest_records_prediction_stability_of_noisy_copies(work, other):
     counted, others = ("var-grad", "sg-grad(noise=0.5)~blurred"), ("grad", "var-grad~untrained", "sg-grad~other-target")
     rank_all(other, *counted, *others)
     assert [ranked_by(other, name).prediction_stability for name in others] == [None] * 3
@@ -162,7 +162,7 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
 
 
 @pytest.mark.slow
-def test_the_manifest_says_how_many_features_of_the_maps_tie(work):
+def test_manifest_records_share_of_tied_features(work):
     rank_all(work, "grad", "random")
     assert 0 <= ranked_by(work, "grad").files[Split.TEST]["ties"] < 1
     features = np.prod(work.images.record.shape)
@@ -170,43 +170,43 @@ def test_the_manifest_says_how_many_features_of_the_maps_tie(work):
         assert ranked_by(work, "random").files[split]["ties"] == pytest.approx(count / features, rel=1e-2)
 
 
-def run_of(work, estimator, retrain=ScoredNetwork.IMAGES, t=0.9, seed=0):
+def make_run(work, estimator, retrain=ScoredNetwork.IMAGES, t=0.9, seed=0):
     found = make_runs(work)[0]
     cell = replace(found.cell, estimator=estimator, order=Order.MORF, retrain=retrain, t=t, unit=Unit.SCALAR)
     return replace(found, cell=cell, seed=seed)
 
 
-def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypatch):
-    run = run_of(work, "grad", seed=5)
+def test_checkpoint_is_keyed_by_rankings(work, monkeypatch):
+    run = make_run(work, "grad", seed=5)
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
     assert work.get_checkpoint(run.key, score(work, run).rankings).load()["step"] > 0
     assert work.get_checkpoint(run.key, "0ther").load() is None
 
 
-def donors(work, handed, split):
-    """The image whose removed features each image gets."""
+def find_lenders(work, handed, split):
+    """Find the image whose mask each image receives."""
     mine = removed(ranked_by(work, "grad"), split, 0.9)
     theirs = removed(network_jobs.exchange_rankings_if_twin(work.images, handed, ranked_by(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 
-def test_other_images_maps_are_the_parents_rankings_handed_on(work):
-    """Each image loses what its parent ranks first in one other image of the same split, which no two images share."""
-    own, handed = (run_of(work, name) for name in ("grad", "grad~other-image"))
+def test_other_image_twin_uses_parent_rankings_of_other_images(work):
+    """Each image receives the mask of another image of its split; no two images share one."""
+    own, handed = (make_run(work, name) for name in ("grad", "grad~other-image"))
     for split, count in COUNTS.items():
-        given = donors(work, handed, split)
+        given = find_lenders(work, handed, split)
         assert sorted(given) == list(range(count)) and (given != np.arange(count)).all()
-    shared = (run_of(work, "grad~other-image", ScoredNetwork.COMMON, seed=seed) for seed in (1, 2))
-    assert len({tuple(donors(work, run, Split.TEST)) for run in shared}) == 2  # one network scores all
+    shared = (make_run(work, "grad~other-image", ScoredNetwork.COMMON, seed=seed) for seed in (1, 2))
+    assert len({tuple(find_lenders(work, run, Split.TEST)) for run in shared}) == 2  # one network scores all
     one, other = score(work, own), score(work, handed)
     assert one.rankings == other.rankings
     assert one.bits != other.bits
 
 
 @pytest.mark.slow
-def test_a_redrawn_random_ranking_is_drawn_while_training(work):
-    """By draws that tests/compute/test_inputs.py looks at, others for either split."""
-    run = run_of(work, "random-redrawn", t=0.5)
+def test_random_redrawn_draws_masks_during_training(work):
+    """Splits have different draws; tests/compute/test_inputs.py checks the draws."""
+    run = make_run(work, "random-redrawn", t=0.5)
     train, test = (network_jobs._make_run_inputs(work.images, run, None, split) for split in Split)
     assert (train.t, test.t) == (0.5, 0.5) and train.generator.initial_seed() != test.generator.initial_seed()
     first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
@@ -216,5 +216,5 @@ def test_a_redrawn_random_ranking_is_drawn_while_training(work):
         score(work, replace(run, cell=replace(run.cell, fill="blur")))
 
 
-def test_results_of_a_job_travel_between_processes():
+def test_scored_runs_can_be_pickled():
     assert pickle.loads(pickle.dumps(network_jobs.ScoredRuns([]))) == network_jobs.ScoredRuns([])

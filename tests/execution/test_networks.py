@@ -1,4 +1,4 @@
-"""Networks that score many runs, tuned once for each row."""
+"""Common networks that score many runs, tuned once per row."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def done(tmp_path_factory):
         yield made
 
 
-def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
+def test_common_networks_are_trained_once_before_their_runs(done):
     work, runs, jobs, _ = done
     shared = [name for name in jobs if name.startswith(("network", "tune"))]
     made, tuned = sorted(shared[:2]), sorted(shared[2:])
@@ -62,16 +62,16 @@ def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
     assert jobs.index(shared[-1]) < min(map(jobs.index, scored))
 
 
-def cuts(work, names, number=0, split=Split.TRAIN):
-    """What the training images lose by the maps of these rows, in the order in which it is drawn."""
+def make_ranking_masks(work, names, number=0, split=Split.TRAIN):
+    """Make the masks of these rows on images of a split, in the order of the draws."""
     found = [ranked_by(work, name, number) for name in names]
     return tuple(
         RankingMask(each.splits[split], each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
     )
 
 
-def trained(work, seed, chosen, model=None, mean=None, lent=False):
-    """A network trained here on exchanged masks, without the jobs, or tuned."""
+def train_on_exchanged_masks(work, seed, chosen, model=None, mean=None, lent=False):
+    """Train a network on exchanged masks, or tune `model`, without the jobs."""
     recipe = make_fine_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
     model, mean = model or work.build_untrained_network(seed), mean or work.images.mean
     generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
@@ -83,31 +83,33 @@ def trained(work, seed, chosen, model=None, mean=None, lent=False):
 
 @pytest.fixture(scope="module")
 def lent(tmp_path_factory):
-    """The suite's rows on shared networks, with networks tuned on masks of test images."""
+    """The suite's rows on common networks tuned on masks of test images."""
     suite = replace(COMMON, name="lent", blocks=BLOCKS[:2], tuned_on=Split.TEST)
     with completed(tmp_path_factory.mktemp("lent"), suite) as made:
         yield made
 
 
 @pytest.mark.parametrize("tuned_on", Split)
-def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(request, tuned_on):
-    """Its masks of training images or, lent to them, of test images."""
+def test_common_network_trains_on_controls_and_tunes_on_its_row(request, tuned_on):
+    """Masks for tuning come from training images or from test images."""
     is_lent = tuned_on is Split.TEST
     work, runs, jobs, _ = request.getfixturevalue("lent" if is_lent else "done")
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
-    common = trained(work, 1, cuts(work, CONTROLS))
+    common = train_on_exchanged_masks(work, 1, make_ranking_masks(work, CONTROLS))
     key = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
     weights = work.get_stored_network(key).load_weights()
     assert compute_weights_checksum(weights) == compute_weights_checksum(common.state_dict())
-    tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
+    tuned = train_on_exchanged_masks(
+        work, 1_000_001, make_ranking_masks(work, ["grad"], 1, tuned_on), common, lent=is_lent
+    )
     judge = networks.load_stored_common_network(work, run, rankings_of(work, run))
     assert compute_weights_checksum(judge.state_dict()) == compute_weights_checksum(tuned.state_dict())
-    explained = [name for name in jobs if name.startswith("rank trained")]  # by rows, of images whose masks are met
+    explained = [name for name in jobs if name.startswith("rank trained")]  # jobs of the splits whose masks are used
     assert explained == [f"rank trained {split} 0" for split in Split if split is Split.TEST or not is_lent]
 
 
-def answers(work, run):
-    """Correct answers of the network that scores a run."""
+def compute_correctness(work, run):
+    """Compute the correctness of the network that scores a run."""
     rankings = rankings_of(work, run)
     bits = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, Order.MORF, rankings.layout)
     images = remove_features(work.images, Split.TEST, bits, run.cell)
@@ -115,28 +117,31 @@ def answers(work, run):
     return predict_logits(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
 
 
-def test_each_image_is_answered_with_its_own_map(done):
+def test_common_network_scores_each_image_under_its_own_map(done):
     work, runs, _, store = done
     for run in runs:
         if run.cell.retrain is ScoredNetwork.COMMON and run.cell.estimator in ROWS:
-            expected = answers(work, run)
+            expected = compute_correctness(work, run)
             found = store.read_results([run.key])[run.key].correctness
             np.testing.assert_array_equal(found, expected, err_msg=str(run.cell))
 
 
-def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
-    """Black is the mean of a data set whose mean is black: networks, strata and answers are derived with that."""
+def test_common_network_trains_with_fill_of_its_runs(tmp_path):
+    """The reference replaces the mean by black, so that the mean fill is black."""
     filled, black = (Block(MATCHED, ROWS[:2], (0.5,), 1, fill=fill) for fill in ("zero", "mean")), (0.0, 0.0, 0.0)
     suite = replace(COMMON, name="black", blocks=tuple(filled), references=1)
     with completed(tmp_path, suite) as (work, runs, jobs, store):
         made = [name for name in jobs if name.startswith("network")]
         assert made == ["network morf scalar zero 0", "network morf scalar 0"]
-        common, untouched = trained(work, 0, cuts(work, CONTROLS), mean=black), runs[0]
+        common, untouched = train_on_exchanged_masks(work, 0, make_ranking_masks(work, CONTROLS), mean=black), runs[0]
         assert (untouched.cell.estimator, untouched.cell.fill) == (CLEAN, "zero")
         assert compute_weights_checksum(
             work.get_stored_network(untouched.network).load_weights()
         ) == compute_weights_checksum(common.state_dict())
-        tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
+        tuned, norm = (
+            train_on_exchanged_masks(work, 1_000_000, make_ranking_masks(work, ["grad"]), common, black),
+            Normalisation.of(work.images),
+        )
         blackened = replace(work, images=replace(work.images, mean=black))
         for run in (
             run
@@ -153,16 +158,18 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
             np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, expected)
 
 
-def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done, monkeypatch):
+def test_exchanged_roar_trains_on_swapped_masks_and_tests_on_own_masks(done, monkeypatch):
     work, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
     rankings = rankings_of(work, run)
-    model = trained(work, 0, (RankingMask(rankings.splits[Split.TRAIN], rankings.layout, 0.9, Order.MORF),))
+    model = train_on_exchanged_masks(
+        work, 0, (RankingMask(rankings.splits[Split.TRAIN], rankings.layout, 0.9, Order.MORF),)
+    )
     monkeypatch.setattr(networks, "load_stored_common_network", lambda *_: model)
-    np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, answers(work, run))
+    np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, compute_correctness(work, run))
 
 
-def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
+def test_count_missing_work_skips_existing_artifacts(done, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work, points, data = done[0], expand_points(COMMON), done[0].images.fingerprint
     assert find_existing_shared_inputs(work.workspace, COMMON, data, points) == list_shared_inputs(COMMON, points)

@@ -1,4 +1,4 @@
-"""Networks scored under each other's maps: from plan to table on a suite of seconds."""
+"""The own-network protocol on a tiny suite, from plan to table."""
 
 import json
 from dataclasses import replace
@@ -53,22 +53,22 @@ SUITE = replace(
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """The whole suite, done once: its work, its runs, its jobs' names and its results."""
+    """The completed suite: its work, runs, job names and results."""
     with tiny_suite.completed(tmp_path_factory.mktemp("own"), SUITE) as (work, runs, jobs, store):
         yield work, runs, jobs, collect_results(SUITE, store, None, work.images.fingerprint)
 
 
-def classes_of(work, number, pixels):
-    """What a reference says of images float32 (n, c, h, w) in [0, 255]: int64 (n,)."""
+def predict_classes(work, number, pixels):
+    """Predict classes, int64 (n,), of images, float32 (n, c, h, w) in [0, 255], by an explained network."""
     with torch.no_grad():
         return work.explained[number].load_trained()(normalise(pixels, Normalisation.of(work.images))).argmax(1)
 
 
-def slow_gains(work, name, order):
-    """The gain at each level, image by image and pair by pair, from the networks and the rankings themselves."""
+def compute_slow_gains(work, name, order):
+    """Compute the gain at each level by loops over images and pairs of networks."""
     pixels = torch.from_numpy(work.images.test.pixels).float()
     mean = torch.tensor(work.images.mean)[:, None, None]
-    untouched = [classes_of(work, number, pixels) for number in range(3)]
+    untouched = [predict_classes(work, number, pixels) for number in range(3)]
     same = [image for image in range(len(pixels)) if len({int(said[image]) for said in untouched}) == 1]
     assert 3 <= len(same) < len(pixels)
     for t in LEVELS:
@@ -76,7 +76,9 @@ def slow_gains(work, name, order):
         for explained, scored in product(range(3), repeat=2):
             rankings = ranked_by(work, name, 0 if name in CONTROLS[:2] else explained)
             gone = torch.from_numpy(removed(rankings, Split.TEST, t, order)).view(pixels.shape)
-            kept[explained, scored] = classes_of(work, scored, torch.where(gone, mean, pixels)) == untouched[scored]
+            kept[explained, scored] = (
+                predict_classes(work, scored, torch.where(gone, mean, pixels)) == untouched[scored]
+            )
         sign = 1 if order is Order.MORF else -1
         each = [
             sign * (int(kept[i, j][x]) + int(kept[j, i][x]) - int(kept[i, i][x]) - int(kept[j, j][x])) / 2
@@ -88,17 +90,17 @@ def slow_gains(work, name, order):
 
 @pytest.mark.parametrize("protocol", [OWN_NETWORK, OWN_NETWORK_LERF])
 @pytest.mark.parametrize("name", ["grad", "linear-classifier", "random"])
-def test_gains_are_those_of_a_slow_derivation(done, protocol, name):
+def test_own_network_gains_match_slow_derivation(done, protocol, name):
     work, *_, results = done
     table = make_suite_table(results, protocol.name, None, None)
     (row,) = (row for row in table.board.rows if row.estimator == name)
-    expected = list(slow_gains(work, name, protocol.order))
+    expected = list(compute_slow_gains(work, name, protocol.order))
     assert any(expected) == (name == "grad")
     assert table.list_gains_by_level(row) == pytest.approx(expected, abs=1e-9)
     assert row.gain.value == pytest.approx(np.mean(expected), abs=1e-9)
 
 
-def test_rows_whose_maps_are_equal_are_0_by_construction_and_no_other(done):
+def test_only_rows_with_equal_maps_are_zero_by_construction(done):
     *_, results = done
     rows = {row["estimator"]: row for row in list_flat_rows(make_suite_table(results, OWN_NETWORK.name, None, None))}
     assert {name for name, row in rows.items() if row["verdict"] == OwnNetworkVerdict.BY_CONSTRUCTION} == set(CONTROLS)
@@ -107,8 +109,8 @@ def test_rows_whose_maps_are_equal_are_0_by_construction_and_no_other(done):
     assert None not in {rows[name]["gain_low"] for name in ASKING}
 
 
-def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
-    """The linear classifier's differ, too, where networks disagree; its rankings have other checksums."""
+def test_masks_that_differ_on_shared_images_are_not_zero_by_construction(done):
+    """Maps of the linear classifier differ only on images on which networks disagree."""
     work, *_, results = done
     assert len({ranked_by(work, "linear-classifier", number).checksum for number in range(3)}) > 1
     sobel = {row.run.key for row in results.find_results(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
@@ -119,7 +121,7 @@ def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
     assert words["sobel"] != OwnNetworkVerdict.BY_CONSTRUCTION == words["random"]
 
 
-def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done):
+def test_notes_explain_missing_gain_when_networks_agree_on_no_image(done):
     *_, results = done
     apart = replace(results, results=dict(results.results))
     for point, result in results.results.items():
@@ -139,8 +141,8 @@ def test_networks_that_agree_on_no_image_are_the_reason_that_the_notes_give(done
     assert write_all_notes(nothing).startswith("Nothing has been run yet.")
 
 
-def test_runs_that_are_done_are_counted_while_no_row_is_complete(done):
-    """Under each protocol 9 runs of untouched images, and at each of two levels 4 rows of 9 runs and 2 rows of 3."""
+def test_notes_count_done_runs_while_no_row_is_complete(done):
+    """Each protocol has 9 runs of untouched images, and at each of two levels 4 rows of 9 runs and 2 rows of 3."""
     *_, results = done
     part = {point: row for point, row in results.results.items() if point.cell.t in (0, LEVELS[0])}
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
@@ -150,23 +152,23 @@ def test_runs_that_are_done_are_counted_while_no_row_is_complete(done):
         assert not any(words in line for line in summarize_notes(table) for words in ("intervals over", "One training"))
 
 
-def test_one_job_scores_all_networks_at_all_levels_under_the_maps_of_one(done):
+def test_one_job_scores_all_networks_and_levels_under_maps_of_one_network(done):
     _, runs, jobs, _ = done
-    each, shared = 4, 2  # rows that hang on the network; rows that do not, which every network is scored by once
+    each, shared = 4, 2  # rows that depend on the explained network; rows that do not, scored once by every network
     assert len(runs) == 9 + 2 * len(LEVELS) * (each * 9 + shared * 3)
     made = [name for name in jobs if not name.startswith(("reference", "rank", "seal"))]
     assert len(made) == 3 + 2 * 3 * (each + shared)
 
 
-def test_a_suite_with_one_more_network_shares_all_runs():
+def test_suite_with_additional_reference_keeps_run_keys():
     fewer, more = (list_run_keys(replace(SUITE, references=count), "0" * 32, None) for count in (3, 4))
     assert set(fewer.values()) < set(more.values())
     again = list_run_keys(replace(SUITE, replication=1), "0" * 32, None)
     assert set(fewer.values()).isdisjoint(again.values())
 
 
-def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
-    """Some of the runs of every job are done, as by a command that knew of fewer networks or levels."""
+def test_run_missing_resumes_interrupted_suite_without_rescoring(tmp_path, done):
+    """Some runs of every job are done, as by a command with fewer networks or levels."""
     work, runs, _, results = done
     stored = list(results.results.values())
     with ResultsStore.open(make_default_url(tmp_path)) as store:
@@ -180,8 +182,8 @@ def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
     )
 
 
-def test_what_another_command_does_meanwhile_is_left_out_of_a_job(tmp_path, done):
-    """It knew of other networks or levels, so that it has some runs of a job and not all."""
+def test_run_missing_skips_runs_stored_meanwhile_by_another_command(tmp_path, done):
+    """The other command had other networks or levels, so it stored some runs of a job."""
     work, runs, _, results = done
     stored = {row.run.key: row for row in results.results.values()}
     engine = InlineEngine()
@@ -197,7 +199,7 @@ def test_what_another_command_does_meanwhile_is_left_out_of_a_job(tmp_path, done
     assert sorted(did) == sorted(stored.keys() - set(others))
 
 
-def test_a_run_that_failed_before_ends_alone_and_the_others_of_its_job_are_done(tmp_path, done):
+def test_run_missing_completes_job_without_previously_failed_runs(tmp_path, done):
     work, runs, _, _ = done
     together = next(step for step in build_job_graph(work, runs) if len(step.runs) > 2)
     failed = {run.key: "no room" for run in together.runs[::2]}
@@ -209,7 +211,7 @@ def test_a_run_that_failed_before_ends_alone_and_the_others_of_its_job_are_done(
         assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs} - failed.keys()
 
 
-def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
+def test_results_of_a_job_are_stored_atomically(tmp_path, done):
     *_, results = done
     one, two = list(results.results.values())[:2]
     keys, owner = (one.run.key, two.run.key), Owner.of_this_process()
@@ -224,7 +226,7 @@ def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
         assert store.failures.find_stop_reasons(keys) == {}
 
 
-def test_training_images_are_ranked_by_the_references_of_trainings_alone():
+def test_training_images_are_ranked_only_for_networks_of_retraining_runs():
     suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, ("random", "grad"), (0.3,), seeds=1)))
     grad, both = find_estimator("grad"), (Split.TRAIN, Split.TEST)
     assert [list_ranked_splits(suite, grad, number) for number in range(3)] == [both, (Split.TEST,), (Split.TEST,)]
@@ -233,8 +235,8 @@ def test_training_images_are_ranked_by_the_references_of_trainings_alone():
     assert [list_ranked_splits(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
 
 
-def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done):
-    """The control's gain is 0 by construction; tables hold no two rows against each other, so there is no verdict."""
+def test_compare_rows_with_control_returns_gain_of_row(done):
+    """The gain of the control is 0 by construction; tables compare no pairs of rows, so there is no verdict."""
     work, *_, results = done
     held = make_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     gains = {row.estimator: row.gain for row in held.rows}
@@ -251,8 +253,8 @@ def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done
     assert found.beside_zero == (OwnNetworkVerdict.BY_CONSTRUCTION, verdict)
 
 
-def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
-    """The networks put other images into one class, so that the boards are of different numbers of images."""
+def test_replication_has_new_networks_and_row_comparison(done):
+    """The boards have different numbers of images, because networks agree on other images."""
     work, *_, results = done
     again = replace(results, suite=replace(SUITE, replication=1), results={})
     assert {point.seed // 10_000 for point in expand_points(again.suite)} == {1}
@@ -279,8 +281,8 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
 
 
 @pytest.mark.soak
-def test_planted_corners_are_found_and_maps_mixed_in_steps_are_in_order(call, tmp_path):
-    """Two core-minutes. The map of the network's own corner has +35 points, half of another's +9, another's -12."""
+def test_own_network_gain_orders_planted_corner_maps(call, tmp_path):
+    """Takes two core-minutes. Gains: own corner +35 points, half of another corner +9, another corner -12."""
     maps = ("corner-own", "corner-mixed-50", "corner-next", "corner-all")
     asked = ("--suite", "planted-corners", "--max-images", "1500", "--protocol", "own-network", "--format", "json")
     answer = call("run", *asked, "--estimators", ",".join(maps), "--store", tmp_path)

@@ -1,4 +1,4 @@
-"""Weights from elsewhere: those that are explained, with their normalisation, and those that trainings begin with."""
+"""Given weights of explained networks, with their normalisation, and starting weights of trainings."""
 
 import argparse
 import json
@@ -34,7 +34,7 @@ from tests.helpers.tiny_suite import SUITE, TEST, make_runs, make_work, rank_all
 from tests.helpers.trainings import network
 
 NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
-MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
+MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # differ from the statistics of the images
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def weights(published):
     return torch.load(published)
 
 
-def test_published_weights_want_the_normalisation_of_torchvision(weights):
-    """0.485 … and 0.229 …: torchvision's documentation of IMAGENET1K_V1, for images in [0, 1]."""
+def test_published_weights_have_torchvision_normalisation(weights):
+    """torchvision documents 0.485 … and 0.229 … for IMAGENET1K_V1 and images in [0, 1]."""
     model = network()
     norm = load_given_weights("torchvision:small", model, 3, "resnet8")
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
@@ -51,13 +51,13 @@ def test_published_weights_want_the_normalisation_of_torchvision(weights):
     torch.testing.assert_close(torch.tensor(norm.std) / 255, torch.tensor([0.229, 0.224, 0.225]))
 
 
-def program(path):
+def save_script(path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path))
 
 
-class Runs:
+class CodeInPickle:
     def __reduce__(self):
         return print, ("code of the file was run",)
 
@@ -69,13 +69,13 @@ class Runs:
         *(lambda path, some=some: path.write_bytes(some) for some in (b"", b"text", b"PK\x03\x04", b"\x80\x02no")),
         lambda path: torch.save({"state_dict": {0: torch.zeros(2)}}, path),
         lambda path: torch.save([1, 2], path),
-        lambda path: torch.save({"a": Runs()}, path),
-        program,
+        lambda path: torch.save({"a": CodeInPickle()}, path),
+        save_script,
         lambda path: path.with_suffix(".safetensors").write_bytes(b"nothing that anyone saved"),
     ],
 )
-def test_what_is_no_state_dict_is_refused_in_one_line_and_never_run(tmp_path, write, capsys):
-    """torch has warnings of its own, for other pickles and for programs, which would stand before that line."""
+def test_load_given_weights_rejects_files_without_state_dict(tmp_path, write, capsys):
+    """The code of a pickle is never run, and torch's own warnings do not appear."""
     write(tmp_path / "w.pt")
     refused = pytest.raises(CallerError, match=r"^[^\n]*; [^\n]*save (its )?weights with torch.save\([^\n]*$")
     with warnings.catch_warnings(record=True) as said, refused:
@@ -86,8 +86,8 @@ def test_what_is_no_state_dict_is_refused_in_one_line_and_never_run(tmp_path, wr
 
 @pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
 @pytest.mark.parametrize("carried", [None, Normalisation(MEAN, STD)])
-def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_path, weights, name, carried):
-    """Old ones, which count no batches, too."""
+def test_load_given_weights_returns_stored_normalisation(tmp_path, weights, name, carried):
+    """Old state dicts without `num_batches_tracked` are accepted, too."""
     old = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
     assert 0 < len(old) < len(weights)
     path, model = tmp_path / name, network()
@@ -119,7 +119,7 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
         (lambda w: w | {"linear.bias": torch.zeros(4, device="meta")}, "linear.bias has no values;"),
         (lambda w: {f"model.{name}": value for name, value in list(w.items())[1:]}, " is missing"),
         (
-            lambda w: {"student": w, "teacher": twice(w)},
+            lambda w: {"student": w, "teacher": double_weights(w)},
             "different weights under 'student', 'teacher'; save one of them",
         ),
         (lambda w: {"generator": w, "discriminator": {"x": torch.zeros(1)}}, "weights under 'generator', 'discrim"),
@@ -139,7 +139,7 @@ def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_pat
         (lambda w: {"net": w, "mean": [1] * 3, "std": [1] * 3, "range": 0}, "has range 0; expected the largest value"),
     ],
 )
-def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
+def test_load_given_weights_rejects_mismatched_state_dicts(tmp_path, weights, make, seen):
     torch.save(make(weights), tmp_path / "w.pt")
     with pytest.raises(CallerError) as error:
         load_given_weights(str(tmp_path / "w.pt"), network(), 3, "resnet8")
@@ -147,11 +147,11 @@ def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
     assert "\n" not in str(error.value)
 
 
-def twice(state):
+def double_weights(state):
     return {name: 2 * value for name, value in state.items()}
 
 
-def averaged(model):
+def average_weights(model):
     return torch.optim.swa_utils.AveragedModel(model).state_dict()
 
 
@@ -165,25 +165,25 @@ def averaged(model):
         lambda w: {"state_dict": w, "state_dict_ema": dict(w)},
         lambda w: {name: value.to_sparse() if value.ndim == 2 else value for name, value in w.items()},
         lambda w: {name: torch.nn.Parameter(value.double()) for name, value in w.items()},
-        lambda w: averaged(filled(w)),
+        lambda w: average_weights(load_into_network(w)),
     ],
 )
-def test_weights_are_found_as_people_save_them(tmp_path, weights, wrap):
-    """The example of torchvision's training, Lightning, DataParallel, torch.compile, timm's average, SWA."""
-    path, model = tmp_path / "w.safetensors", network()  # whatever its name says
+def test_load_given_weights_accepts_common_checkpoint_layouts(tmp_path, weights, wrap):
+    """Layouts of torchvision's training script, Lightning, DataParallel, torch.compile, timm's EMA, and SWA."""
+    path, model = tmp_path / "w.safetensors", network()  # a pickle despite its name
     torch.save(wrap(weights), path)
     assert load_given_weights(str(path), model, 3, "resnet8") is None
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
 
 
-def filled(state):
+def load_into_network(state):
     model = network()
     model.load_state_dict(state)
     return model
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_short_numbers_and_the_content_instead_of_the_name(tmp_path, weights, kind):
+def test_load_given_weights_reads_16_bit_safetensors_by_content(tmp_path, weights, kind):
     rounded = {name: value.to(kind) if value.is_floating_point() else value for name, value in weights.items()}
     save_file(rounded, tmp_path / "w.bin")
     model = network()
@@ -199,34 +199,34 @@ def test_short_numbers_and_the_content_instead_of_the_name(tmp_path, weights, ki
         ({"mean": torch.tensor([120.0] * 3), "std": np.array([30.0] * 3)}, 120.0, 30.0),
         ({"mean": (0.5,) * 3, "std": (0.25,) * 3}, 127.5, 63.75),
         ({"mean": [0.5] * 3, "std": [1.0] * 3}, 127.5, 255.0),
-        ({"mean": [103.5] * 3, "std": [1] * 3}, 103.5, 1.0),  # as Caffe has it
+        ({"mean": [103.5] * 3, "std": [1] * 3}, 103.5, 1.0),  # as in Caffe
         ({"mean": [0] * 3, "std": [1] * 3, "range": 1}, 0.0, 255.0),
         ({"mean": [0] * 3, "std": [1] * 3, "range": 255}, 0.0, 1.0),
         ({"mean": [0.5] * 3, "std": [0.5] * 3, "range": torch.tensor(255)}, 0.5, 0.5),
     ],
 )
-def test_the_normalisation_is_of_images_in_255_steps_whatever_it_was_written_as(tmp_path, weights, said, mean, std):
+def test_load_given_weights_scales_normalisation_to_255(tmp_path, weights, said, mean, std):
     torch.save({"state_dict": weights, **said}, tmp_path / "w.pt")
     norm = load_given_weights(str(tmp_path / "w.pt"), network(), 3, "resnet8")
     assert norm == ((mean,) * 3, (std,) * 3)
     assert {type(number) for part in norm for number in part} == {float}
 
 
-def test_another_network_than_a_suite_of_ours_explains_is_told_how_to_bring_its_own(tmp_path, weights):
-    torch.save(twice(weights) | {"extra": torch.zeros(1)}, tmp_path / "w.pt")
+def test_mismatched_weights_error_suggests_own_network_or_its_weights(tmp_path, weights):
+    torch.save(double_weights(weights) | {"extra": torch.zeros(1)}, tmp_path / "w.pt")
     said = "use weights of resnet50, or specify your own network in a suite's file"
     for name, words in (("resnet50", said), ("net.build@1a2b3c4d", "; use weights of that network")):
         with pytest.raises(CallerError, match=rf"the suite's network, {name}: .*{words}"):
             load_given_weights(str(tmp_path / "w.pt"), network(), 3, name)
 
 
-def parameters(state):
-    """Without batch norm's statistics, which the images that a network sees move at any rate."""
+def drop_batch_norm_statistics(state):
+    """Drop batch norm statistics, which change even at learning rate 0."""
     return {name: value for name, value in state.items() if not name.endswith(("mean", "var", "batches_tracked"))}
 
 
-def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_path, monkeypatch):
-    """Their learning rate is 0, so that trainings do not move them; another file under their name is refused."""
+def test_networks_start_from_published_weights_for_every_seed(weights, tmp_path, monkeypatch):
+    """The learning rate is 0, so trainings keep the weights; a file with a wrong checksum is rejected."""
     started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=make_weights_title(NAME))
     monkeypatch.setitem(RECIPES, started.title, started)
     blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
@@ -235,13 +235,15 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
     for seed in (0, 1):
         common = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
         networks.train_common_network(work, common)
-        found = parameters(work.get_stored_network(common.key).load_weights())
-        torch.testing.assert_close(found, parameters(weights), rtol=0, atol=0)
+        found = drop_batch_norm_statistics(work.get_stored_network(common.key).load_weights())
+        torch.testing.assert_close(found, drop_batch_norm_statistics(weights), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
     run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
-    monkeypatch.setattr(network_jobs, "fit", lambda model, *_: begun.append(parameters(model.state_dict())) or 0.0)
+    monkeypatch.setattr(
+        network_jobs, "fit", lambda model, *_: begun.append(drop_batch_norm_statistics(model.state_dict())) or 0.0
+    )
     score(work, run)
-    torch.testing.assert_close(begun, [parameters(weights)], rtol=0, atol=0)
+    torch.testing.assert_close(begun, [drop_batch_norm_statistics(weights)], rtol=0, atol=0)
     record = PUBLISHED[NAME]._replace(file="tiny-00000000.pth")
     monkeypatch.setitem(PUBLISHED, NAME, record)
     (pretrained_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
@@ -250,7 +252,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_
 
 
 @pytest.mark.parametrize("classes", (5, 3))
-def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, monkeypatch, classes):
+def test_load_starting_weights_skips_last_layer_with_other_classes(publish_weights, monkeypatch, classes):
     published = build_network(OTHER, 5, 3, 32, torch.Generator().manual_seed(7)).state_dict()
     file = publish_weights(published).name
     monkeypatch.setattr(pretrained_weights, "_find_torchvision_file_name", lambda name, weights: file)
@@ -265,7 +267,7 @@ def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, mo
         load_starting_weights(f"{OTHER}/IMAGENET1K_V1", network, 3, "resnet8")
 
 
-def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_names(tmp_path):
+def test_make_weights_title_contains_file_checksum(tmp_path):
     (tmp_path / "w.pt").write_bytes(b"abc")
     # SHA-256 of abc: FIPS 180-2
     assert make_weights_title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"
@@ -275,7 +277,7 @@ def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_name
         pretrained_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V9")
 
 
-def test_a_suite_names_them_in_its_recipes(tmp_path):
+def test_suite_file_sets_start_weights_in_recipes(tmp_path):
     said = f'"{OTHER}"\nweights = "IMAGENET1K_V1"'
     suite = read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', said)))
     for recipe in (suite.recipe, suite.reference_recipe):
@@ -285,8 +287,8 @@ def test_a_suite_names_them_in_its_recipes(tmp_path):
             read_suite(write_suite(tmp_path, f"{TEXT}start = {wrong}\n"))
 
 
-def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(tmp_path):
-    """It was trained elsewhere; controls see images as the suite normalises them, and are ranked once."""
+def test_given_network_is_scored_and_explained_with_its_normalisation(tmp_path):
+    """Controls use the normalisation of the suite, so their rankings equal those without given weights."""
     path, generator = tmp_path / "w.pt", torch.Generator().manual_seed(77)
     model = randomised(build_network(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)

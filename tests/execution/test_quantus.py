@@ -1,4 +1,4 @@
-"""Quantus' scores in the store, each derived again by plain loops; and the run that asks for them."""
+"""Quantus scores match plain loops, and runs with Quantus show them."""
 
 import csv
 import json
@@ -26,47 +26,52 @@ WHOLE = np.zeros((TEST, 192), bool)
 ROUNDING = 1e-5  # float32 sums in another order, of probabilities
 
 
-def chance(explained, gone=WHOLE):
-    """Softmax probability of the targets without these numbers, bool (n, 192); float64 (n,)."""
+def compute_probability(explained, gone=WHOLE):
+    """Compute the target probability, float64 (n,), with the scalars in `gone`, bool (n, 192), at 0."""
     images = np.where(gone.reshape(explained.images.shape), np.float32(0), explained.images)
     with torch.no_grad():
         logits = explained.model(torch.from_numpy(images))
     return logits.double().softmax(1).numpy()[np.arange(len(images)), explained.targets]
 
 
-def places(importance):
-    """0 for the most important number of each image."""
+def compute_ranks(importance):
+    """Compute the rank of each scalar of an image, 0 for the most important."""
     return np.argsort(np.argsort(-importance, axis=1, kind="stable"), axis=1)
 
 
-def pixel_flipping(explained):
-    """24 steps of 8 scalars, an eighth of the 64 pixels."""
-    order = places(explained.maps.reshape(TEST, -1))
-    return np.mean([chance(explained, order < removed) for removed in range(8, 193, 8)], axis=0)
+def compute_pixel_flipping(explained):
+    """Remove 8 scalars, an eighth of the 64 pixels, in each of 24 steps."""
+    order = compute_ranks(explained.maps.reshape(TEST, -1))
+    return np.mean([compute_probability(explained, order < removed) for removed in range(8, 193, 8)], axis=0)
 
 
-def region_perturbation(explained):
-    """The 16 most important of 8 x 8 regions, here of a pixel each, with all channels."""
-    order = places(explained.maps.astype(np.float64).sum(axis=1).reshape(TEST, -1))
-    return np.mean([chance(explained) - chance(explained, np.tile(order < n, 3)) for n in range(1, 17)], axis=0)
+def compute_region_perturbation(explained):
+    """Remove the 16 most important of 8 x 8 regions, here one pixel each, with all channels."""
+    order = compute_ranks(explained.maps.astype(np.float64).sum(axis=1).reshape(TEST, -1))
+    return np.mean(
+        [compute_probability(explained) - compute_probability(explained, np.tile(order < n, 3)) for n in range(1, 17)],
+        axis=0,
+    )
 
 
-def faithfulness_correlation(explained):
-    """50 random subsets of 24 scalars."""
+def compute_faithfulness_correlation(explained):
+    """Correlate losses and importance over 50 random subsets of 24 scalars."""
     draws, losses, sums = np.random.RandomState(0), [], []
     for _ in range(50):
         gone = WHOLE.copy()
         for row in gone:
             row[draws.choice(192, 24, replace=False)] = True
-        losses.append(chance(explained) - chance(explained, gone))
+        losses.append(compute_probability(explained) - compute_probability(explained, gone))
         sums.append((explained.maps.reshape(TEST, -1) * gone).sum(axis=1))
     return np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(np.transpose(losses), np.transpose(sums), strict=True)])
 
 
 @pytest.mark.slow
-def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_same_everywhere(tmp_path):
+def test_quantus_scores_match_slow_loops_and_skip_constant_maps(tmp_path):
     explained = quantus._make_quantus_input(make_work(tmp_path).explained[0], "grad", 64)
-    for metric, slowly in zip(IDS, (pixel_flipping, region_perturbation, faithfulness_correlation), strict=True):
+    for metric, slowly in zip(
+        IDS, (compute_pixel_flipping, compute_region_perturbation, compute_faithfulness_correlation), strict=True
+    ):
         # a correlation divides by the small spread of the losses, so rounding weighs more there
         tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
         values = score_maps(metric, explained)
@@ -82,12 +87,12 @@ RUN = ("run", "--suite", "planted", "--max-images", "40")
 
 
 @pytest.mark.slow
-def test_a_run_with_quantus_adds_its_columns(monkeypatch, tmp_path, call):
+def test_run_with_quantus_adds_columns(monkeypatch, tmp_path, call):
     publish(monkeypatch, replace(SUITES["planted"], blocks=(Block(ROAR, ("truth", "random"), (0.5,), seeds=1),)))
     for _ in range(2):
         answer = call(*RUN, "--store", tmp_path, "--with", "quantus", "--format", "json")
         assert answer.code == 0, answer.err
-    assert "Quantus: " not in answer.err, "nothing is computed twice"
+    assert "Quantus: " not in answer.err, "the second run computes no score again"
     for row in json.loads(answer.out)["rows"]:
         assert list(row["quantus"]) == IDS
     shown = call("table", *RUN[1:], "--store", tmp_path, "--format", "csv").out
@@ -95,7 +100,7 @@ def test_a_run_with_quantus_adds_its_columns(monkeypatch, tmp_path, call):
     assert {name for name, row in found.items() if row["quantus_pixel-flipping"]} == {"truth", "random"}
 
 
-def test_without_the_extra_the_command_says_so_before_it_works(monkeypatch, tmp_path, call):
+def test_run_with_quantus_fails_when_quantus_is_missing(monkeypatch, tmp_path, call):
     monkeypatch.setattr(quantus, "read_package_version", lambda name: "")
     answer = call(*RUN, "--store", tmp_path, "--with", "quantus")
     assert (answer.code, answer.out, list(tmp_path.iterdir())) == (2, "", [])

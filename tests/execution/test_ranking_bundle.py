@@ -1,4 +1,4 @@
-"""What is done again elsewhere: runs on rankings from a folder that is checked whole, stored runs from nothing."""
+"""Exported and imported rankings and networks, and reproduction of stored runs."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ PART = replace(SUITE, blocks=tuple(Block(asked, ("random", "grad"), (0.9,), seed
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory):
-    """A folder of the tiny suite's rankings, and the answers of the store that made them."""
+    """A folder of exported rankings, and the correctness bits of the store that made them."""
     root = tmp_path_factory.mktemp("shipping")
     with completed(root / "first", PART) as (work, _, _, store):
         export_rankings(work, root / "shipped", "the project, two cores")
@@ -43,7 +43,7 @@ def shipped(tmp_path_factory):
         return root / "shipped", {key: result.bits for key, result in results.items()}
 
 
-def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp_path):
+def test_imported_rankings_give_same_results_and_record_origin(shipped, tmp_path):
     folder, answers = shipped
     work, engine = make_work(tmp_path / "new", PART), InlineEngine()
     runs = make_runs(work, PART)
@@ -59,8 +59,8 @@ def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp
     assert {told[key] for key, result in found.items() if not result.rankings} == {Origin.VERIFIED}
 
 
-def test_explained_networks_alone_are_shipped_and_another_store_explains_the_same_ones(shipped, tmp_path):
-    """Their maps are made there; the answers are those of the first store."""
+def test_exported_references_only_reproduce_results_in_new_store(shipped, tmp_path):
+    """The new store computes the maps, and its results equal those of the first."""
     folder, answers = shipped
     work, engine = make_work(tmp_path / "a", PART), InlineEngine()
     with ResultsStore.open(make_default_url(tmp_path / "a")) as store:
@@ -83,11 +83,11 @@ def test_explained_networks_alone_are_shipped_and_another_store_explains_the_sam
         import_rankings(make_work(tmp_path / "c", PART), store, tmp_path / "networks")
 
 
-def edit(folder, **values):
+def edit_index(folder, **values):
     (folder / "index.json").write_text(json.dumps(json.loads((folder / "index.json").read_text()) | values))
 
 
-def link(folder):
+def replace_by_link(folder):
     path = next(folder.glob("references/*/weights.pt"))
     path.rename(folder.parent / "away.pt")
     path.symlink_to(folder.parent / "away.pt")
@@ -95,18 +95,18 @@ def link(folder):
 
 TAMPERED = {
     "a flipped bit": (lambda f: flip(next(f.glob("rankings/*/*/grad-*/test.arrow"))), "has the SHA-256"),
-    "a file too many": (lambda f: (f / "more.pt").write_text(""), "more.pt is not in both index.json and the folder"),
-    "a path out of the folder": (lambda f: edit(f, files={"../away": ""}), "not in both"),
-    "other images": (lambda f: edit(f, data="0" * 32), "on images 00000000, expected tiny v1 on images with"),
+    "additional file": (lambda f: (f / "more.pt").write_text(""), "more.pt is not in both index.json and the folder"),
+    "path outside folder": (lambda f: edit_index(f, files={"../away": ""}), "not in both"),
+    "other images": (lambda f: edit_index(f, data="0" * 32), "on images 00000000, expected tiny v1 on images with"),
     "no index": (lambda f: (f / "index.json").unlink(), "index.json; name a folder of `roarbench rankings export`"),
-    "a link": (link, "is a link"),
-    "a newer format": (lambda f: edit(f, format=2), "its format is 2"),
-    "two lines about it": (lambda f: edit(f, about="a\nb"), "not an index of rankings"),
+    "a link": (replace_by_link, "is a link"),
+    "a newer format": (lambda f: edit_index(f, format=2), "its format is 2"),
+    "about of two lines": (lambda f: edit_index(f, about="a\nb"), "not an index of rankings"),
 }
 
 
 @pytest.mark.parametrize("kind", TAMPERED)
-def test_tampering_is_refused_in_one_line_and_nothing_is_taken(shipped, tmp_path, kind):
+def test_import_rankings_rejects_tampered_folder(shipped, tmp_path, kind):
     tamper, said = TAMPERED[kind]
     folder = tmp_path / "shipped"
     shutil.copytree(shipped[0], folder)
@@ -118,7 +118,7 @@ def test_tampering_is_refused_in_one_line_and_nothing_is_taken(shipped, tmp_path
     assert not work.workspace.rankings.exists() and not work.workspace.references.exists()
 
 
-def test_the_command_line_ships_and_takes(tmp_path, capsys, monkeypatch):
+def test_rankings_export_and_import_commands_transfer_rankings(tmp_path, capsys, monkeypatch):
     publish(monkeypatch, PART)
     small, out = ("--suite", "tiny", "--max-images", "8", "--store"), tmp_path / "out"
     assert command("rankings", "export", out, *small, tmp_path / "a", "--about", "lab") == 2
@@ -136,12 +136,10 @@ def test_the_command_line_ships_and_takes(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err.count("only explained networks") == 2
 
 
-def test_networks_of_own_network_runs_alone_are_shipped_without_predictions_that_no_run_made(
-    tmp_path, capsys, monkeypatch
-):
-    """Retraining needs classes of the training images, which the machine that retrains then asks of the same networks.
+def test_exported_references_contain_only_existing_predictions(tmp_path, capsys, monkeypatch):
+    """A machine that retrains predicts classes of training images by the imported networks.
 
-    The second machine gives its networks to a third, and back to the first, which has fewer predictions.
+    The second store exports to a third, and back to the first, which has fewer predictions.
     """
     of = (Block(ROAR, ("random", "grad"), (0.5,), seeds=1), Block(OWN_NETWORK, ("random", "grad"), (0.5,), seeds=1))
     publish(monkeypatch, replace(SUITE, blocks=of, references=3))
@@ -190,8 +188,8 @@ LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
     ],
     ids=["both", "scored", "retrained", "lent"],
 )
-def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, monkeypatch, known, estimator, retrains):
-    """Though another suite with the same images and network comes first in the table."""
+def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch, known, estimator, retrains):
+    """Another suite with the same images and network comes first in the table of suites."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
     monkeypatch.setattr(local_workers_and_rates, "LocalEngine", InlineEngine)

@@ -1,4 +1,4 @@
-"""A suite from its first job to its last row: what is done once, what fails with what, and what is tried again."""
+"""`run_missing`: each step runs once, failures block their dependents, and machine errors are retried."""
 
 import platform
 from collections import Counter
@@ -22,31 +22,31 @@ from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]
 
 
-def keys_of(runs):
+def list_keys(runs):
     return [run.key for run in runs]
 
 
-def failed(events):
+def list_failures(events):
     return [(event.step.first_run, event.failure) for event in events if event.failure]
 
 
-def reasons_of(store, runs):
-    return {failure.reason for history in store.failures.read_history(keys_of(runs)).values() for failure in history}
+def list_failure_reasons(store, runs):
+    return {failure.reason for history in store.failures.read_history(list_keys(runs)).values() for failure in history}
 
 
-def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path):
-    """What is found is what the suite finds that ranks both, which then goes on in the same folder."""
+def test_suites_without_retraining_rank_only_test_images(store, tmp_path):
+    """Results equal those of the suite that ranks both splits, which then continues in the same folder."""
     blocks = tuple(block for block in SUITE.blocks if block.protocol.retrain is ScoredNetwork.NONE)
     suite = replace(SUITE, blocks=blocks)
     work = make_work(tmp_path / "part", suite)
     runs = make_runs(work, suite)
     found = Counter(step.kind for step in build_job_graph(work, runs))
     assert found == {"reference": 1, "rank": 2 * -(-TEST // 16), "seal": 2, "run": len(runs)}
-    assert failed(run_missing(work, runs, store, InlineEngine())) == []
+    assert list_failures(run_missing(work, runs, store, InlineEngine())) == []
     with completed(tmp_path / "whole", SUITE) as (whole, all_runs, _, results):
         assert list(run_missing(whole, all_runs, results, InlineEngine())) == [], "it is done"
-        expected = results.read_results(keys_of(runs))
-    for key, own in store.read_results(keys_of(runs)).items():
+        expected = results.read_results(list_keys(runs))
+    for key, own in store.read_results(list_keys(runs)).items():
         result = expected[key]
         assert (own.bits, own.probability, own.smoothness) == (result.bits, result.probability, result.smoothness)
     assert [work.explained[0].store.has_predictions(split) for split in Split] == [False, True]
@@ -54,19 +54,19 @@ def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path)
     more, made = make_work(tmp_path / "part"), (tmp_path / "part").rglob("*")
     before = {path: path.read_bytes() for path in made if path.suffix in (".arrow", ".npz", ".pt")}
     runs = [run for run in make_runs(more) if run.cell.estimator in ("random", "grad") and run.seed == 0]
-    assert failed(run_missing(more, runs, store, InlineEngine())) == []
+    assert list_failures(run_missing(more, runs, store, InlineEngine())) == []
     assert all(path.read_bytes() == content for path, content in before.items())
     assert all(more.explained[0].store.has_predictions(split) for split in Split)
 
 
-def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
-    """Not what the command's process would: it never looks at a device."""
+def test_results_record_hardware_and_versions_of_worker(fresh, store, monkeypatch):
+    """The process of the command never queries a device."""
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
     monkeypatch.setattr(network_jobs, "name_device", lambda device: f"{device.type} of the worker")
     monkeypatch.setattr(network_jobs, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
     work, runs = fresh
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
-    assert failed(run_missing(work, runs, store, InlineEngine())) == []
+    assert list_failures(run_missing(work, runs, store, InlineEngine())) == []
     for run, precision in zip(runs, ("bf16", "float32"), strict=True):  # trained, scored
         made = store.read_results([run.key])[run.key].provenance
         assert (made.hardware["device"], made.hardware["precision"]) == ("cpu of the worker", precision)
@@ -75,7 +75,7 @@ def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
         assert made.code_version == read_code_version()
 
 
-def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, store, monkeypatch):
+def test_run_missing_resumes_after_interruption_with_other_job_sizes(fresh, store, monkeypatch):
     work, runs = fresh
     explained, done, maps = Counter(), Counter(), importance.compute_maps_of_subjects
 
@@ -90,13 +90,13 @@ def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, s
         events = run_missing(work, runs, store, InlineEngine())
         done.update(event.step.first_run.key for event in islice(events, count) if event.step.first_run)
         events.close()
-    assert set(done) == store.find_done_keys(keys_of(runs)) == set(keys_of(runs))
+    assert set(done) == store.find_done_keys(list_keys(runs)) == set(list_keys(runs))
     assert set(explained.values()) == set(done.values()) == {1}
     assert len(explained) == 3 * (TRAIN + TEST)
 
 
-def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, store, monkeypatch):
-    """One by itself, those by maps that are not finite, and all that needs a reference that diverges."""
+def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monkeypatch):
+    """Failures: one run, the runs with nonfinite maps, and all runs that need a diverging network."""
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
@@ -122,29 +122,29 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     monkeypatch.setattr(network_jobs, "execute_run", sometimes)
     monkeypatch.setattr(importance, "compute_maps_of_subjects", broken)
     engine = InlineEngine()
-    assert {run for run, _ in failed(run_missing(work, runs, store, engine)) if run} == lost
-    assert store.find_done_keys(keys_of(runs)) == set(keys_of(runs)) - set(keys_of(lost)) != set()
-    assert reasons_of(store, [bad]) == {"the loss went away"}
-    (reason,) = reasons_of(store, truth)
+    assert {run for run, _ in list_failures(run_missing(work, runs, store, engine)) if run} == lost
+    assert store.find_done_keys(list_keys(runs)) == set(list_keys(runs)) - set(list_keys(lost)) != set()
+    assert list_failure_reasons(store, [bad]) == {"the loss went away"}
+    (reason,) = list_failure_reasons(store, truth)
     assert reason.startswith("rank truth failed: train images from number 32: 1 of ")
-    assert all("reference failed: loss nan" in reason for reason in reasons_of(store, explaining))
+    assert all("reference failed: loss nan" in reason for reason in list_failure_reasons(store, explaining))
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.list_leases() == []
     monkeypatch.setattr(network_jobs, "execute_run", scored)
     again = InlineEngine()
-    assert (bad, "the loss went away") in failed(run_missing(work, runs, store, again))
-    assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"
+    assert (bad, "the loss went away") in list_failures(run_missing(work, runs, store, again))
+    assert not set(again.done) & set(list_keys(runs)), "the failure is reported without a new try"
     assert store.failures.retry([bad.key], work.images.fingerprint) == {bad.key}
     assert [event.step.first_run for event in run_missing(work, [bad], store, InlineEngine())] == [bad]
 
 
-def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(fresh, store):
+def test_caller_error_ends_run_missing_but_keeps_finished_results(fresh, store):
     work, runs = fresh
     kept = []
 
     class TwoAtOnce(InlineEngine):
-        """Of the first two runs that end together, the one that is told first is a mistake."""
+        """Of the first two runs that end together, the first ends with a caller error."""
 
         @property
         def idle(self):
@@ -160,14 +160,14 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
     with pytest.raises(CallerError, match="the disk is full"):
         list(run_missing(work, runs, store, TwoAtOnce()))
     assert store.find_done_keys(kept) == set(kept) != set()
-    assert (store.list_leases(), reasons_of(store, runs)) == ([], set())
+    assert (store.list_leases(), list_failure_reasons(store, runs)) == ([], set())
 
 
 KILLED = MachineError("the worker's process died (signal SIGKILL)")
 
 
 class FailingMachine(InlineEngine):
-    """Cuts off the first few tries of some jobs, as a killed worker does."""
+    """An engine that ends the first tries of some jobs with the error of a killed worker."""
 
     def __init__(self, tries):
         super().__init__()
@@ -182,29 +182,29 @@ class FailingMachine(InlineEngine):
             super().start_job(job)
 
 
-def test_a_job_that_its_machine_cut_off_is_tried_again_and_counts_as_failed_after_three_tries(fresh, store):
+def test_machine_errors_are_retried_and_fail_after_three_tries(fresh, store):
     work, runs = fresh
-    bad, rank = runs[-1], "rank trained test 0"  # which it needs
+    bad, rank = runs[-1], "rank trained test 0"  # a step that `bad` needs
     cut_off = {"reference": 1, "seal random scalar": 2, runs[0].key: 2}
     engine = FailingMachine({bad.key: 9, rank: 9, **cut_off})
     events = list(run_missing(work, runs, store, engine))
     assert {name: engine.done.count(name) - 1 for name in cut_off} == cut_off
     told = {event.step.job.name: event.note for event in events if event.note}
     assert told == {name: f"{KILLED}; tried {1 + count} times" for name, count in cut_off.items()}
-    assert reasons_of(store, runs[:1]) == set()
+    assert list_failure_reasons(store, runs[:1]) == set()
     assert (engine.done.count(bad.key), engine.done.count(rank)) == (0, 3)
     (reason,) = [event.failure for event in events if event.step.job.name == rank]
     assert reason == f"{rank} failed: {KILLED}; tried 3 times"
     again = FailingMachine({bad.key: 9})
     assert all(event.failure for event in run_missing(work, runs, store, again)) and again.done == []
-    assert bad.key in store.failures.retry(keys_of(runs), work.images.fingerprint)
-    assert failed(run_missing(work, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
+    assert bad.key in store.failures.retry(list_keys(runs), work.images.fingerprint)
+    assert list_failures(run_missing(work, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
     assert again.done.count(bad.key) == 3
     assert store.list_leases() == []
 
 
-def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, sleeps):
-    """Else a broken machine, which is idle more often than any other, would try it again and again."""
+def test_interrupted_job_is_retried_only_after_other_workers_leave(fresh, store, sleeps):
+    """A broken machine is idle most often and would otherwise retry the job repeatedly."""
     work, (bad, others) = fresh[0], fresh[1][:2]
     engine, other, looks = FailingMachine({bad.key: 1}), Owner.of_this_process(), []
     store.claim_leases([LeaseRequest((others.key,), "", work.images.fingerprint)], other, 1)
@@ -212,5 +212,5 @@ def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, 
         lambda: looks.append(engine.done.count(bad.key)),
         lambda: len(looks) == 3 and store.release_all_leases(other),
     ]
-    assert failed(run_missing(work, [bad, others], store, engine)) == []
+    assert list_failures(run_missing(work, [bad, others], store, engine)) == []
     assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)

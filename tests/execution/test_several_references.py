@@ -1,4 +1,4 @@
-"""Suites that explain several networks: which seed is ranked by which, what is shared, what a replication changes."""
+"""Suites with several explained networks: networks of seeds, shared rankings, and replications."""
 
 import shutil
 from dataclasses import replace
@@ -41,7 +41,7 @@ def done(tmp_path_factory):
         yield made
 
 
-def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_and_no_reference():
+def test_runs_use_reference_seed_mod_r_and_replication_new_seeds():
     def explained(suite, name="grad"):
         runs = {point: build_run(suite, point, "da7a", None) for point in expand_points(suite)}
         retrained = {point: run for point, run in runs.items() if point.cell.retrain is ROAR.retrain}
@@ -54,18 +54,18 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
     assert not set(explained(again).values()) & {first, second} and first != second
     made = (suite.compute_reference_seed(number) for suite in (TWO, again) for number in (0, 1))
     seeds = [seed + twin for seed in made for twin in (0, 1)]
-    assert len(set(seeds)) == len(seeds)  # those of the networks with random weights, too
+    assert len(set(seeds)) == len(seeds)  # seeds of untrained networks included
     work, one = (count_work(suite, expand_points(suite)) for suite in (TWO, replace(TWO, references=1)))
     assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
     assert work.images_explained == 2 * one.images_explained
     told = replace(TWO, blocks=(Block(ROAR, ("random", "class-template"), (0.9,), seeds=3),))
-    assert explained(told, "class-template") == explained(TWO)  # whose answer it is told
+    assert explained(told, "class-template") == explained(TWO)  # class-template uses the class predicted by the network
     assert set(explained(TWO, "random").values()) == {""}
 
 
 @pytest.mark.slow
-def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
-    """Their means, and sklearn's ridge on thumbnails and their mirror images."""
+def test_class_controls_match_means_and_sklearn_ridge(done):
+    """The reference: class means, and sklearn's ridge on thumbnails and their mirror images."""
     work, *_ = done
     images, train, norm = work.images, work.images.train, Normalisation.of(work.images)
     class_images, classes = compute_class_templates_and_classifier(images), images.record.classes
@@ -88,7 +88,7 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
 
 
 @pytest.mark.slow
-def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done):
+def test_each_reference_is_trained_once_and_ranks_its_own_runs(done):
     work, runs, jobs, store = done
     assert [name for name in jobs if name.startswith("reference")] == ["reference 1", "reference 2"]
     shards = [name for name in jobs if name.startswith("rank controls")]
@@ -109,7 +109,7 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
-def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own_network(done, seed):
+def test_other_reference_twin_scores_own_network_under_other_map(done, seed):
     work, runs, *_ = done
     morf = {run.seed: run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.NONE)}
     cell = replace(morf[seed].cell, estimator="grad~other-reference")
@@ -126,8 +126,8 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
 
 
 @pytest.mark.slow
-def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_path, monkeypatch):
-    """Also where some images of one reference, and all test images of another, were ranked before."""
+def test_jointly_ranked_references_equal_separately_ranked_ones(done, tmp_path, monkeypatch):
+    """Some images of one network, and all test images of another, were ranked before."""
     size_jobs(monkeypatch, 8, 16)
     suite = replace(TWO, blocks=(Block(ROAR, ("grad", "var-grad"), (0.9,), seeds=2),))
     alone, together = (replace(done[0], suite=suite, workspace=Workspace(tmp_path / name)) for name in ("a", "b"))

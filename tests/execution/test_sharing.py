@@ -1,4 +1,4 @@
-"""Several commands on one store: whose step it is, what becomes of a lease, and a folder that machines share."""
+"""Several commands on one store: shared steps, leases, and a folder shared by machines."""
 
 import json
 from contextlib import contextmanager
@@ -31,8 +31,8 @@ from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]
 
 
-def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatch):
-    """Where both are equally fast, none does less than 45 % of the shards, and none waits for the other's."""
+def test_two_commands_share_every_kind_of_step(fresh, store, tmp_path, monkeypatch):
+    """Of two equally fast commands, each does at least 45 % of the ranking jobs and never waits for the other."""
     size_jobs(monkeypatch, 8, 8)
     work, runs = fresh
     kinds = {step.job.name: step.kind for step in build_job_graph(work, runs)}
@@ -50,7 +50,7 @@ def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatc
     assert not store.list_leases() and len(store.list_result_keys("")) == len(runs)
 
 
-def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hands_is_taken(fresh, store, sleeps):
+def test_run_missing_waits_for_live_leases_and_takes_dead_ones(fresh, store, sleeps):
     work, runs = fresh
     other, engine, names = Owner.of_this_process(), InlineEngine(), []
     dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
@@ -73,7 +73,7 @@ def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hand
     assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs}
 
 
-def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fresh, store, sleeps, monkeypatch):
+def test_blocked_run_is_reported_only_after_its_lease_is_released(fresh, store, sleeps, monkeypatch):
     def no_reference(explained):
         raise RunError("no luck")
 
@@ -90,8 +90,8 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
     assert store.list_leases() == []
 
 
-def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, monkeypatch):
-    """It expired while the worker still computed; another process has the run by now."""
+def test_lost_lease_stops_job_without_writing_results(fresh, store, sleeps, monkeypatch):
+    """The lease expired while the worker computed, and another process took the run."""
     work, runs = fresh[0], fresh[1][:2]
     heir, told, beating = Owner.of_this_process(), [], []
 
@@ -114,13 +114,15 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
     engine = Losing()
     events = list(run_missing(work, runs, store, engine))
     assert told == [runs[0].key]
-    assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
+    assert engine.done == [runs[0].key, runs[1].key, runs[0].key], (
+        "the run is repeated once the other process releases it"
+    )
     assert [event.step.first_run for event in events] == [runs[1], runs[0]]
-    assert store.failures.record_interruption(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
+    assert store.failures.record_interruption(runs[0].key, "killed") == 1, "a stopped job does not count as interrupted"
 
 
-def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypatch):
-    """A stopped terminal: whoever reads the events takes none for long."""
+def test_leases_are_renewed_while_event_reader_is_blocked(fresh, store, monkeypatch):
+    """A stopped terminal reads no event for a long time."""
     monkeypatch.setattr(scheduler, "PULSE", 0.01)
 
     class Two(InlineEngine):
@@ -134,14 +136,14 @@ def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypat
             return connection.execute(select(leases.c.beat)).scalar_one()
 
     events = run_missing(fresh[0], fresh[1][:2], store, Two())
-    next(events)  # one is told of; the other is leased, and nobody asks what became of it
+    next(events)  # one run is reported; the other is leased, and no event of it is read
     held = beat()
     assert eventually(lambda: beat() > held)
     assert len(list(events)) == 1
 
 
-def test_a_database_that_does_not_answer_keeps_nobody(fresh, store, monkeypatch):
-    """A server that is gone without a word answers neither yes nor no."""
+def test_run_missing_closes_when_database_does_not_answer(fresh, store, monkeypatch):
+    """A vanished server sends no error, so the release of leases must have a time limit."""
     monkeypatch.setattr(scheduler, "_FAREWELL", 0.01)
     answered = Event()
     monkeypatch.setattr(store, "release_all_leases", lambda owner: answered.wait(PATIENCE))
@@ -153,8 +155,8 @@ def test_a_database_that_does_not_answer_keeps_nobody(fresh, store, monkeypatch)
 
 
 @contextmanager
-def remembered(missing):
-    """Say that these names are not there until their folder is listed, as a client does that asked too early."""
+def hide_until_listed(missing):
+    """Report these paths as missing until their folder is listed, as a network file system with cached misses."""
     listed = set()
 
     def seen(path):
@@ -178,36 +180,38 @@ def remembered(missing):
         yield
 
 
-def snapshot(folder):
-    """The files of a folder, so that one that is written again differs."""
+def stat_files(folder):
+    """Return inode and time of each file of a folder, so that a rewritten file differs."""
     found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
 
 
-def perform(todo):
+def do_steps(todo):
     for step in todo:
         step.job.call(*step.job.arguments)
 
 
 @pytest.mark.parametrize("kind", ["reference", "rank", "seal", "network", "tune"])
-def test_what_another_machine_made_meanwhile_is_not_made_again(kind, tmp_path):
-    """By a client that remembers what was not there when it last looked."""
+def test_job_keeps_artifacts_made_meanwhile_by_another_machine(kind, tmp_path):
+    """The file system client caches that the artifacts were missing."""
     suite = replace(SUITE, blocks=(Block(MATCHED, ("random", "grad"), (0.5, 0.9), seeds=1),))
     work = make_work(tmp_path, suite)
     todo = build_job_graph(work, make_runs(work, suite))
-    perform(todo[: [step.kind for step in todo].index(kind)])
+    do_steps(todo[: [step.kind for step in todo].index(kind)])
     last = [step for step in todo if step.kind == kind]
     known = set(tmp_path.rglob("*"))
-    perform(last)  # on the other machine
-    made, missing = snapshot(tmp_path), set(tmp_path.rglob("*")) - known
-    waiting = {folder for lock in tmp_path.rglob("*.lock") for folder in lock.parents}  # which whoever waits has made
-    with remembered(missing - waiting):
-        perform(last)
-    assert snapshot(tmp_path) == made
+    do_steps(last)  # on the other machine
+    made, missing = stat_files(tmp_path), set(tmp_path.rglob("*")) - known
+    waiting = {
+        folder for lock in tmp_path.rglob("*.lock") for folder in lock.parents
+    }  # created by the process that waits
+    with hide_until_listed(missing - waiting):
+        do_steps(last)
+    assert stat_files(tmp_path) == made
 
 
 @pytest.mark.parametrize("retrained_first", [True, False])
-def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained_first, tmp_path):
+def test_suites_with_other_splits_or_levels_share_one_store(retrained_first, tmp_path):
     """ROAR ranks training images, MoRF does not; a level of its own changes how a ranking is stored."""
     rows = ("random", "grad")
     narrow = replace(SUITE, blocks=(Block(MORF, rows, (0.9,), seeds=1),))
@@ -223,8 +227,8 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
                 assert explain_inconsistency(found, found[0].weights) == ""
 
 
-def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
-    """Earlier versions did: each suite's ranking had its own."""
+def test_store_accepts_two_recorded_checksums_of_one_ranking(tmp_path):
+    """Earlier versions stored one checksum per suite."""
     with completed(tmp_path, replace(SUITE, blocks=(Block(MORF, ("random",), (0.9,), seeds=1),))) as (work, runs, *_):
         spec = work.make_ranking_spec_of_run(runs[-1])
     with completed(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random",), (0.9,), seeds=1),))) as (other, *_):

@@ -1,4 +1,4 @@
-"""The fast pipeline against the slow one: every removed feature, every training input, every count."""
+"""The pipeline equals the slow pipeline: removed features, training inputs, and correctness."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -46,9 +46,9 @@ SHAPE = (3, 8, 8)
 
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory):
-    """What the fast pipeline did, by run, None for the reference; a hook writes down what each network is given.
+    """Results and network inputs of the pipeline by run, None for the explained network.
 
-    In training at each step; and of the test images, with the copies that fill up the last batch.
+    A hook records training inputs at each step, and test inputs with the copies that fill the last batch.
     """
     given = []
 
@@ -78,12 +78,12 @@ def make_ties(work):
         path = work.images.folder / f"{split}-truth.bin"
         truth = np.rint(np.fromfile(path, np.float32) * 8) / 8
         truth.tofile(path)
-        for values in -np.sort(-truth.reshape(-1, 192)[:5]):  # else nothing would be known of the rule for them
+        for values in -np.sort(-truth.reshape(-1, 192)[:5]):  # so that the levels cut through ties
             assert all(values[round(t * 192) - 1] == values[round(t * 192)] for t in (0.1, 0.9, 0.3))
 
 
 class Slow:
-    """The same from the decoded files and, for what is explained, the stored weights."""
+    """The slow pipeline on the decoded files and the stored weights of the explained network."""
 
     def __init__(self, work):
         folder = work.images.folder
@@ -123,14 +123,14 @@ class Slow:
         return slow.removed_features(maps, FIRST_ID[split], cell.t, str(cell.order), str(cell.unit))
 
     def inputs(self, run, split):
-        """What the run's network sees."""
+        """Inputs of the network of a run."""
         removed, t = self.removed(run, split), run.cell.t
         if run.cell.retrain is ScoredNetwork.MASKS:
             return slow.normalised(removed.astype(np.float32), [t] * 3, [(t * (1 - t)) ** 0.5] * 3)
         return self.normalised(slow.degraded(self.pixels[split], removed, self.means))
 
     def trained(self, inputs, seed):
-        """The weights of a network that learnt these inputs; `tests/compute/test_train.py` has training slowly."""
+        """Weights of a network trained on these inputs; `tests/compute/test_train.py` checks `fit`."""
         model = self.network(seed)
         inputs = DegradedImages(torch.from_numpy(inputs), None, torch.zeros(3), Unit.SCALAR)
         fit(model, inputs, torch.from_numpy(self.labels["train"]), ONES, RECIPE, seed)
@@ -142,7 +142,7 @@ def again(fast):
     return Slow(fast.work)
 
 
-def test_every_training_input_in_its_step(fast, again):
+def test_training_inputs_equal_slow_pipeline_at_each_step(fast, again):
     assert len(fast.scored) == len(fast.training) - 1 == 16
     others = {ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON, ScoredNetwork.SIBLINGS}  # in tests of their own
     assert {run.cell.retrain for run in fast.scored} == set(ScoredNetwork) - others
@@ -156,7 +156,7 @@ def test_every_training_input_in_its_step(fast, again):
         np.testing.assert_array_equal(fast.training[run], expected, err_msg=str(run.cell))
 
 
-def test_every_test_input_and_how_smooth_its_mask_is(fast, again):
+def test_test_inputs_and_mask_smoothness_equal_slow_pipeline(fast, again):
     for run, scored in fast.scored.items():
         np.testing.assert_array_equal(fast.tested[run][:TEST], again.inputs(run, "test"), err_msg=str(run.cell))
         if run.cell.t:
@@ -165,7 +165,7 @@ def test_every_test_input_and_how_smooth_its_mask_is(fast, again):
             assert scored.smoothness == compute_smoothness(np.packbits(bits, axis=1), SHAPE, run.cell.unit), run.cell
 
 
-def test_the_reference_and_every_count(fast, again):
+def test_explained_network_and_correctness_equal_slow_pipeline(fast, again):
     trained = again.trained(again.normalised(again.pixels["train"]), seed=1000)
     torch.testing.assert_close(again.reference, dict(trained), rtol=0, atol=0)
     for run, scored in fast.scored.items():
@@ -175,7 +175,7 @@ def test_the_reference_and_every_count(fast, again):
         answers = slow.correct_answers(weights, again.inputs(run, "test"), again.labels["test"])
         assert scored.correctness.tolist() == answers, run.cell
         assert (scored.probability is None) == (run.cell.retrain is not ScoredNetwork.NONE), run.cell
-        if run.cell.retrain is ScoredNetwork.NONE:  # how sure the reference is of what it says of the whole image
+        if run.cell.retrain is ScoredNetwork.NONE:  # probability of the class predicted for the whole image
             targets = slow.logits(weights, torch.from_numpy(again.normalised(again.pixels["test"]))).argmax(1)
             chances = slow.logits(weights, torch.from_numpy(again.inputs(run, "test"))).softmax(1)
             expected = chances.gather(1, targets[:, None])[:, 0].numpy()

@@ -1,4 +1,4 @@
-"""A bundled table from the command to its rows: what stands there, what is left out, and with which words."""
+"""A run on a bundled table: its rows, and estimators that do not apply to tables."""
 
 import json
 
@@ -13,15 +13,15 @@ SMALL = ("--suite", "breast-cancer", "--max-images", "60", "--seeds", "1")
 
 
 @pytest.mark.slow
-def test_every_protocol_has_its_rows_which_say_what_is_left_out_and_are_no_pictures(call, tmp_path):
-    """Of a small version of the suite with one estimator."""
+def test_tabular_suite_fills_every_protocol_and_rejects_neighbour_estimators(call, tmp_path):
+    """Tables have no pictures of maps either."""
     assert call("run", *SMALL, "--estimators", "grad", "--store", tmp_path).code == 0
     for protocol in ("matched", "augmented", "roar", "roar-exchanged", "mask-only", "morf", "lerf"):
         words = ("table", *SMALL[:4], "--protocol", protocol, "--store", tmp_path)
         found = {row["estimator"]: row["curve"] for row in json.loads(call(*words, "--format", "json").out)["rows"]}
         assert {"random", "grad"} <= set(found)
         assert all(found["grad"][t] > 0 for t in ("0.1", "0.5", "0.9")), protocol
-        assert protocol == "mask-only" or found["grad"]["0.0"] > 0.8, protocol  # a guess is right on one of two
+        assert protocol == "mask-only" or found["grad"]["0.0"] > 0.8, protocol  # chance is one in two
     said = " ".join(call(*words, "--notes").out.split())
     assert f"Left out: sobel, random-blurred: {NO_NEIGHBOURS}." in said
     answer = call("run", *SMALL, "--estimators", "ig(baseline=blur)", "--store", tmp_path)

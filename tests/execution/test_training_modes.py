@@ -1,4 +1,4 @@
-"""Compiled or not: what `doctor --suite` measures on a GPU, what the store keeps of it, and what `run` makes of it."""
+"""Compiled training: speeds measured by `doctor --suite` on a GPU, stored, and used by `run`."""
 
 import os
 from dataclasses import replace
@@ -32,7 +32,7 @@ def environment(monkeypatch):
 
 @pytest.fixture
 def seconds(monkeypatch):
-    """Seconds an image of each mode of torch's compiler, or an error; the suite's own network, at full size."""
+    """Mocked seconds per image, or error, of each mode of torch's compiler."""
     found = {"": 1 / 3000, "default": 1 / 4000, "reduce-overhead": RuntimeError("graphs\nfail")}
 
     def timed(suite, recipe):
@@ -46,7 +46,7 @@ def seconds(monkeypatch):
     return found
 
 
-def test_each_mode_is_timed_and_one_that_fails_is_told(seconds):
+def test_measure_training_speeds_times_modes_and_reports_failures(seconds):
     os.environ[COMPILING] = "mine"
     found = measure_training_speeds(QUICK)
     assert {name: found[name] for name in (UNCOMPILED, COMPILED)} == pytest.approx({UNCOMPILED: 3000, COMPILED: 4000})
@@ -56,15 +56,15 @@ def test_each_mode_is_timed_and_one_that_fails_is_told(seconds):
     assert os.environ[COMPILING] == "mine"
 
 
-def test_a_compiler_that_gave_up_has_no_speed(seconds, monkeypatch):
-    """The network ran as it is, which is the speed of no compiled one."""
+def test_measure_training_speeds_reports_no_speed_for_failed_compiler(seconds, monkeypatch):
+    """After a failed compilation the network runs eagerly, so its speed is not a compiled one."""
     monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", ["no C compiler"])
     found = measure_training_speeds(QUICK)
     assert isinstance(found[UNCOMPILED], float) and "no C compiler" in found[COMPILED]
 
 
 @pytest.mark.parametrize(("compiled", "pays"), [(3301.0, True), (3299.0, False), ("fails", False)])
-def test_the_store_keeps_for_each_network_and_recipe_whether_compiling_pays(compiled, pays, tmp_path):
+def test_suggest_compiling_reads_stored_speeds_per_network_and_recipe(compiled, pays, tmp_path):
     store, other = Workspace(tmp_path), find_suite("cifar10")
     store_training_speeds(store, other, "a GPU", {UNCOMPILED: 1.0, COMPILED: 9.0})
     store_training_speeds(store, QUICK, "a GPU", {UNCOMPILED: 3000.0, COMPILED: compiled})
@@ -76,14 +76,14 @@ def test_the_store_keeps_for_each_network_and_recipe_whether_compiling_pays(comp
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"resnet-quick at 64 pixels by quick@2": 3}', "{}"])
-def test_a_damaged_record_decides_nothing_and_is_written_anew(text, tmp_path):
+def test_damaged_speed_record_is_ignored_and_rewritten(text, tmp_path):
     (tmp_path / "training-modes.json").write_text(text)
     assert suggest_compiling(Workspace(tmp_path), QUICK) == ""
     store_training_speeds(Workspace(tmp_path), QUICK, "a GPU", {UNCOMPILED: 1.0, COMPILED: 2.0})
     assert suggest_compiling(Workspace(tmp_path), QUICK)
 
 
-def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path, monkeypatch):
+def test_run_compiles_when_doctor_measured_faster_compiled_training(seconds, tmp_path, monkeypatch):
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
@@ -93,7 +93,7 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     _enable_compiling_if_faster(EngineOptions(), Workspace(tmp_path), QUICK, console)
     assert os.environ.pop(COMPILING) == "default"
     assert "because doctor measured" in console.file.getvalue()
-    for asked, compiles in ((False, False), (True, True)):  # nothing was measured of this suite
+    for asked, compiles in ((False, False), (True, True)):  # this suite has no measurement
         _enable_compiling_if_faster(EngineOptions(compile=asked), Workspace(tmp_path), find_suite("planted"), console)
         assert (os.environ.pop(COMPILING, "") == "default") is compiles
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ())
@@ -101,8 +101,8 @@ def test_doctor_measures_a_suite_and_run_takes_the_faster_way(seconds, tmp_path,
     assert COMPILING not in os.environ
 
 
-def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeypatch):
-    """Doctor compares both ways also where the recipe compiles, and does not say that `run` trains uncompiled."""
+def test_recipe_compiles_regardless_of_measured_speeds(seconds, tmp_path, monkeypatch):
+    """`doctor` measures both modes for a recipe that compiles, and says that `run` compiles."""
     seconds["default"] = 1 / 2000
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(doctor.torch.cuda, "get_device_name", lambda: "a GPU")
@@ -129,7 +129,7 @@ def test_no_measurement_keeps_a_recipe_from_compiling(seconds, tmp_path, monkeyp
         (COMPILED_QUICK, False, "local", ("0",), False),
     ],
 )
-def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gpus, told, tmp_path, monkeypatch):
+def test_run_warns_when_compiling_is_requested_without_gpu(suite, option, engine, gpus, told, tmp_path, monkeypatch):
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: gpus)
     _enable_compiling_if_faster(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
@@ -137,7 +137,7 @@ def test_where_no_gpu_is_to_compile_for_a_line_says_so(suite, option, engine, gp
     assert console.file.getvalue() == line * told
 
 
-def test_without_a_gpu_or_a_training_nothing_is_measured(tmp_path):
+def test_doctor_measures_nothing_without_gpu_or_training(tmp_path):
     assert "on GPUs only" in doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
     assert (
         "trains no networks"

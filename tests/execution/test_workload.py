@@ -1,4 +1,4 @@
-"""What runs need: counts by hand, and those of the paper."""
+"""`count_work` matches hand counts, the paper, and the work of real runs."""
 
 from collections import Counter
 from dataclasses import replace
@@ -35,10 +35,10 @@ SCALARS, MINE = 3 * 64 * 64, "mine@1a2b3c4d"
 COST = count_network_cost("resnet-quick", 10, 3, 64)
 
 
-def test_counts_of_a_fresh_suite_by_hand():
-    """Its memory: what the layers put out for a batch, three copies of the weights, one level's removed bits.
+def test_count_work_matches_hand_counts_for_new_suite():
+    """Memory: activations of a batch, three copies of the weights, the masks of one level,
 
-    And all images in bfloat16, 72 pixels a side with what is mirrored around them.
+    and all images in bfloat16 with reflected borders, 72 pixels a side.
     """
     jobs = count_work(SUITE, expand_points(SUITE))
     trainings = 2 + 3 * 2 * 2
@@ -47,11 +47,13 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.images_decoded == TRAIN + TEST
     assert jobs.images_retrained == trainings * 15 * TRAIN
     assert jobs.images_reference == 10 * TRAIN
-    assert jobs.images_scored == (trainings + 3) * TEST + TRAIN + TEST  # the reference says its targets
+    assert (
+        jobs.images_scored == (trainings + 3) * TEST + TRAIN + TEST
+    )  # predictions of the explained network are the targets
     assert jobs.images_explained == (1 + 15) * (TRAIN + TEST)  # a gradient, and 15 of noisy copies
     assert jobs.copies_drawn == 15 * (TRAIN + TEST)
     assert jobs.images_ranked == 3 * (TRAIN + TEST)
-    assert jobs.images_filled == 0  # the mean is at hand
+    assert jobs.images_filled == 0  # the mean needs no computation
     linear = replace(SUITE, blocks=tuple(replace(block, fill="linear") for block in BLOCKS))
     assert count_work(linear, expand_points(linear)).images_filled == 12 * (TRAIN + TEST) + 2 * TEST
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
@@ -63,8 +65,8 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
 
 
-def test_removed_features_that_a_worker_extracts_into_a_file_are_counted_for_each_worker():
-    """ImageNet's, 24.1 GB a training and .9 GB where test images alone are degraded; smaller sets are held."""
+def test_count_disk_bytes_includes_extracted_masks_per_worker():
+    """ImageNet has 24.1 GB of masks per training, or 0.9 GB for test images; masks of smaller data stay in memory."""
     suite, bits = find_suite("imagenet"), 3 * 224 * 224 // 8
     jobs = count_work(suite, points := expand_points(suite))
     assert jobs.extracted == 1_281_167 * bits
@@ -77,8 +79,8 @@ def test_removed_features_that_a_worker_extracts_into_a_file_are_counted_for_eac
     assert count_work(SUITE, expand_points(SUITE)).extracted == 0
 
 
-def test_what_rows_share_is_counted_once():
-    """By both forms, references and the blurred twin; a network with random weights is explained in its own jobs."""
+def test_count_work_counts_shared_maps_once():
+    """Forms, networks and blurred twins share passes; untrained networks are explained in their own jobs."""
     names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
     names += (MINE, *(f"{MINE}~{twin}" for twin in TWINS))
     suite = replace(SUITE, references=2, blocks=(Block(ROAR, names, (0.9,), seeds=2),))
@@ -90,7 +92,7 @@ def test_what_rows_share_is_counted_once():
     assert count_work(whole, points).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
 
-def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monkeypatch):
+def test_count_work_counts_every_coalition_of_shapley_values(monkeypatch):
     table = replace(find_dataset("breast-cancer-10"), channels=12)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: table)
     blocks = (Block(ROAR, ("random", "shapley"), (0.9,), seeds=1),)
@@ -103,8 +105,8 @@ ROWS = ("random", "grad", "var-grad", "ig")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tuned_on", [None, *Split])
-def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
-    """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
+def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch):
+    """Mocks count images that are trained on, scored, explained and ranked."""
     blocks = tuple(Block(each, ROWS, (0.5,), seeds=1) for each in ((MATCHED,) if tuned_on else (ROAR, MORF)))
     suite, done = replace(tiny_suite.SUITE, blocks=blocks, tuned_on=tuned_on or Split.TRAIN), Counter()
 
@@ -135,7 +137,7 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
     assert done == {"drawn": counted.copies_drawn} | {kind: getattr(counted, f"images_{kind}") for kind in kinds}
 
 
-def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_predicted():
+def test_count_work_without_retraining_skips_training_images():
     suite = replace(SUITE, given="w@0", blocks=(MORF_BLOCK,))
     jobs = count_work(suite, expand_points(suite))
     assert (jobs.trainings, jobs.scorings) == (0, 1 + 2)
@@ -146,7 +148,7 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
     assert jobs.memory == 4 * (64 * (COST.activations + 2 * SCALARS) + COST.parameters)  # 64 images' two maps
 
 
-def test_what_is_done_is_not_counted_again():
+def test_count_work_skips_existing_shared_inputs():
     points = expand_points(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
     jobs = count_work(SUITE, [point for point in points if point not in done], existing=list_shared_inputs(SUITE, done))
@@ -160,8 +162,8 @@ def test_what_is_done_is_not_counted_again():
 
 
 @pytest.mark.parametrize(("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick@6", (TRAIN + 2 * TEST) * 3)])
-def test_validate_and_a_forecast_count_the_same_maps(name, maps):
-    """Three references, and of each the submission's own maps and those of its untrained twin."""
+def test_count_maps_of_run_equals_count_work(name, maps):
+    """Each of three networks needs maps of the submission and of its untrained twin."""
     suite = find_suite(name)
     joined = add_estimators(suite, [MINE])
     assert count_maps_of_run(suite, MINE) == maps == count_work(joined, expand_points(joined)).images_submitted
@@ -175,8 +177,8 @@ def build(classes, channels, size):
 """
 
 
-def test_images_explained_at_once_fit_into_a_gigabyte_of_what_layers_put_out():
-    """Built-in networks explain 64, however large: their maps are published."""
+def test_cpu_explanation_batch_fits_activations_into_one_gigabyte():
+    """Built-in networks of any size use batches of 64, because their maps are published."""
     own = SimpleNamespace(dataset=None, source=WIDE)
     wide = replace(SUITE, model="net.build@0", own=own)
     numbers = 256 * 64 * 64 + 256 + 10
