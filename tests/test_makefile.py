@@ -1,4 +1,4 @@
-"""`make test` with programs that only say that they ran: it fails where a check does, and Ctrl-C ends them all."""
+"""`make test` with stub programs: its exit status, the order of its output, and Ctrl-C."""
 
 import os
 import shutil
@@ -16,22 +16,22 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(not shutil.which("make"), 
 
 @pytest.fixture
 def environment(tmp_path):
-    """The folder of an installed environment, to which `program` adds programs."""
+    """The folder of an environment with stub programs."""
     (tmp_path / "bin").mkdir()
     for name in ("installed", "installed-test"):
         (tmp_path / name).touch()
     for name in ("python", "ruff", "mypy", "lint-imports"):
-        program(tmp_path, name, f"echo {name} ran")
+        write_program(tmp_path, name, f"echo {name} ran")
     return tmp_path
 
 
-def program(environment, name, lines):
+def write_program(environment, name, lines):
     path = environment / "bin" / name
     path.write_text(f"#!/bin/sh\n{lines}\n")
     path.chmod(0o755)
 
 
-def start(environment):
+def start_make_test(environment):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.Popen(
         ["make", "test", f"VENV={environment}"],
@@ -42,20 +42,20 @@ def start(environment):
 
 
 @pytest.mark.parametrize("failing", ["", "python", "ruff", "lint-imports"])
-def test_it_fails_where_the_tests_or_a_check_fail_and_says_what_the_checks_said_last(environment, failing):
+def test_make_test_fails_with_failing_tests_or_check_and_prints_checks_last(environment, failing):
     if failing:
-        program(environment, failing, f"echo {failing} ran; exit 1")
-    made = start(environment)
+        write_program(environment, failing, f"echo {failing} ran; exit 1")
+    made = start_make_test(environment)
     said, _ = made.communicate(timeout=60)
     assert (made.returncode == 0) == (not failing), said
     assert said.index("python ran") < said.index("ruff ran")
 
 
-def test_ctrl_c_ends_the_checks_too(environment):
+def test_ctrl_c_ends_make_test_with_all_checks(environment):
     waits = f"echo $$ > {environment}/$(basename $0).pid; exec sleep 100"
     for name in ("python", "mypy"):
-        program(environment, name, waits)
-    made, pids = start(environment), [environment / f"{name}.pid" for name in ("python", "mypy")]
+        write_program(environment, name, waits)
+    made, pids = start_make_test(environment), [environment / f"{name}.pid" for name in ("python", "mypy")]
     assert eventually(lambda: all(path.exists() and path.read_text() for path in pids))
     os.killpg(made.pid, signal.SIGINT)
     made.communicate(timeout=60)

@@ -1,8 +1,8 @@
-"""Pages say what is so: the architecture's what the source has, tables what is declared and what the rows say.
+"""Pages agree with the source: the architecture page, tables of declarations, and tables of published rows.
 
     python tests/test_pages.py
 
-writes the tables that are made of declarations.
+writes the tables of declarations.
 """
 
 import json
@@ -23,8 +23,8 @@ DOCS = ROOT / "docs"
 QUICK_2 = ROOT / "studies" / "replication" / "quick-2.toml"
 
 
-def test_the_page_the_layers_and_the_source_have_the_same_rooms_and_the_picture_shows_them():
-    """A package is a folder with an `__init__.py`, a room of the ground floor a module."""
+def test_architecture_picture_shows_packages_of_layers_and_source():
+    """Packages are folders with an `__init__.py`, or modules directly in `roarbench`."""
     picture = import_module("draw_architecture")
     folders = {f"roarbench.{path.parent.name}" for path in (ROOT / "roarbench").glob("*/__init__.py")}
     ground = {f"roarbench.{path.stem}" for path in (ROOT / "roarbench").glob("*.py") if path.stem != "__init__"}
@@ -35,7 +35,7 @@ def test_the_page_the_layers_and_the_source_have_the_same_rooms_and_the_picture_
     assert picture.OUT.read_text() == picture.draw_svg()
 
 
-def test_what_the_page_of_the_architecture_names_exists():
+def test_architecture_page_names_existing_modules_and_files():
     page = (DOCS / "architecture.md").read_text()
     modules = re.findall(r"`((?:roarbench|leaderboard|toy)[\w.]*)`", page)
     files = re.findall(r"\b(?:tests|scripts|docs)/[\w/.]+\w", page)
@@ -44,11 +44,11 @@ def test_what_the_page_of_the_architecture_names_exists():
     assert [path for path in files if not (ROOT / path).is_file()] == []
 
 
-def protocol(of):
+def describe_protocol(of):
     return f"`{of.name}`", of.question, of.limits, of.use
 
 
-def data(of):
+def describe_data_set(of):
     shape = f"{of.channels} columns" if of.tabular else "×".join(map(str, of.shape))
     source = f"`{of.hub}`{', gated' * of.gated}" if of.hub else "generated"
     return (
@@ -58,48 +58,50 @@ def data(of):
     )
 
 
-def table(heads, rows):
+def format_table(heads, rows):
     return format_markdown_table(
         heads.split(", "), ([cell.replace("|", r"\|") for cell in row] for row in rows)
     ).splitlines()
 
 
 DECLARED = {  # by page
-    "protocols.md": table("protocol, question, fails where, use it", map(protocol, SHOWN.values())),
-    "data.md": table("data set, content, shape, classes, train/test, decoded, from", map(data, DATASETS.values())),
+    "protocols.md": format_table("protocol, question, fails where, use it", map(describe_protocol, SHOWN.values())),
+    "data.md": format_table(
+        "data set, content, shape, classes, train/test, decoded, from", map(describe_data_set, DATASETS.values())
+    ),
 }
 
 
 @pytest.mark.parametrize("page", DECLARED)
-def test_the_page_has_the_table(page):
+def test_page_has_table_of_declarations(page):
     assert "\n".join(DECLARED[page]) in (DOCS / page).read_text(), f"run: python tests/{Path(__file__).name}"
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    from tests.helpers.command_line import command  # which this file does not need as a program
+    from tests.helpers.command_line import command  # not needed when this file runs as a program
 
     folder = tmp_path_factory.mktemp("published")
     assert command("import", ROOT / "studies" / "replication" / "quick-2.parquet", "--store", folder) == 0
     return folder
 
 
-def rows_of(call, *words):
-    """The rows that a command prints, by estimator."""
+def read_rows(call, *words):
+    """Return the rows that a command prints, by estimator."""
     return {row["estimator"]: row for row in json.loads(call(*words, "--format", "json").out)["rows"]}
 
 
-def told(page):
-    """The cells of a page's table of gains, by estimator."""
+def read_page_table(page):
+    """Return the cells of a page's table of gains, by estimator."""
     (found,) = (ROOT / page).read_text("utf-8").split("| place |")[1:]
     lines = [line.strip("| ").split(" | ") for line in found.partition("\n\n")[0].splitlines()[2:]]
     return {cells[1].split("`")[1]: cells for cells in lines}
 
 
 @pytest.mark.slow
-def test_the_table_of_results_has_the_published_rows(published, call):
-    rows = rows_of(call, "table", "--suite", QUICK_2, "--protocol", "roar", "--store", published)
-    said = told("docs/results.md")
+def test_results_page_table_equals_published_rows(published, call):
+    rows = read_rows(call, "table", "--suite", QUICK_2, "--protocol", "roar", "--store", published)
+    said = read_page_table("docs/results.md")
     assert len(said) == 9
     for name, (place, _, gain, beats, accuracy) in said.items():
         row = rows[name]
@@ -114,8 +116,8 @@ def test_the_table_of_results_has_the_published_rows(published, call):
 
 
 @pytest.mark.slow
-def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published, call):
-    rows = rows_of(call, "table", "--suite", QUICK_2, "--protocol", "roar", "--store", published)
+def test_quick_gains_in_documents_equal_published_rows(published, call):
+    rows = read_rows(call, "table", "--suite", QUICK_2, "--protocol", "roar", "--store", published)
     gains = {name: format_interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
     pages = {
         "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
@@ -134,7 +136,7 @@ def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published,
 
 
 @pytest.mark.slow
-def test_the_readme_has_the_table_that_make_run_prints(tmp_path, call):
+def test_readme_has_table_of_make_run(tmp_path, call):
     assert call("import", ROOT / "results" / "quick" / "7" / "roarbench.parquet", "--store", tmp_path).code == 0
     printed = call("table", "--suite", "quick", "--format", "markdown", "--store", tmp_path).out
     (table,) = re.findall(r"(?m)(?:^\|.*\n)+", printed)
@@ -142,7 +144,7 @@ def test_the_readme_has_the_table_that_make_run_prints(tmp_path, call):
     assert table in (ROOT / "README.md").read_text("utf-8")
 
 
-def test_the_commands_of_the_readme_share_the_store_of_make_run():
+def test_readme_commands_use_default_store_of_make_run():
     page = (ROOT / "README.md").read_text("utf-8")
     recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nrun: ")[2].partition("\n\n")[0]
     commands = re.findall("(?m)^    roarbench .*", page)

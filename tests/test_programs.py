@@ -1,4 +1,4 @@
-"""Programs beside the package: each says what it does, studies show their results, each listed break can be made."""
+"""Programs beside the package: help texts, tables of studies, and breaks."""
 
 import re
 import runpy
@@ -21,7 +21,7 @@ IN_A_MOMENT = [
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_each_program_has_help(monkeypatch, capsys, path):
+def test_program_prints_help(monkeypatch, capsys, path):
     monkeypatch.syspath_prepend(str(path.parent))
     monkeypatch.setattr(sys, "argv", [str(path), "--help"])
     with pytest.raises(SystemExit) as left:
@@ -32,19 +32,19 @@ def test_each_program_has_help(monkeypatch, capsys, path):
 
 
 @pytest.mark.parametrize("study", IN_A_MOMENT)
-def test_the_tables_of_a_study_are_those_of_its_results(study):
+def test_study_page_tables_equal_results(study):
     page = (ROOT / "studies" / study / "README.md").read_text("utf-8")
     made = import_module(f"studies.{study}.run").make_shipped_tables()
     assert made and all(fill_table(page, name, table) == page for name, table in made.items())
 
 
-def test_the_page_on_statistics_has_the_number_of_its_study():
+def test_statistics_page_has_correlation_of_study():
     tables = (ROOT / "studies" / "small_networks" / "tables.md").read_text("utf-8")
     luck = re.search(r"Luck along a curve .*: (correlation \S+ over \d+ pairs, p = [\d.]+)\.\n", tables)[1]
     assert luck in (ROOT / "docs" / "statistics.md").read_text("utf-8")
 
 
-def test_every_break_can_be_made_and_looked_for_and_one_that_cannot_says_why():
+def test_every_break_is_usable_and_unusable_break_states_reason():
     assert {one.name: why for one in read_breaks() if (why := explain_unusable_break(one))} == {}
     sound = Break(
         "commands",
@@ -66,7 +66,7 @@ def test_every_break_can_be_made_and_looked_for_and_one_that_cannot_says_why():
 
 @pytest.mark.process
 @pytest.mark.parametrize(("seconds", "hangs", "found"), [(0.1, False, True), (600, False, False), (600, True, True)])
-def test_what_only_runs_into_the_limit_is_not_found_unless_it_hangs(tmp_path, capfd, seconds, hangs, found):
+def test_break_check_counts_timeout_only_if_break_hangs(tmp_path, capfd, seconds, hangs, found):
     (tmp_path / "source.py").write_text("SECONDS = 0\n")
     waits = "    time.sleep(source.SECONDS)\n    assert source.SECONDS == 0\n"
     (tmp_path / "test_it.py").write_text(f"import time\nimport source\n\ndef test_it():\n{waits}")

@@ -1,4 +1,4 @@
-"""What goes out: sdist and wheel, changelog and citation, the site."""
+"""Releases: sdist and wheel, changelog, citation and site."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
 
 @pytest.mark.process
-def test_the_wheel_has_every_file_of_the_packages(tmp_path):
+def test_wheel_has_every_file_of_packages(tmp_path):
     files = release.list_git_files(ROOT)
     wheel = release.build_packages(ROOT, files, tmp_path / "work", tmp_path / "dist")
     release.check_wheel_contents(wheel, files)
@@ -38,7 +38,7 @@ def write_versions(folder, citation, heading):
     return folder
 
 
-def test_the_text_of_a_tag_is_its_part_of_the_changelog_and_a_release_has_one_version_and_one_day(tmp_path):
+def test_tag_text_is_changelog_section_and_release_has_one_version_and_date(tmp_path):
     root = write_versions(tmp_path, "1.2.3\ndate-released: 2026-11-20", "1.2.3 - 2026-11-20\n\n### Added\n\n- A.")
     (tmp_path / "wheel").write_bytes(b"")
     empty = hashlib.sha256(b"").hexdigest()
@@ -56,7 +56,7 @@ def test_the_text_of_a_tag_is_its_part_of_the_changelog_and_a_release_has_one_ve
             release.write_tag_text(root, release.read_common_version(root), [])
 
 
-def test_what_is_not_committed_is_told(tmp_path):
+def test_release_refuses_uncommitted_changes(tmp_path):
     release.run_program(["git", "init", "--quiet"], tmp_path)
     release.refuse_uncommitted_changes(tmp_path)
     (tmp_path / "new.py").touch()
@@ -66,8 +66,8 @@ def test_what_is_not_committed_is_told(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_the_site_builds_with_its_menu_and_every_command_and_stops_at_a_broken_link(tmp_path):
-    """Of this checkout, in a folder of its own."""
+def test_site_build_has_all_commands_and_stops_at_broken_link(tmp_path):
+    """The site is built from this checkout, in a separate folder."""
     (tmp_path / "zensical.toml").write_bytes((ROOT / "zensical.toml").read_bytes())
     pages = tmp_path / "build" / "pages"
     import_module("site_pages").stage_pages(pages)

@@ -1,4 +1,4 @@
-"""The glossary, docs/words.md: its names are public ones, and no public name is a word that it avoids."""
+"""The glossary, docs/words.md: its names are public, and public names contain no avoided word."""
 
 import inspect
 import re
@@ -24,7 +24,7 @@ TERMS = {term.strip("*"): (names, avoided) for term, _, names, avoided in CELLS}
 
 @pytest.fixture(scope="module")
 def public():
-    """Names of Python, the command line, values and parameters."""
+    """All public names: of Python, the command line, values and parameters."""
     commands = typer.main.get_command(app).commands
     options = {name for command in commands.values() for param in command.params for name in param.opts}
     functions = [getattr(roarbench, name) for name in roarbench.__all__]
@@ -35,18 +35,18 @@ def public():
     return spelled | options | arguments | values | parameters
 
 
-def test_each_term_has_one_line_of_one_table():
+def test_glossary_has_one_table_row_per_term():
     first = LINES.index("| word | meaning | names | not |") + 2
     assert [*range(first, first + len(ROWS))] == ROWS
     assert len(TERMS) == len(ROWS) and 30 <= len(TERMS) <= MOST
 
 
 @pytest.mark.parametrize("term", TERMS)
-def test_the_names_of_a_term_are_public(term, public):
+def test_glossary_names_are_public(term, public):
     assert {*re.findall("`([^`]+)`", TERMS[term][0])} <= public
 
 
-def test_no_public_name_has_an_avoided_word(public):
+def test_public_names_contain_no_avoided_word(public):
     avoided = {word for _, words in TERMS.values() for word in words.split(", ") if word}
     assert len(avoided) >= 8
     assert avoided & {part for name in public for part in re.split(r"[\s._:-]+", name)} == set()
