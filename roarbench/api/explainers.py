@@ -160,7 +160,7 @@ class Explainers:
                 faults[name] = str(error)
         why = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
         message = f"network {batch.number + 1} cannot be explained by {why}"
-        if len(faults) > 1 or not why.endswith(" out"):
+        if len(faults) > 1 or "; leave " not in why:
             message += f"; leave out {', '.join(faults)}"
         return CallerError(message) if faults else None
 

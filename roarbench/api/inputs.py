@@ -75,7 +75,8 @@ def read_images(given: Any, subject: str = "images") -> Tensor:
     array = to_array(given, subject)
     if array.ndim != 4 or not array.size or array.dtype.kind != "f":
         seen = f"{subject} have shape {array.shape} and type {array.dtype}"
-        remedy = "; write (images / 255 - mean) / std, as for the network" if array.dtype.kind in "iu" else ""
+        normalise = "; write (images / 255 - mean) / std, or images.float() if the network itself normalises them"
+        remedy = normalise if array.dtype.kind in "iu" else ""
         raise CallerError(f"{seen}; expected floats (n, c, h, w), n >= 1, normalised as for the network{remedy}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float32, copy=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
-from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
+from roarbench.api.network_checks_and_logits import predict_degraded_images, split_into_batches
 from roarbench.api.ranking_and_removal import FillFunction, RemovalSettings, mark_removed
 from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import Order
@@ -132,7 +132,7 @@ def _compute_column_correctness(
         for column in request.columns
         for t in column.levels
     ]
-    predicted = compute_logits(network, torch.cat(filled)).argmax(1).view(len(filled), len(rows))
+    predicted = predict_degraded_images(network, torch.cat(filled)).view(len(filled), len(rows))
     correct = iter((predicted == request.labels[rows]).numpy())
     return {column.title: np.stack([next(correct) for _ in column.levels]) for column in request.columns}
 
@@ -151,5 +151,5 @@ def _find_kept_predictions(
         return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_), True
     left = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
     shape = (len(masks), len(masks[0]), len(images))
-    unchanged = [compute_logits(model, left).argmax(1).view(shape) == classes for model in models]
+    unchanged = [predict_degraded_images(model, left).view(shape) == classes for model in models]
     return torch.stack(unchanged, 1).numpy(), False

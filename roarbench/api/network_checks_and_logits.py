@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -58,6 +59,18 @@ def find_single_logit_warnings(network: nn.Module, pixels: Tensor, name: str = "
     return list_single_logit_warnings(network, move_to_model(network, some.clone()), name)
 
 
+def check_logits_of_all_images(logits: Sequence[Tensor]) -> None:
+    """Raise CallerError if logits, (n, classes) for each network, are NaN, or if two networks have the same logits."""
+    for number, one in enumerate(logits, 1):
+        if (undefined := one.isnan().any(1)).any():
+            seen = f"network {number} returns logits that are NaN for image {int(undefined.int().argmax())}"
+            raise CallerError(f"{seen}; leave the image out, or make the network's logits finite")
+    for (number, one), (other_number, other) in combinations(enumerate(logits, 1), 2):
+        if torch.equal(one, other):
+            seen = f"networks {number} and {other_number} return the same logits for all images"
+            raise CallerError(f"{seen}; expected siblings with other weights")
+
+
 def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> list[slice]:
     """Divide images into batches to explain; if all networks are on a GPU, batches are as large as in a suite.
 
@@ -89,3 +102,12 @@ def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
         parts = (move_to_model(model, images[part]) for part in _split_for_scoring(images, model))
         fast = (part.contiguous(memory_format=choose_float32_layout(part.device)) for part in parts)
         return torch.cat([extract_logits(model(part)).cpu().float() for part in fast])
+
+
+def predict_degraded_images(model: nn.Module, images: Tensor) -> Tensor:
+    """Predict the classes of images without some features, int64 (n,) on the CPU; CallerError if logits are NaN."""
+    logits = compute_logits(model, images)
+    if logits.isnan().any():
+        seen = "a network returns logits that are NaN after features of an image are removed"
+        raise CallerError(f"{seen}; pass smaller levels, or make the network's logits finite")
+    return logits.argmax(1)

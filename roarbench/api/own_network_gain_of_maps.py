@@ -16,7 +16,11 @@ from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.explainers import read_explainers
 from roarbench.api.inputs import read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
-from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
+from roarbench.api.network_checks_and_logits import (
+    check_and_wrap_network,
+    check_logits_of_all_images,
+    read_several_networks,
+)
 from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
 from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
@@ -187,7 +191,8 @@ def own_network_gain(
         fill: Fill value (c,); the mean of these images' channels if None.
 
     Raises:
-        CallerError: The arguments do not fit together, or the networks agree on no image.
+        CallerError: The arguments do not fit together, two networks have the same logits, or the networks agree on
+            no image.
     """
     pixels, models = read_images(images), read_several_networks(networks)
     if len(models) < FEWEST_NETWORKS:
@@ -197,6 +202,7 @@ def own_network_gain(
     with borrow_networks(models):
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = ThreadedNetworks.start(models, pixels)
+        check_logits_of_all_images(logits)
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)

@@ -15,7 +15,11 @@ from roarbench.api.check_table import OWN, CheckTable
 from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.make_and_score_maps import MapScores, RemovalMeasure, ScoringRequest, make_and_score_maps
-from roarbench.api.network_checks_and_logits import check_and_wrap_network, read_several_networks
+from roarbench.api.network_checks_and_logits import (
+    check_and_wrap_network,
+    check_logits_of_all_images,
+    read_several_networks,
+)
 from roarbench.api.own_network_gain_of_maps import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
 from roarbench.api.ranking_and_removal import RemovalSettings, make_fill_function, read_fill_value
@@ -75,6 +79,7 @@ def check(
         names = ["the network", *(f"network {number + 1} (sibling {number})" for number in range(1, len(models)))]
         networks = [check_and_wrap_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
         threads, logits = ThreadedNetworks.start(networks, pixels)
+        check_logits_of_all_images(logits)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()

@@ -1,5 +1,6 @@
 """`own_network_gain`: the definition on three tiny networks, whatever makes the maps, and what it refuses."""
 
+from copy import deepcopy
 from itertools import combinations
 from pathlib import Path
 
@@ -128,7 +129,8 @@ def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_pat
 
 
 def test_four_networks_have_a_permutation_test_in_the_table(networks, images):
-    found = rb.own_network_gain([*networks, networks[0]], images, ["grad", "random"], levels=LEVELS)
+    fourth = nn.Sequential(networks[0], nn.Linear(2, 2))
+    found = rb.own_network_gain([*networks, fourth], images, ["grad", "random"], levels=LEVELS)
     heads, *rows = found.cells()
     p = found.to_dataframe().set_index("estimator")["p_permutation"]["grad"]
     assert heads[-1] == "permutation p" and dict((row[0], row[-1]) for row in rows) == {
@@ -206,6 +208,43 @@ def test_networks_are_a_list_of_modules(networks, images, given, words):
         rb.own_network_gain(given(networks), images, "grad")
     with pytest.raises(CallerError, match=words):
         rb.check(networks[0], images, np.arange(60) % 2, "grad", siblings=given(networks))
+
+
+def test_networks_with_the_same_logits_are_refused(networks, images):
+    words = "networks 1 and 3 return the same logits for all images; expected siblings with other weights"
+    with pytest.raises(CallerError, match=words):
+        rb.own_network_gain([*networks[:2], deepcopy(networks[0])], images, "grad", levels=LEVELS)
+    with pytest.raises(CallerError, match=words):
+        rb.check(networks[0], images, np.arange(60) % 2, "grad", siblings=[networks[1], networks[0]])
+
+
+class UndefinedForFlatImages(nn.Module):
+    """A network whose logits are NaN for images with a single value."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, images):
+        flat = images.amax((1, 2, 3)) == images.amin((1, 2, 3))
+        return self.network(images).masked_fill(flat[:, None], float("nan"))
+
+
+def test_logits_that_are_nan_are_refused_on_whole_and_on_degraded_images(networks, images):
+    models, numbers = [*map(UndefinedForFlatImages, networks)], {"a": lambda m, x, y: x}
+    one_flat = images.clone()
+    one_flat[10] = 0
+    with pytest.raises(CallerError, match="network 1 returns logits that are NaN for image 10; leave the image out"):
+        rb.own_network_gain(models, one_flat, numbers, levels=LEVELS)
+    with pytest.raises(CallerError, match="network 1 returns logits that are NaN for image 10; leave the image out"):
+        rb.check(models[0], one_flat, np.arange(60) % 2, numbers, fills=("mean",))
+    words = "a network returns logits that are NaN after features of an image are removed; pass smaller levels"
+    with pytest.raises(CallerError, match=words):
+        rb.own_network_gain(models, images, {"grad": gradient}, levels=(0.5, 1.0), fill=[0.0, 0.0])
+    black = (images > 0).float()  # without any feature, all values are the smallest, 0
+    labels = networks[0](black).argmax(1)
+    with pytest.raises(CallerError, match=words):
+        rb.check(models[0], black, labels, numbers, levels=(0.5, 1.0), fills=("black",))
 
 
 def test_a_network_that_draws_noise_is_refused_by_its_number(networks, images):

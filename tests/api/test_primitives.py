@@ -236,7 +236,10 @@ def curve(**given):
         (lambda: curve(images=DataLoader(TensorDataset(IMAGES))), r"are a DataLoader; write torch.cat\(\[images for"),
         (lambda: curve(images=["a.png"]), r"images are a list; photographs and .* are prepared by rb.Preprocessing"),
         (lambda: curve(images=[Image.new("RGB", (2, 2))]), "are prepared by rb.Preprocessing"),
-        (lambda: curve(images=IMAGES.long()), r"type int64; .* write \(images / 255 - mean\) / std"),
+        (
+            lambda: curve(images=IMAGES.long()),
+            r"type int64; .* write \(images / 255 - mean\) / std, or images.float\(\) if the network itself normalises",
+        ),
         (lambda: roarbench.remove(IMAGES / 0, MAPS, 0.5), "images hold NaN or infinity"),
         (
             lambda: curve(model=nn.Conv2d(1, 2, 2), images=LAST, maps=LAST),

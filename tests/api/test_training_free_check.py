@@ -149,6 +149,12 @@ def test_a_family_shares_its_noisy_passes(networks, images):
     assert alone.gain("morf mean", "sg-grad") == together.gain("morf mean", "sg-grad")
 
 
+def test_estimators_that_cannot_explain_a_network_are_named_once_in_the_remedy(images):
+    swish = nn.Sequential(nn.Conv2d(2, 4, 3), nn.Hardswish(), nn.Flatten(), nn.Linear(64, 2))
+    with pytest.raises(CallerError, match=r"by gb: [^;]*; leave out its estimators \(gb …\)$"):
+        rb.check(swish, images[:8], LABELS[:8], {"gb": "gb", "grad": "grad"})
+
+
 def test_an_estimator_that_cannot_explain_a_network_is_refused_before_any_other_costs_time(images):
     flat = nn.Sequential(nn.Flatten(), nn.Linear(72, 2))
     asked = []
