@@ -58,7 +58,10 @@ class ControlGroup(NamedTuple):
 
 @cache
 def find_parent_group() -> Path | None:
-    """Return the innermost control group of this process that may have new subgroups; None if there is none."""
+    """Return the innermost control group of this process that may have new subgroups; None if there is none.
+
+    Empty subgroups that killed processes left behind are removed from the group.
+    """
     with suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
         own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
@@ -66,8 +69,8 @@ def find_parent_group() -> Path | None:
         for folder in (inner, *inner.parents) if inner else ():
             if not folder.is_relative_to(_MOUNT):
                 break
-            _remove_old_groups(folder)
             if _can_create_group(folder):
+                _remove_old_groups(folder)
                 return folder
     return None
 

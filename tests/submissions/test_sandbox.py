@@ -196,6 +196,17 @@ def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
     assert list(parent.glob(f"roarbench-{os.getpid()}-*")) == []
 
 
+def test_only_old_empty_control_groups_are_removed(tmp_path):
+    """A folder that is not empty stands for a group with processes: neither can be removed."""
+    for name in ("roarbench-1-old", "roarbench-2-new", "roarbench-3-full/inside", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    begin = time.time() - sandbox_process._OLD - 1
+    for name in ("roarbench-1-old", "roarbench-3-full", "other"):
+        os.utime(tmp_path / name, (begin, begin))
+    sandbox_process._remove_old_groups(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"roarbench-2-new", "roarbench-3-full", "other"}
+
+
 def test_control_group_limits_memory_between_watchdog_checks(monkeypatch):
     if sandbox_process.find_parent_group() is None:
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
