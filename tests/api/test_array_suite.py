@@ -1,4 +1,4 @@
-"""A suite of a network and arrays: both come back from the store as they were."""
+"""`Suite.from_arrays`: a suite of a network and arrays."""
 
 import io
 import re
@@ -21,45 +21,47 @@ from tests.helpers.given import arrays, network
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory, inline):
+def array_suite(tmp_path_factory, inline):
     store = tmp_path_factory.mktemp("arrays")
     settings = {"protocols": ("morf",), "estimators": ("grad",), "levels": (0.5,), "store": store}
     return roarbench.Suite.from_arrays(network(), arrays(12, 0), arrays(6, 1), **settings)
 
 
-def test_the_network_is_built_again_from_its_file_with_other_weights():
+def test_network_structure_file_builds_network_with_new_weights():
     source = write_network_structure(network())
     made = [build_network("own.network@0", 2, 3, 8, torch.Generator().manual_seed(seed), source) for seed in (1, 1, 2)]
     one, again, other = (model.state_dict() for model in made)
-    shapes, expected = ({name: value.shape for name, value in own.items()} for own in (one, network().state_dict()))
+    shapes, expected = (
+        {name: value.shape for name, value in weights.items()} for weights in (one, network().state_dict())
+    )
     assert shapes == expected
     assert all(torch.equal(one[name], again[name]) for name in one)
     assert not torch.equal(one["0.factor"], other["0.factor"]) and not torch.equal(one["1.weight"], other["1.weight"])
     assert torch.equal(one["2.running_mean"], torch.zeros(4))
 
 
-def test_the_reference_is_the_network_itself_on_the_images_as_they_were(own):
-    (reference,) = own.load_or_train_references()
+def test_from_arrays_explains_given_network_on_given_images(array_suite):
+    (reference,) = array_suite.load_or_train_references()
     images, labels = arrays(6, 1)
-    test = own.load_test_data()
+    test = array_suite.load_test_data()
     torch.testing.assert_close(test.images, torch.from_numpy(images), atol=0.02, rtol=0)  # a step is 2 / 255
     assert test.labels.tolist() == labels.tolist()
     torch.testing.assert_close(reference.model(test.images), network().eval()(test.images))
 
 
 @pytest.mark.slow
-def test_it_runs(own):
-    result = roarbench.evaluate(own, quiet=True)
+def test_evaluate_runs_array_suite(array_suite):
+    result = roarbench.evaluate(array_suite, quiet=True)
     assert {"grad", "random"} <= set(result.to_dataframe()["name"])
     assert result.to_dataframe().attrs["protocol"] == "morf"
-    assert roarbench.load_suite("mine", own.store, reference=Path("net.pt")).weights == ("net.pt",)
-    kept = roarbench.load_suite("mine", own.store, reference=own.runnable_plan.given).result(
+    assert roarbench.load_suite("mine", array_suite.store, reference=Path("net.pt")).weights == ("net.pt",)
+    kept = roarbench.load_suite("mine", array_suite.store, reference=array_suite.runnable_plan.given).result(
         ["grad"]
     )  # by its name, as a command
     assert list(kept.to_dataframe()["name"]) == ["grad"]
 
 
-def test_arrays_that_are_no_images_are_refused_in_words(tmp_path):
+def test_from_arrays_rejects_arrays_that_are_no_images(tmp_path):
     labels = [0, 1, 0, 1]
     for images, words in (
         (np.zeros((4, 3, 8, 8), np.uint8), r"expected floats .*; write \(images / 255 - mean\) / std"),
@@ -71,54 +73,56 @@ def test_arrays_that_are_no_images_are_refused_in_words(tmp_path):
             roarbench.Suite.from_arrays(network(), (images, labels), arrays(6, 1), store=tmp_path)
 
 
-def suite_of(store, model=None, train=None, test=None, **settings):
-    """A suite that trains nothing, of the network and the images of these tests where no others are given."""
+def make_array_suite(store, model=None, train=None, test=None, **settings):
+    """Make a suite without training; the network and images of these tests are the defaults."""
     settings = {"protocols": ("morf",), "estimators": ("grad",), "levels": (0.5,)} | settings
     return roarbench.Suite.from_arrays(
         model or network(), train or arrays(12, 0), arrays(6, 1) if test is None else test, store=store, **settings
     )
 
 
-def logits_in(suite, images):
-    """Logits of the suite's network, built from its file with its weights as workers do, for images as handed in."""
+def compute_logits_of_suite(suite, images):
+    """Compute logits of the suite's network, which is built from its file and weights as in workers."""
     held = torch.load(suite.weights[0], weights_only=True)
     made = build_network(suite.plan.model, 2, 3, images.shape[-1], torch.Generator(), suite.plan.network_source).eval()
     made.load_state_dict(held["state_dict"])
     return made(torch.as_tensor(images))
 
 
-def conv(k, *, flat=False):
+def make_conv_network(k, *, flat=False):
     torch.manual_seed(0)
     ends = [nn.Flatten(0)] if flat else []
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, k), *ends)
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_a_binary_network_with_one_logit_is_explained_as_two_classes(tmp_path, flat):
-    model, (images, labels) = conv(1, flat=flat), arrays(6, 1)
-    suite = suite_of(tmp_path, model, test=(images, labels[:, None].astype(float)))
+def test_from_arrays_converts_one_logit_to_two_classes(tmp_path, flat):
+    model, (images, labels) = make_conv_network(1, flat=flat), arrays(6, 1)
+    suite = make_array_suite(tmp_path, model, test=(images, labels[:, None].astype(float)))
     z = model(torch.from_numpy(images)).detach().view(-1)
-    found = logits_in(suite, images)
+    found = compute_logits_of_suite(suite, images)
     torch.testing.assert_close(found.softmax(1)[:, 1], z.sigmoid())
     torch.testing.assert_close(found, torch.stack([-z / 2, z / 2], 1))
-    gradient = torch.autograd.grad(logits_in(suite, x := torch.from_numpy(images).requires_grad_())[:, 0].sum(), x)[0]
-    assert (gradient.flatten(1).abs().sum(1) > 0).all(), "class 0 has a map, too"
+    gradient = torch.autograd.grad(
+        compute_logits_of_suite(suite, x := torch.from_numpy(images).requires_grad_())[:, 0].sum(), x
+    )[0]
+    assert (gradient.flatten(1).abs().sum(1) > 0).all(), "class 0 has nonzero gradients, too"
     assert suite.runnable_plan.dataset_record.classes == 2
 
 
-def test_a_network_of_an_own_package_has_the_logits_that_it_had_and_no_version_by_its_module(tmp_path, monkeypatch):
+def test_network_of_user_package_keeps_logits_in_suite(tmp_path, monkeypatch):
     torch.manual_seed(0)
     model, images = own_package.Net(), arrays(6, 1)[0]
-    suite = suite_of(tmp_path, model)
-    torch.testing.assert_close(logits_in(suite, images), model(torch.from_numpy(images)))
+    suite = make_array_suite(tmp_path, model)
+    torch.testing.assert_close(compute_logits_of_suite(suite, images), model(torch.from_numpy(images)))
     for kind in (own_package.Args, own_package.Block, own_package.Act, own_package.Config, own_package.Net):
         monkeypatch.setattr(kind, "__module__", "elsewhere")
     monkeypatch.setitem(sys.modules, "elsewhere", own_package)
-    assert suite_of(tmp_path, model).version == suite.version
+    assert make_array_suite(tmp_path, model).version == suite.version
 
 
 class Hidden(nn.Sequential):
-    """Its structure cannot be written."""
+    """A network whose structure cannot be written, because an attribute is a stream."""
 
     def __init__(self, *layers):
         super().__init__(*layers)
@@ -134,21 +138,21 @@ def made(classes, channels, size):
 """
 
 
-def test_a_network_that_cannot_be_written_is_built_by_a_file(tmp_path):
-    model, file, images = Hidden(*conv(2)), tmp_path / "hidden.py", arrays(6, 1)[0]
+def test_from_arrays_builds_unwritable_network_from_file(tmp_path):
+    model, file, images = Hidden(*make_conv_network(2)), tmp_path / "hidden.py", arrays(6, 1)[0]
     with pytest.raises(roarbench.CallerError, match=r"cannot be written .*; pass network='FILE.py:FUNCTION'"):
-        suite_of(tmp_path, model)
+        make_array_suite(tmp_path, model)
     file.write_text(FILE)
-    suite = suite_of(tmp_path, model, network=f"{file}:made")
-    torch.testing.assert_close(logits_in(suite, images), model(torch.from_numpy(images)))
+    suite = make_array_suite(tmp_path, model, network=f"{file}:made")
+    torch.testing.assert_close(compute_logits_of_suite(suite, images), model(torch.from_numpy(images)))
     file.write_text(FILE.replace("(4, classes)", "(4, classes + 1)"))
     with pytest.raises(roarbench.CallerError, match="builds a different network .*size mismatch"):
-        suite_of(tmp_path, model, network=f"{file}:made")
+        make_array_suite(tmp_path, model, network=f"{file}:made")
     with pytest.raises(roarbench.CallerError, match="cannot read nowhere.py"):
-        suite_of(tmp_path, model, network="nowhere.py:made")
+        make_array_suite(tmp_path, model, network="nowhere.py:made")
 
 
-def test_a_network_that_its_file_does_not_build_is_refused(tmp_path):
+def test_from_arrays_rejects_file_that_builds_another_network(tmp_path):
     (file := tmp_path / "other.py").write_text(
         "import torch\nfrom torch import nn\n\nclass Twice(nn.Sequential):\n    def forward(self, x):\n"
         "        return 2 * super().forward(x)\n\ndef made(classes, channels, size):\n"
@@ -156,26 +160,30 @@ def test_a_network_that_its_file_does_not_build_is_refused(tmp_path):
         "    return Twice(nn.Conv2d(3, 4, 3), nn.ReLU(), pool, nn.Flatten(), nn.Linear(4, 2))\n"
     )
     with pytest.raises(roarbench.CallerError, match="built again with the same state dict, gives different logits"):
-        suite_of(tmp_path, conv(2), network=f"{file}:made")
+        make_array_suite(tmp_path, make_conv_network(2), network=f"{file}:made")
 
 
-def test_a_network_for_one_size_trains_at_that_size_by_itself(tmp_path):
+def test_fixed_size_network_trains_at_full_image_size(tmp_path):
     torch.manual_seed(0)
     fixed = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 2))
     given = {"protocols": ("matched", "morf")}
-    assert "sides=1" in suite_of(tmp_path, fixed, **given).runnable_plan.recipe
-    assert "sides" not in suite_of(tmp_path, **given).runnable_plan.recipe
+    assert "sides=1" in make_array_suite(tmp_path, fixed, **given).runnable_plan.recipe
+    assert "sides" not in make_array_suite(tmp_path, **given).runnable_plan.recipe
 
 
-def test_a_peak_that_trains_is_found_before_the_first_training_and_once(tmp_path, capsys):
+def test_learning_rate_is_found_once_before_training(tmp_path, capsys):
     rng = np.random.default_rng(0)
     labels = np.arange(48) % 2
-    images = (rng.normal(0, 4, (48, 3, 8, 8)) + 8 * labels[:, None, None, None]).astype(np.float32)  # hot for its peak
+    images = (rng.normal(0, 4, (48, 3, 8, 8)) + 8 * labels[:, None, None, None]).astype(
+        np.float32
+    )  # this range makes the default peak diverge
 
     def made():
         torch.manual_seed(0)
         plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten())
-        return suite_of(tmp_path, plain.append(nn.Linear(128, 2)), (images, labels), protocols=("morf", "matched"))
+        return make_array_suite(
+            tmp_path, plain.append(nn.Linear(128, 2)), (images, labels), protocols=("morf", "matched")
+        )
 
     suite, said = made(), make_console()
     first = suite.version
@@ -190,38 +198,48 @@ def test_a_peak_that_trains_is_found_before_the_first_training_and_once(tmp_path
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_a_network_of_another_precision_is_explained_as_a_copy_in_float32(tmp_path, capsys, dtype):
-    usual, images = conv(2).to(dtype).float(), torch.from_numpy(arrays(6, 1)[0])
-    given = conv(2).to(dtype)
-    suite = suite_of(tmp_path, given)
+def test_from_arrays_copies_network_to_float32(tmp_path, capsys, dtype):
+    usual, images = make_conv_network(2).to(dtype).float(), torch.from_numpy(arrays(6, 1)[0])
+    given = make_conv_network(2).to(dtype)
+    suite = make_array_suite(tmp_path, given)
     name = str(dtype).removeprefix("torch.")
     assert f"warning: the network has weights in {name}; a copy in float32 is used" in capsys.readouterr().err
-    torch.testing.assert_close(logits_in(suite, images), usual(images))
-    assert not suite.runnable_plan.left_out and next(given.parameters()).dtype is dtype, "the caller's own stays"
+    torch.testing.assert_close(compute_logits_of_suite(suite, images), usual(images))
+    assert not suite.runnable_plan.left_out and next(given.parameters()).dtype is dtype, (
+        "the caller's network keeps its type"
+    )
 
 
-def test_a_network_may_tell_more_classes_apart_than_the_images_have(tmp_path):
+def test_from_arrays_accepts_more_classes_than_labels(tmp_path):
     images = arrays(12, 0)[0]
     for labels in (np.array([0, 3, 5, 9] * 3), np.arange(12) % 4):
-        suite = suite_of(tmp_path, conv(10), (images, labels), (images, labels), protocols=("matched",))
+        suite = make_array_suite(
+            tmp_path, make_conv_network(10), (images, labels), (images, labels), protocols=("matched",)
+        )
         assert suite.runnable_plan.dataset_record.classes == 10
-    assert suite_of(tmp_path).runnable_plan.dataset_record.numbered is False, "versions of other suites stay"
+    assert make_array_suite(tmp_path).runnable_plan.dataset_record.numbered is False, "versions of other suites stay"
 
 
-def test_what_trains_nothing_needs_no_training_images(tmp_path):
-    suite = roarbench.Suite.from_arrays(conv(10), None, arrays(6, 1), protocols=("morf", "lerf"), store=tmp_path)
+def test_from_arrays_needs_training_images_only_for_training(tmp_path):
+    suite = roarbench.Suite.from_arrays(
+        make_conv_network(10), None, arrays(6, 1), protocols=("morf", "lerf"), store=tmp_path
+    )
     assert suite.runnable_plan.dataset_record.test_only and "linear-classifier" not in suite.runnable_plan.estimators
     with pytest.raises(
         roarbench.CallerError, match=r"matched trains networks, and there are no training images; .*morf"
     ):
-        roarbench.Suite.from_arrays(conv(10), None, arrays(6, 1), store=tmp_path)
+        roarbench.Suite.from_arrays(make_conv_network(10), None, arrays(6, 1), store=tmp_path)
 
 
 @pytest.mark.parametrize("train", [None, arrays(12, 0)])
-def test_a_protocol_that_compares_networks_is_refused_with_the_function_that_does(tmp_path, train):
+def test_from_arrays_rejects_own_network_protocol(tmp_path, train):
     with pytest.raises(roarbench.CallerError, match=r"explains a single one; roarbench\.own_network_gain\(networks"):
         roarbench.Suite.from_arrays(
-            conv(10), train, arrays(6, 1), protocols=("morf", "own-network"), store=tmp_path / "store"
+            make_conv_network(10),
+            train,
+            arrays(6, 1),
+            protocols=("morf", "own-network"),
+            store=tmp_path / "store",
         )
     assert not (tmp_path / "store").exists()
 
@@ -236,27 +254,27 @@ def test_a_protocol_that_compares_networks_is_refused_with_the_function_that_doe
         ({"levels": 0.5}, r"levels is 0\.5, expected a list; write levels=\[0\.5\]"),
     ],
 )
-def test_refused_arguments_are_named_and_nothing_is_written(tmp_path, given, words):
+def test_from_arrays_rejects_invalid_arguments_before_writing(tmp_path, given, words):
     with pytest.raises(roarbench.CallerError, match=f"^{words}"):
         roarbench.Suite.from_arrays(
-            conv(10), None, arrays(6, 1), store=tmp_path / "a/store", **{"protocols": ["morf"]} | given
+            make_conv_network(10), None, arrays(6, 1), store=tmp_path / "a/store", **{"protocols": ["morf"]} | given
         )
     assert not (tmp_path / "a").exists()
 
 
-def test_fills_are_those_that_a_protocol_takes(tmp_path):
-    suite = suite_of(tmp_path, protocols=("matched", "morf"), fills=("linear", "black"))
+def test_from_arrays_gives_each_protocol_its_supported_fills(tmp_path):
+    suite = make_array_suite(tmp_path, protocols=("matched", "morf"), fills=("linear", "black"))
     assert {(b.protocol.name, b.fill) for b in suite.plan.blocks} == {
-        ("matched", "zero"),  # what records call black
+        ("matched", "zero"),  # records call black zero
         ("morf", "linear"),
         ("morf", "zero"),
     }
     with pytest.raises(roarbench.CallerError, match="fill 'linear' is too slow"):
-        suite_of(tmp_path, protocols=("matched",), fills=("linear",))
+        make_array_suite(tmp_path, protocols=("matched",), fills=("linear",))
 
 
-def kept(suite, split):
-    """The images of a suite as the network takes them, from their files."""
+def read_images_of_suite(suite, split):
+    """Read the images of a suite from their files, in the network's units."""
     held = torch.load(suite.weights[0], weights_only=True)
     table = pq.read_table(Path(suite.name_or_file).parent / f"{split}-00000-of-00001.parquet")
     pixels = np.stack([np.asarray(Image.open(io.BytesIO(one))) for one in table["image"].to_pylist()])
@@ -266,31 +284,31 @@ def kept(suite, split):
 
 
 @pytest.mark.parametrize("hot", [None, 20.0, 1e4, -1e4])
-def test_one_hot_pixel_does_not_set_the_scale_of_all_images(tmp_path, hot, capsys):
+def test_from_arrays_clips_outlier_pixels(tmp_path, hot, capsys):
     train, labels = np.random.default_rng(0).normal(0, 0.3, (200, 3, 16, 16)).astype(np.float32), np.arange(200) % 2
     test = np.random.default_rng(1).normal(0, 0.3, (20, 3, 16, 16)).astype(np.float32)
     if hot:
         train[5, :, 0, 0] = hot
-    suite = suite_of(tmp_path, conv(2), (train, labels), (test, labels[:20]))
+    suite = make_array_suite(tmp_path, make_conv_network(2), (train, labels), (test, labels[:20]))
     widest = 3 * 2 * 0.3 * 3.72 / 255  # three times the middle 99.98 % of a normal distribution, in 255 steps
-    assert abs(kept(suite, "test") - test).max() < widest
+    assert abs(read_images_of_suite(suite, "test") - test).max() < widest
     told = capsys.readouterr().err
     assert ("3 values of train images are far from all others; they are clipped" in told) == bool(hot)
 
 
-def test_test_images_beyond_the_training_images_are_refused_and_odd_steps_are_told(tmp_path, capsys):
+def test_from_arrays_rejects_test_images_outside_training_range(tmp_path, capsys):
     images, labels = arrays(6, 1)
     with pytest.raises(roarbench.CallerError, match=r"50\.4 % of the values of test images lie outside .*clip"):
-        suite_of(tmp_path, test=(2 * images, labels))
+        make_array_suite(tmp_path, test=(2 * images, labels))
     whole = 1e-3 * images
-    whole[:, :, 0, 0] = 1000.0  # one place of all images: no outlier, and all else falls into one step
+    whole[:, :, 0, 0] = 1000.0  # the same pixel in all images is no outlier, so all other values share one step
 
     class Fine(nn.Module):
         def forward(self, x):
             mean = 1000 * x[:, :, 1:].mean((1, 2, 3))
             return torch.stack([mean, -mean], 1)
 
-    suite_of(tmp_path, Fine(), (whole, labels), (whole, labels))
+    make_array_suite(tmp_path, Fine(), (whole, labels), (whole, labels))
     assert " of 6 test images; remove extreme values" in " ".join(capsys.readouterr().err.split())
 
 
@@ -311,18 +329,24 @@ class Mixing(nn.Module):
         ({"test": arrays(6, 1)[0]}, r"test is an ndarray, expected a pair \(images, labels\)"),
         ({"test": (arrays(6, 1)[0][..., :4, :4], [0, 1] * 3)}, r"images have the shapes \(3, 4, 4\) and \(3, 8, 8\)"),
         ({"model": lambda x: x}, "the network is a function"),
-        ({"model": conv(2).to("meta")}, "the network is on the device meta, .*; build the network on the CPU"),
-        ({"model": nn.Sequential(nn.ReLU(inplace=True), conv(2))}, "the network modifies its input images"),
+        (
+            {"model": make_conv_network(2).to("meta")},
+            "the network is on the device meta, .*; build the network on the CPU",
+        ),
+        (
+            {"model": nn.Sequential(nn.ReLU(inplace=True), make_conv_network(2))},
+            "the network modifies its input images",
+        ),
         ({"model": Mixing()}, "logits alone than in a batch"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused_in_words(tmp_path, given, words):
+def test_from_arrays_rejects_mismatched_labels_images_or_networks(tmp_path, given, words):
     with pytest.raises(roarbench.CallerError, match=words):
-        suite_of(tmp_path, **given)
+        make_array_suite(tmp_path, **given)
 
 
 @pytest.mark.parametrize("change", [lambda x: x.astype(">f4"), lambda x: torch.tensor(x, requires_grad=True)])
-def test_images_of_any_type_and_order_of_bytes_make_the_same_suite(tmp_path, change):
-    (images, labels), usual = arrays(6, 1), suite_of(tmp_path)
-    given = suite_of(tmp_path, test=(change(images), labels.astype(">i8")))
+def test_from_arrays_ignores_array_type_or_byte_order(tmp_path, change):
+    (images, labels), usual = arrays(6, 1), make_array_suite(tmp_path)
+    given = make_array_suite(tmp_path, test=(change(images), labels.astype(">i8")))
     assert given.version == usual.version and given.weights == usual.weights

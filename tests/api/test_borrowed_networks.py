@@ -1,4 +1,4 @@
-"""`check`, `own_network_gain` and `perturbation_curve` leave networks and random generators as they were."""
+"""`check`, `own_network_gain` and `perturbation_curve` restore networks and random generators."""
 
 import copy
 import random
@@ -21,7 +21,7 @@ def read_generators():
     return torch.get_rng_state().tolist(), repr(np.random.get_state()), random.getstate()  # noqa: NPY002
 
 
-def go_back(model, images, targets):
+def compute_noisy_gradient_and_freeze(model, images, targets):
     """Leave gradients in the network, freeze it, and draw from every global generator."""
     inputs = images.requires_grad_()
     model(inputs).gather(1, targets[:, None]).sum().backward()
@@ -42,9 +42,15 @@ class OneLogit(nn.Module):
 
 @pytest.mark.parametrize("wrap", [nn.Sequential, OneLogit])
 @pytest.mark.parametrize(
-    "mine", [go_back, IntegratedGradients, lambda model: NoiseTunnel(IntegratedGradients(model)), "grad"]
+    "mine",
+    [
+        compute_noisy_gradient_and_freeze,
+        IntegratedGradients,
+        lambda model: NoiseTunnel(IntegratedGradients(model)),
+        "grad",
+    ],
 )
-def test_networks_and_generators_are_left_as_they_were(networks, mine, wrap):
+def test_api_functions_restore_networks_or_random_generators(networks, mine, wrap):
     models = [wrap(copy.deepcopy(each)) for each in networks]
     next(models[0].parameters()).grad = torch.ones_like(next(models[0].parameters()))
     weights = [each.clone() for each in models[0].parameters()]
@@ -60,7 +66,7 @@ def test_networks_and_generators_are_left_as_they_were(networks, mine, wrap):
     assert all(map(torch.equal, models[0].parameters(), weights))
 
 
-def test_noise_of_global_generators_is_the_same_in_every_call_and_for_every_network(networks):
+def test_check_reseeds_global_generators_for_each_call(networks):
     def draw(model, images, targets):
         return torch.rand(images.shape)
 
@@ -80,7 +86,7 @@ def replace_parameter(model):
 @pytest.mark.parametrize(
     "change", [lambda model: model.train(), lambda model: next(model.parameters()).data.add_(1), replace_parameter]
 )
-def test_a_function_that_changes_the_network_is_refused_and_the_network_restored(networks, change):
+def test_own_network_gain_rejects_function_that_changes_network(networks, change):
     def mine(model, images, targets):
         change(model)
         return images
@@ -93,7 +99,7 @@ def test_a_function_that_changes_the_network_is_refused_and_the_network_restored
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
-def test_quantized_buffers_are_compared_too():
+def test_refuse_changes_of_network_compares_quantized_buffers():
     model = nn.Linear(2, 2)
     model.register_buffer("table", torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8))
     with refuse_changes_of_network(model, "mine"):
@@ -104,8 +110,8 @@ def test_quantized_buffers_are_compared_too():
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
-def test_sparse_buffers_are_compared_and_restored(layout):
-    """torch compares no sparse tensors with `equal` or `allclose`."""
+def test_refuse_changes_of_network_restores_sparse_buffers(layout):
+    """`torch.equal` and `torch.allclose` do not support sparse tensors."""
     model, values = nn.Linear(2, 2), torch.tensor([[0, 1.5], [torch.nan, 0]])
     model.register_buffer("table", values.to_sparse(layout=layout))
     with refuse_changes_of_network(model, "mine"):

@@ -1,4 +1,4 @@
-"""A network that is handed in passes the same checks wherever it enters; one of another precision is copied."""
+"""Checks of a network are the same in all functions of the API; other precisions are copied to float32."""
 
 from copy import deepcopy
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ import roarbench as rb
 
 IMAGES = torch.randn(6, 2, 6, 6, generator=torch.Generator().manual_seed(0))
 LABELS = np.arange(6) % 2
-WAYS = {
+API_CALLS = {
     "curve": lambda one, others: rb.perturbation_curve(one, IMAGES, LABELS, IMAGES, levels=(0.5,)),
     "check": lambda one, others: rb.check(one, IMAGES, LABELS, ["grad"], fills=("mean",)),
     "siblings": lambda one, others: rb.check(others[0], IMAGES, LABELS, ["grad"], [others[1], one], fills=("mean",)),
@@ -20,10 +20,10 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=API_CALLS)
 def judge(request, networks):
-    """Ask a question of a network, beside others where it needs them."""
-    return lambda one: WAYS[request.param](one, networks)
+    """Return a function that passes a network to one function of the API."""
+    return lambda one: API_CALLS[request.param](one, networks)
 
 
 class HuggingFace(nn.Module):
@@ -37,11 +37,11 @@ class HuggingFace(nn.Module):
         return SimpleNamespace(logits=self.model(images))
 
 
-def test_a_network_that_returns_an_object_with_logits_is_explained_as_the_one_inside(judge, networks):
+def test_network_with_logits_object_matches_inner_network(judge, networks):
     assert repr(judge(HuggingFace(networks[2]))) == repr(judge(networks[2]))
 
 
-def test_estimators_that_trace_layers_see_the_network_inside(networks):
+def test_layer_tracing_estimators_unwrap_logits_object(networks):
     plain, others, names = networks[2], networks[:2], ["gb", "deeplift"]
     one, other = (
         rb.own_network_gain([*others, each], IMAGES, names).to_dataframe() for each in (plain, HuggingFace(plain))
@@ -57,13 +57,13 @@ def test_estimators_that_trace_layers_see_the_network_inside(networks):
         (lambda one: lambda x: one(x), "is a function, expected a torch.nn.Module"),
     ],
 )
-def test_what_is_no_network_to_explain_is_refused_in_one_line(judge, networks, change, words):
+def test_api_functions_reject_unusable_networks(judge, networks, change, words):
     with pytest.raises(rb.CallerError, match=words):
         judge(change(networks[2]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_a_network_of_another_precision_counts_as_its_copy_in_float32(judge, networks, dtype):
+def test_api_functions_copy_network_to_float32(judge, networks, dtype):
     given = deepcopy(networks[2]).to(dtype)
     expected = judge(deepcopy(given).float())
     words = f"has weights in {str(dtype).removeprefix('torch.')}; a copy in float32 is used"

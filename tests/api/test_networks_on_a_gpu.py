@@ -1,4 +1,4 @@
-"""Networks that the caller has put on a GPU: their images go there, and float32 stays exact (see `fake_gpu`)."""
+"""Networks on a GPU: images move to the network's device, and float32 stays exact (see `fake_gpu`)."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from tests.helpers.trainings import network
 
 
 @pytest.mark.slow  # fake tensors import sympy
-def test_images_go_to_each_network_and_maps_are_made_there(monkeypatch):
+def test_images_move_to_device_of_each_network(monkeypatch):
     monkeypatch.setattr(explainers, "compute_image_seeds", lambda images: torch.arange(4))
     with fake_gpu():
         images, numbers = torch.zeros(4, 3, 16, 16), torch.arange(4)
@@ -29,8 +29,8 @@ def test_images_go_to_each_network_and_maps_are_made_there(monkeypatch):
 
 
 @pytest.mark.slow  # fake tensors import sympy
-def test_networks_on_a_gpu_get_the_batches_of_suites_and_functions_those_of_a_processor():
-    """At 224 pixels a processor explains two images at once and scores four."""
+def test_gpu_networks_get_larger_batches_than_user_functions():
+    """At 224 pixels a CPU explains two images at once and scores five."""
     with fake_gpu():
         images, scored = torch.zeros(70, 3, 224, 224), []
         for model, explained, at_once in ((network(), [2] * 35, 5), (network().to(GPU), [64, 6], 32)):
@@ -49,8 +49,8 @@ def test_networks_on_a_gpu_get_the_batches_of_suites_and_functions_those_of_a_pr
         assert (seen, tuple(maps.shape)) == ([2, 2, 1], (5, 3, 224, 224))
 
 
-class Looking(nn.Module):
-    """Notes the settings of cuDNN at every pass; a processor has these settings, too."""
+class RecordsCudnnSettings(nn.Module):
+    """A network that records the settings of cuDNN at every pass; a CPU has these settings, too."""
 
     def __init__(self, seed):
         super().__init__()
@@ -62,7 +62,7 @@ class Looking(nn.Module):
         self.seen.add((flags.allow_tf32, flags.deterministic))
         return self.linear(images.flatten(1))
 
-    def __deepcopy__(self, memo):  # used as it is, in the calling thread, as a network on a GPU is
+    def __deepcopy__(self, memo):  # a network on a GPU is not copied for threads
         raise RuntimeError("not copied")
 
 
@@ -75,8 +75,8 @@ class Looking(nn.Module):
     ],
     ids=["check", "own-network gain", "curve"],
 )
-def test_no_pass_is_rounded_to_tf32(work):
-    models, images = [Looking(seed) for seed in (0, 0, 0)], torch.randn(8, 3, 8, 8)
+def test_api_functions_never_use_tf32(work):
+    models, images = [RecordsCudnnSettings(seed) for seed in (0, 0, 0)], torch.randn(8, 3, 8, 8)
     work(models, images, torch.arange(8) % 4)
     assert models[0].seen == {(False, True)}
     assert torch.backends.cudnn.allow_tf32

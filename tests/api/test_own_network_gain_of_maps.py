@@ -1,4 +1,4 @@
-"""`own_network_gain`: the definition on three tiny networks, whatever makes the maps, and what it refuses."""
+"""`own_network_gain`: its definition on three tiny networks, sources of maps, and invalid arguments."""
 
 from copy import deepcopy
 from itertools import combinations
@@ -32,8 +32,8 @@ def sort(image, importance):
     return importance.flatten().argsort(descending=True)
 
 
-def slow_gain(networks, images, order, explain=gradient, rank=sort):
-    """Follow the definition image by image."""
+def compute_gain_slowly(networks, images, order, explain=gradient, rank=sort):
+    """Compute the gain by its definition, image by image."""
     fill, numbers, counted = images.mean((0, 2, 3)).view(2, 1, 1).expand(2, 6, 6), [], 0
     for image in images:
         classes = [int(model(image[None]).argmax()) for model in networks]
@@ -58,8 +58,8 @@ def slow_gain(networks, images, order, explain=gradient, rank=sort):
 
 
 @pytest.mark.parametrize("order", ["morf", "lerf"])
-def test_gain_is_the_definition(networks, images, order):
-    expected, counted = slow_gain(networks, images, order)
+def test_own_network_gain_matches_definition(networks, images, order):
+    expected, counted = compute_gain_slowly(networks, images, order)
     found = rb.own_network_gain(networks, images, {"mine": gradient, "built in": "grad"}, order=order, levels=LEVELS)
     assert 5 < counted < 60
     assert (found.images, found.of) == (counted, 60)
@@ -69,7 +69,7 @@ def test_gain_is_the_definition(networks, images, order):
 
 
 @pytest.mark.parametrize("order", ["morf", "lerf"])
-def test_ties_are_in_the_order_of_rank_maps_and_dropout_is_off(networks, images, order):
+def test_own_network_gain_breaks_ties_like_rank_maps_without_dropout(networks, images, order):
     """Half of the features share the largest importance; another order of ties gives another gain."""
 
     def explain(model, inputs, targets):
@@ -80,11 +80,11 @@ def test_ties_are_in_the_order_of_rank_maps_and_dropout_is_off(networks, images,
 
     models = [nn.Sequential(nn.Dropout(), model).train() for model in networks]
     found = rb.own_network_gain(models, images, {"mine": explain}, order=order, levels=LEVELS).gain("mine").value
-    assert found == pytest.approx(slow_gain(networks, images, order, explain, rank)[0])
-    assert found != pytest.approx(slow_gain(networks, images, order, explain)[0])
+    assert found == pytest.approx(compute_gain_slowly(networks, images, order, explain, rank)[0])
+    assert found != pytest.approx(compute_gain_slowly(networks, images, order, explain)[0])
 
 
-def test_maps_that_ignore_the_network_are_0_by_construction(networks, images):
+def test_own_network_gain_is_0_by_construction_for_equal_maps(networks, images):
     same = [np.random.default_rng(0).random((60, 6, 6), dtype=np.float32)] * 3
     found = rb.own_network_gain(networks, images, {"random": "random", "maps": same}, levels=LEVELS)
     assert set(found.verdicts.values()) == {"0 by construction"}
@@ -93,7 +93,7 @@ def test_maps_that_ignore_the_network_are_0_by_construction(networks, images):
     assert frame["gain"].tolist() == [0, 0] and frame["low"].isna().all()
 
 
-def test_arrays_and_captum_are_their_functions(networks, images):
+def test_arrays_captum_classes_or_functions_give_equal_gains(networks, images):
     def product(model, inputs, targets):
         return inputs.detach() * gradient(model, inputs, targets)
 
@@ -111,7 +111,7 @@ def test_arrays_and_captum_are_their_functions(networks, images):
     assert len({found.gain(name) for name in found.gains}) == 1
 
 
-def test_built_in_maps_take_the_mean_of_the_images_for_0(networks, images):
+def test_builtin_input_x_grad_uses_mean_image_as_baseline(networks, images):
     def product(model, inputs, targets):
         return (inputs.detach() - images.mean((0, 2, 3), keepdim=True)) * gradient(model, inputs, targets)
 
@@ -119,7 +119,7 @@ def test_built_in_maps_take_the_mean_of_the_images_for_0(networks, images):
     assert found.gain("ours").value == pytest.approx(found.gain("mine").value, abs=1.0)
 
 
-def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_path):
+def test_own_network_gain_result_has_text_table_plot(networks, images, tmp_path):
     found = rb.own_network_gain(networks, images, ["grad", "random"], unit="pixel", levels=LEVELS)
     lines = repr(found).splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["estimator", *found.to_dataframe()["estimator"]]
@@ -128,7 +128,7 @@ def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_pat
     assert (tmp_path / "gains.png").stat().st_size > 5000
 
 
-def test_four_networks_have_a_permutation_test_in_the_table(networks, images):
+def test_own_network_gain_adds_permutation_test_for_four_networks(networks, images):
     fourth = nn.Sequential(networks[0], nn.Linear(2, 2))
     found = rb.own_network_gain([*networks, fourth], images, ["grad", "random"], levels=LEVELS)
     heads, *rows = found.cells()
@@ -140,8 +140,8 @@ def test_four_networks_have_a_permutation_test_in_the_table(networks, images):
     assert "permutation" not in repr(rb.own_network_gain(networks, images, ["random"], levels=LEVELS))
 
 
-def test_two_rows_are_compared_by_a_paired_interval(networks, images):
-    """Two maps that are nearly equal differ by less than either gain varies."""
+def test_compare_rows_uses_paired_interval(networks, images):
+    """Nearly equal maps have a difference with a shorter interval than either gain."""
 
     def near(model, inputs, targets):
         return gradient(model, inputs, targets) + 1e-3 * inputs.detach()
@@ -189,7 +189,7 @@ def test_two_rows_are_compared_by_a_paired_interval(networks, images):
         ({"estimators": "mine.py"}, "pass its function: from mine import estimate$"),
     ],
 )
-def test_refuses(networks, images, change, words):
+def test_own_network_gain_rejects_invalid_arguments(networks, images, change, words):
     asked = {"estimators": "grad", "levels": LEVELS, **change}
     models = networks[: asked.pop("networks", 3)]
     with pytest.raises(CallerError, match=words):
@@ -203,14 +203,14 @@ def test_refuses(networks, images, change, words):
         (lambda networks: [*networks[:2], "ig"], "network 3 is a str, expected a torch.nn.Module"),
     ],
 )
-def test_networks_are_a_list_of_modules(networks, images, given, words):
+def test_own_network_gain_rejects_networks_that_are_no_module_list(networks, images, given, words):
     with pytest.raises(CallerError, match=words):
         rb.own_network_gain(given(networks), images, "grad")
     with pytest.raises(CallerError, match=words):
         rb.check(networks[0], images, np.arange(60) % 2, "grad", siblings=given(networks))
 
 
-def test_networks_with_the_same_logits_are_refused(networks, images):
+def test_own_network_gain_rejects_networks_with_equal_logits(networks, images):
     words = "networks 1 and 3 return the same logits for all images; expected siblings with other weights"
     with pytest.raises(CallerError, match=words):
         rb.own_network_gain([*networks[:2], deepcopy(networks[0])], images, "grad", levels=LEVELS)
@@ -230,7 +230,7 @@ class UndefinedForFlatImages(nn.Module):
         return self.network(images).masked_fill(flat[:, None], float("nan"))
 
 
-def test_logits_that_are_nan_are_refused_on_whole_and_on_degraded_images(networks, images):
+def test_own_network_gain_rejects_nan_logits(networks, images):
     models, numbers = [*map(UndefinedForFlatImages, networks)], {"a": lambda m, x, y: x}
     one_flat = images.clone()
     one_flat[10] = 0
@@ -247,7 +247,7 @@ def test_logits_that_are_nan_are_refused_on_whole_and_on_degraded_images(network
         rb.check(models[0], black, labels, numbers, levels=(0.5, 1.0), fills=("black",))
 
 
-def test_a_network_that_draws_noise_is_refused_by_its_number(networks, images):
+def test_own_network_gain_rejects_nondeterministic_network(networks, images):
     noisy = nn.Sequential(networks[1], nn.Dropout())
     noisy[1].train = lambda mode=True: noisy[1]  # stays in training mode, where it draws
     with pytest.raises(CallerError, match="network 2 gives different logits for the same images when called again"):
@@ -257,7 +257,7 @@ def test_a_network_that_draws_noise_is_refused_by_its_number(networks, images):
 @pytest.mark.parametrize(
     "given", ["grad", "ig", "gb", lambda m, x, y: torch.autograd.grad(m(x.requires_grad_()).sum(), x)[0]]
 )
-def test_logits_without_a_gradient_are_told(networks, images, given):
+def test_gradient_estimators_reject_logits_without_gradient(networks, images, given):
     class NoGradient(nn.Sequential):
         @torch.no_grad()
         def forward(self, x):
@@ -269,13 +269,13 @@ def test_logits_without_a_gradient_are_told(networks, images, given):
     assert rb.own_network_gain(models, images[:9], "occlusion").networks == 3
 
 
-def test_one_array_may_hold_the_maps_of_all_networks(networks, images):
+def test_one_array_holds_maps_of_all_networks(networks, images):
     maps = torch.randn(3, 60, 2, 6, 6, generator=torch.Generator().manual_seed(2))
     one, two = (rb.own_network_gain(networks, images, {"a": given}) for given in (maps, list(maps)))
     assert one.gain("a") == two.gain("a")
 
 
-def test_networks_of_one_logit_are_those_of_two_classes(networks, images):
+def test_one_logit_networks_match_two_class_networks(networks, images):
     class OneLogit(nn.Module):
         def __init__(self, model):
             super().__init__()

@@ -1,4 +1,4 @@
-"""The page on Python and the notebooks run as they stand, with a suite of seconds in the place of the named ones."""
+"""Code of the Python page and of notebooks runs, on a suite of a few seconds."""
 
 import json
 import linecache
@@ -13,12 +13,12 @@ from tests.helpers.own_photos import write_pictures
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOTEBOOKS = sorted({*(DOCS / "notebooks").glob("*.ipynb")} - {DOCS / "notebooks" / "imagenet-networks.ipynb"})
-pytestmark = pytest.mark.slow  # the one left out needs packages and photographs: test_imagenet.py
+pytestmark = pytest.mark.slow  # test_imagenet.py runs the excluded notebook, which needs photographs
 _FEWER = ('rival = "ig(baseline=mean)"', 'rival = "truth"')  # the suite of seconds has no other row
 
 
 @pytest.fixture
-def small(suite, inline, monkeypatch, tmp_path):
+def use_small_suite(suite, inline, monkeypatch, tmp_path):
     """Let `load_suite` return the suite of seconds, and everything be written to folders of this test."""
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -27,12 +27,12 @@ def small(suite, inline, monkeypatch, tmp_path):
     monkeypatch.setattr(roarbench, "evaluate", lambda *given, store=None: evaluate(*given, quiet=True), raising=False)
 
 
-def run(text, name, held):
+def execute(text, name, held):
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     exec(compile(text, name, "exec"), held)
 
 
-def test_every_line_of_the_page_runs(suite, small, capsys):
+def test_python_page_code_runs(suite, use_small_suite, capsys):
     (x_train, y_train), (x_test, y_test) = arrays(12, 0), arrays(6, 1)
     held = {"model": network(), "x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
     held["paths"] = sorted(write_pictures(Path("photographs"), 1).rglob("*.png"))
@@ -42,25 +42,25 @@ def test_every_line_of_the_page_runs(suite, small, capsys):
             images, labels = suite.load_test_data()
             held |= {"images": images, "labels": labels, "model": suite.load_or_train_references()[0].model}
             held["siblings"] = [held["model"]] * 2
-        run(block, f"<block {number}>", held)
+        execute(block, f"<block {number}>", held)
     assert held["x_test"].shape == (3, 3, 224, 224)
     held |= {"model": network(), "x_test": x_test, "maps": held["maps"][0], "others": held["maps"][0].flip(0)}
     held["from_arrays"] = roarbench.Suite.from_arrays
     prose = re.sub(r"```python\n.*?```", "", page, flags=re.DOTALL).replace("rb.load_all_results()", "")  # a minute
     calls = re.findall(r"`((?:rb\.|table\.|print\(|help\(|from_arrays\()[^`]*)`", prose)
     for call in calls:
-        run(call, f"<{call}>", held)
+        execute(call, f"<{call}>", held)
     assert len(calls) == 22 and Path("check.png").exists() and Path("my_function.py").exists()
     assert set(held["frame"]["name"]) >= {"ig", "mine", "random"} and held["difference"].points is not None
     assert "saved" in set(held["result"].to_dataframe("morf")["name"])
     assert held["own"].name == "mine" and len(held["published"]) == 13  # of quick 7
-    assert "– mine (added)" in capsys.readouterr().out  # at chance: without a place
+    assert "– mine (added)" in capsys.readouterr().out  # at chance, so without a rank
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_every_cell_of_a_notebook_runs(small, path):
+def test_notebook_cells_run(use_small_suite, path):
     cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     held = {}
     for number, cell in enumerate(cells):
-        run("".join(cell["source"]).replace(*_FEWER), f"<{path.stem} {number}>", held)
+        execute("".join(cell["source"]).replace(*_FEWER), f"<{path.stem} {number}>", held)
     assert len(cells) > 1 and cells[-1]["outputs"]  # as the site shows it

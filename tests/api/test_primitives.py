@@ -1,4 +1,4 @@
-"""The steps one at a time, and curves without training, against cases made by hand."""
+"""Single steps, and perturbation curves, against handmade cases."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LAST = torch.zeros(2, 5, 5, 1)  # images with the channels last
 MAPS = torch.tensor([[[4.0, 3.0], [2.0, 1.0]], [[-1.0, 0.0], [5.0, 2.0]]])  # (2, 2, 2)
 
 
-def test_features_are_ranked_most_important_first_and_ties_at_random_for_each_image():
+def test_rank_sorts_features_with_random_ties_per_image():
     for form in (MAPS, MAPS[:, None], MAPS.numpy()):
         assert roarbench.rank(form).tolist() == [[0, 1, 2, 3], [2, 3, 1, 0]]
     found = roarbench.rank(np.zeros((3, 8, 8)))
@@ -24,7 +24,7 @@ def test_features_are_ranked_most_important_first_and_ties_at_random_for_each_im
     assert (found == roarbench.rank(np.zeros((3, 8, 8)))).all()
 
 
-def test_half_of_the_features_are_removed_from_either_end():
+def test_remove_replaces_half_of_features_from_either_end():
     before = IMAGES.clone()
     for order, expected in (("morf", [[-1, -1, 30, 40], [1, 2, -1, -1]]), ("lerf", [[10, 20, -1, -1], [-1, -1, 3, 4]])):
         assert roarbench.remove(IMAGES, MAPS, 0.5, order, fill=[-1.0]).flatten(1).tolist() == expected
@@ -32,7 +32,7 @@ def test_half_of_the_features_are_removed_from_either_end():
     assert roarbench.remove(IMAGES, MAPS, 1.0).unique().tolist() == [IMAGES.mean().item()], "without a fill"
 
 
-def test_a_fill_keeps_what_is_not_removed():
+def test_fill_keeps_features_outside_mask():
     pixels, removed = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8), torch.zeros(2, 1, 8, 8, dtype=torch.bool)
     removed[:, :, 2:5] = True
     for by in ("black", "linear", "neighbours"):
@@ -42,7 +42,7 @@ def test_a_fill_keeps_what_is_not_removed():
     assert find_estimator("ig(baseline=zero)") == find_estimator("ig(baseline=black)") == find_estimator("ig")
 
 
-def test_with_the_own_map_in_the_other_s_place_the_matched_mask_is_the_own_one():
+def test_match_masks_of_equal_maps_returns_own_mask():
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (2, 3, 8, 8), generator=generator, dtype=torch.uint8)
     maps = torch.randn(2, 3, 8, 8, generator=generator)
@@ -53,8 +53,8 @@ def test_with_the_own_map_in_the_other_s_place_the_matched_mask_is_the_own_one()
         assert torch.equal(other.flatten(1).sum(1), own.flatten(1).sum(1)) and not torch.equal(other, own)
 
 
-def test_a_degraded_map_takes_nested_squares_of_places_from_another_image():
-    assert roarbench.mix_maps(MAPS, MAPS.flip(0), 0).tolist()[0] == [[0.75, 0.5], [0.25, 0]]  # its own places
+def test_mix_maps_takes_nested_squares_from_other_image():
+    assert roarbench.mix_maps(MAPS, MAPS.flip(0), 0).tolist()[0] == [[0.75, 0.5], [0.25, 0]]  # places of the own map
     assert torch.equal(roarbench.mix_maps(MAPS, MAPS.flip(0), 1), roarbench.mix_maps(MAPS.flip(0), MAPS, 0))
     tied = roarbench.mix_maps(torch.tensor([[[7.0, 1.0], [7.0, 1.0]]]), torch.zeros(1, 2, 2), 0)
     assert tied.unique().tolist() == [0, 0.5]
@@ -62,12 +62,12 @@ def test_a_degraded_map_takes_nested_squares_of_places_from_another_image():
     less, taken = (roarbench.mix_maps(own, other, share, square=4) == 0 for share in (0.25, 0.5))
     assert (taken >= less).all() and taken[:, 1:].sum() > less[:, 1:].sum()
     squares = taken[:, 2, [0, 0, 0, 4, 4, 4, 8, 8, 8], [0, 4, 8] * 3]
-    assert squares.sum(1).tolist() == [4, 4] and not torch.equal(*squares)  # round(4.5), for each image its own
+    assert squares.sum(1).tolist() == [4, 4] and not torch.equal(*squares)  # round(4.5) squares, drawn for each image
     corner = taken[:, 1, :4, :4].flatten(1)
     assert (corner.all(1) | ~corner.any(1)).all()
 
 
-def test_a_paired_difference_is_drawn_over_the_same_images():
+def test_bootstrap_resamples_paired_differences_by_image():
     one, two = np.array([1, 1, 0, 1]), np.array([1, 0, 0, 1])
     found = roarbench.bootstrap(one, two)
     assert found.value == 0.25 and found.low < 0.25 < found.high
@@ -76,15 +76,15 @@ def test_a_paired_difference_is_drawn_over_the_same_images():
 
 
 class First(nn.Module):
-    """Class 1 where the first number is above 5."""
+    """A network that predicts class 1 if the first feature is above 5."""
 
     def forward(self, images):
         first = images.flatten(1)[:, 0]
         return torch.stack([torch.full_like(first, 5.0), first], 1)
 
 
-class Last(nn.Module):
-    """What a function makes of the logits of `First`."""
+class WithChangedLogits(nn.Module):
+    """A network that applies a function to the logits of `First`."""
 
     def __init__(self, change):
         super().__init__()
@@ -100,8 +100,10 @@ ONE_LOGIT = (lambda y: y[:, 1:] - 5, lambda y: y[:, 1] - 5, lambda y: (y[:, 1:] 
 @pytest.mark.parametrize("change", ONE_LOGIT)
 @pytest.mark.parametrize("labels", [[1, 0], np.array([[1.0], [0.0]]), torch.tensor([True, False])])
 @pytest.mark.parametrize("n", [1, 2])
-def test_one_logit_is_a_binary_network_whose_class_1_has_the_sigmoid_s_probability(change, labels, n):
-    found = roarbench.perturbation_curve(Last(change), IMAGES[:n], labels[:n], MAPS[:n], levels=(0.25,), fill=[0.0])
+def test_perturbation_curve_reads_one_logit_as_binary_network(change, labels, n):
+    found = roarbench.perturbation_curve(
+        WithChangedLogits(change), IMAGES[:n], labels[:n], MAPS[:n], levels=(0.25,), fill=[0.0]
+    )
     assert [one.value for one in found.accuracy] == [1.0, 0.5 if n == 2 else 0.0]
     sure = [1 / (1 + np.exp(-5)), 1 / (1 + np.exp(-4))]  # |10 - 5| and |1 - 5|, and the other class after removal
     assert found.probability == pytest.approx(
@@ -126,21 +128,21 @@ class Float64(First):
         {"images": IMAGES.clone().requires_grad_(), "maps": MAPS.bfloat16(), "labels": torch.tensor([1.0, 0.0])},
         {"images": IMAGES.tolist(), "maps": (2 * MAPS).to(torch.uint8).numpy()[:, ::-1, ::-1][:, ::-1, ::-1]},
         pytest.param({"model": Float64()}, marks=pytest.mark.filterwarnings("ignore:.* has weights in float64")),
-        {"model": Last(lambda y: y.double())},
+        {"model": WithChangedLogits(lambda y: y.double())},
         {"levels": [0.25]},
     ],
 )
-def test_a_curve_reads_numbers_of_any_type_and_order_of_bytes(given):
+def test_perturbation_curve_accepts_any_numeric_type_or_byte_order(given):
     usual = {"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS, "levels": (0.25,), "fill": [0.0]}
     if given.get("maps") is not None and not isinstance(given["maps"], torch.Tensor):
         usual["maps"] = MAPS + 1
     assert [one.value for one in roarbench.perturbation_curve(**usual | given).accuracy] == [1.0, 0.5]
 
 
-def test_a_curve_belongs_to_the_images_whatever_their_order_and_another_seed_breaks_ties_otherwise():
+def test_perturbation_curve_is_independent_of_image_order():
     images = torch.randn(40, 1, 4, 4, generator=torch.Generator().manual_seed(0))
     labels, maps = (images[:, 0, 0, 0] > 0).long(), torch.zeros(40, 4, 4)
-    model = Last(lambda y: y - 5 * torch.eye(2)[0])
+    model = WithChangedLogits(lambda y: y - 5 * torch.eye(2)[0])
 
     def answers(rows, seed=0):
         found = roarbench.perturbation_curve(
@@ -153,11 +155,11 @@ def test_a_curve_belongs_to_the_images_whatever_their_order_and_another_seed_bre
     assert len({answers(slice(None), seed) for seed in range(5)}) > 1
 
 
-def test_a_curve_fills_as_suites_do_by_name():
-    """Of these images only the corner is removed: what fills it is known by hand."""
+def test_perturbation_curve_fills_by_name_like_suites():
+    """Only one corner is removed, so its fill value is known."""
     ramp = torch.tensor([[[[1.0, 0.0, 0.5], [0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]]])
     maps, seen = (ramp == 1).float(), []
-    model = Last(lambda y: seen.append(y[0, 1].item()) or y)
+    model = WithChangedLogits(lambda y: seen.append(y[0, 1].item()) or y)
     for name, corner in (("zero", 0.0), ("neighbours", 1 / 3), ("mean", ramp.mean().item())):
         roarbench.perturbation_curve(model, ramp, [0], maps[:, 0], levels=(1 / 9,), fill=name)
         assert seen[-1] == pytest.approx(corner, abs=0.003)  # a step is 1 / 255
@@ -171,33 +173,33 @@ def test_a_curve_fills_as_suites_do_by_name():
         (lambda y: y.softmax(1), "returns probabilities instead of logits, .* remove its last softmax$"),
     ],
 )
-def test_outputs_that_are_no_logits_are_told(change, words):
+def test_perturbation_curve_warns_of_probabilities(change, words):
     with pytest.warns(UserWarning, match=words):
-        roarbench.perturbation_curve(Last(change), IMAGES, [1, 0], MAPS)
+        roarbench.perturbation_curve(WithChangedLogits(change), IMAGES, [1, 0], MAPS)
 
 
-def test_the_caller_s_read_only_images_are_read_without_a_warning():
+def test_perturbation_curve_accepts_read_only_images():
     images = IMAGES.numpy().copy()
     images.setflags(write=False)
-    assert roarbench.perturbation_curve(First(), images, [1, 0], MAPS) == curve()
+    assert roarbench.perturbation_curve(First(), images, [1, 0], MAPS) == compute_curve()
 
 
 @pytest.mark.parametrize("freeze", [torch.jit.freeze, lambda scripted: scripted])
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_a_scripted_network_has_the_curve_of_its_module(freeze):
+def test_perturbation_curve_of_scripted_network_matches_module(freeze):
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).eval()
     scripted = freeze(torch.jit.script(model))
-    assert curve(model=scripted) == curve(model=model)
+    assert compute_curve(model=scripted) == compute_curve(model=model)
 
 
-def test_modules_keep_the_mode_that_each_had():
+def test_perturbation_curve_restores_mode_of_each_module():
     model = nn.Sequential(nn.Dropout(), First()).train()
     model[0].eval()
     roarbench.perturbation_curve(model, IMAGES, [1, 0], MAPS, levels=(0.5,))
     assert [module.training for module in model.modules()] == [True, False, True]
 
 
-def test_a_curve_falls_where_the_feature_that_counts_goes_first():
+def test_perturbation_curve_drops_when_decisive_feature_is_removed():
     model, labels = First(), torch.tensor([1, 0])
     model.train()
     found = roarbench.perturbation_curve(model, IMAGES, labels, MAPS, levels=(0.25, 1.0), fill=[0.0])
@@ -208,7 +210,7 @@ def test_a_curve_falls_where_the_feature_that_counts_goes_first():
     assert found.to_dataframe()["accuracy"].tolist() == [1.0, 0.5, 0.5]
 
 
-def curve(**given):
+def compute_curve(**given):
     return roarbench.perturbation_curve(**{"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS} | given)
 
 
@@ -219,50 +221,77 @@ def curve(**given):
             lambda: roarbench.perturbation_curve(First(), IMAGES, [1], MAPS),
             r"labels have shape \(1,\), expected \(2,\)",
         ),
-        (lambda: curve(labels=[1, 2]), "labels are from 1 to 2, and the network has 2 .* labels - 1"),
-        (lambda: curve(labels=[-1, 0]), "labels are from -1 to 0, .* expected 0 to 1"),
-        (lambda: curve(labels=[0.5, 0]), "labels hold 0.5; expected whole numbers"),
-        (lambda: curve(labels=[np.nan, 0]), "labels hold nan; expected whole numbers"),
-        (lambda: curve(labels=np.eye(2)), r"labels have shape \(2, 2\), expected \(2,\): .* labels.argmax\(1\)"),
-        (lambda: curve(labels=np.ones((2, 3))), r"labels .* several classes of one image \(multi-label\)"),
+        (lambda: compute_curve(labels=[1, 2]), "labels are from 1 to 2, and the network has 2 .* labels - 1"),
+        (lambda: compute_curve(labels=[-1, 0]), "labels are from -1 to 0, .* expected 0 to 1"),
+        (lambda: compute_curve(labels=[0.5, 0]), "labels hold 0.5; expected whole numbers"),
+        (lambda: compute_curve(labels=[np.nan, 0]), "labels hold nan; expected whole numbers"),
         (
-            lambda: curve(labels=["a", "b"]),
+            lambda: compute_curve(labels=np.eye(2)),
+            r"labels have shape \(2, 2\), expected \(2,\): .* labels.argmax\(1\)",
+        ),
+        (lambda: compute_curve(labels=np.ones((2, 3))), r"labels .* several classes of one image \(multi-label\)"),
+        (
+            lambda: compute_curve(labels=["a", "b"]),
             "labels are text, such as 'a', expected the numbers of the network's outputs, from 0",
         ),
-        (lambda: curve(labels=[[1], [0, 1]]), "labels cannot be read as an array"),
-        (lambda: curve(labels=None), "labels are None, expected the numbers"),
-        (lambda: curve(labels=np.array([1, None])), "labels hold None"),
-        (lambda: curve(images=TensorDataset(IMAGES)), r"are a TensorDataset; write torch.stack\(\[image for image"),
-        (lambda: curve(images=DataLoader(TensorDataset(IMAGES))), r"are a DataLoader; write torch.cat\(\[images for"),
-        (lambda: curve(images=["a.png"]), r"images are a list; photographs and .* are prepared by rb.Preprocessing"),
-        (lambda: curve(images=[Image.new("RGB", (2, 2))]), "are prepared by rb.Preprocessing"),
+        (lambda: compute_curve(labels=[[1], [0, 1]]), "labels cannot be read as an array"),
+        (lambda: compute_curve(labels=None), "labels are None, expected the numbers"),
+        (lambda: compute_curve(labels=np.array([1, None])), "labels hold None"),
         (
-            lambda: curve(images=IMAGES.long()),
+            lambda: compute_curve(images=TensorDataset(IMAGES)),
+            r"are a TensorDataset; write torch.stack\(\[image for image",
+        ),
+        (
+            lambda: compute_curve(images=DataLoader(TensorDataset(IMAGES))),
+            r"are a DataLoader; write torch.cat\(\[images for",
+        ),
+        (
+            lambda: compute_curve(images=["a.png"]),
+            r"images are a list; photographs and .* are prepared by rb.Preprocessing",
+        ),
+        (lambda: compute_curve(images=[Image.new("RGB", (2, 2))]), "are prepared by rb.Preprocessing"),
+        (
+            lambda: compute_curve(images=IMAGES.long()),
             r"type int64; .* write \(images / 255 - mean\) / std, or images.float\(\) if the network itself normalises",
         ),
         (lambda: roarbench.remove(IMAGES / 0, MAPS, 0.5), "images hold NaN or infinity"),
         (
-            lambda: curve(model=nn.Conv2d(1, 2, 2), images=LAST, maps=LAST),
+            lambda: compute_curve(model=nn.Conv2d(1, 2, 2), images=LAST, maps=LAST),
             r"\(RuntimeError: .*\); .* write images.permute\(0, 3, 1, 2\)",
         ),
-        (lambda: curve(images=LAST, maps=LAST.permute(0, 3, 1, 2)), r"last: write images.permute\(0, 3, 1, 2\)"),
         (
-            lambda: curve(model=Last(lambda y: [y])),
+            lambda: compute_curve(images=LAST, maps=LAST.permute(0, 3, 1, 2)),
+            r"last: write images.permute\(0, 3, 1, 2\)",
+        ),
+        (
+            lambda: compute_curve(model=WithChangedLogits(lambda y: [y])),
             "returned a list .*; wrap it in a module whose forward returns them",
         ),
-        (lambda: curve(model=Last(lambda y: y.argmax(1))), r"returned int64 of shape \(\d,\)"),
-        (lambda: curve(model=nn.Sequential(nn.Flatten(), nn.LazyLinear(2))), "has a lazy layer without weights"),
-        (lambda: curve(images=IMAGES / 0), "images: number 0 holds NaN or infinity"),
-        (lambda: curve(images=IMAGES.byte()), r"images have shape \(2, 1, 2, 2\) and type uint8; expected floats"),
-        (lambda: curve(images=IMAGES[:0], labels=[], maps=MAPS[:0]), r"images have shape \(0, 1, 2, 2\)"),
-        (lambda: curve(maps=MAPS + 0j), "maps have type complex64"),
-        (lambda: curve(maps=np.ma.masked_less(MAPS.numpy(), 0)), r"are a masked array; write maps.filled\(VALUE\)"),
-        (lambda: curve(model=Last(lambda y: (y, y))), "the network returned a tuple"),
-        (lambda: curve(model=Last(lambda y: y.log() - 99), fill=[-9.0]), "NaN if the fraction 0.3 of an image"),
-        (lambda: curve(model=nn.Flatten(0, 0)), "the network returned float32 of shape"),
-        (lambda: curve(levels=()), r"levels are \(\)"),
-        (lambda: curve(fill=[np.nan]), r"fill is \[nan\]"),
-        (lambda: curve(fill="blck"), "no fill 'blck'; did you mean 'black'"),
+        (lambda: compute_curve(model=WithChangedLogits(lambda y: y.argmax(1))), r"returned int64 of shape \(\d,\)"),
+        (
+            lambda: compute_curve(model=nn.Sequential(nn.Flatten(), nn.LazyLinear(2))),
+            "has a lazy layer without weights",
+        ),
+        (lambda: compute_curve(images=IMAGES / 0), "images: number 0 holds NaN or infinity"),
+        (
+            lambda: compute_curve(images=IMAGES.byte()),
+            r"images have shape \(2, 1, 2, 2\) and type uint8; expected floats",
+        ),
+        (lambda: compute_curve(images=IMAGES[:0], labels=[], maps=MAPS[:0]), r"images have shape \(0, 1, 2, 2\)"),
+        (lambda: compute_curve(maps=MAPS + 0j), "maps have type complex64"),
+        (
+            lambda: compute_curve(maps=np.ma.masked_less(MAPS.numpy(), 0)),
+            r"are a masked array; write maps.filled\(VALUE\)",
+        ),
+        (lambda: compute_curve(model=WithChangedLogits(lambda y: (y, y))), "the network returned a tuple"),
+        (
+            lambda: compute_curve(model=WithChangedLogits(lambda y: y.log() - 99), fill=[-9.0]),
+            "NaN if the fraction 0.3 of an image",
+        ),
+        (lambda: compute_curve(model=nn.Flatten(0, 0)), "the network returned float32 of shape"),
+        (lambda: compute_curve(levels=()), r"levels are \(\)"),
+        (lambda: compute_curve(fill=[np.nan]), r"fill is \[nan\]"),
+        (lambda: compute_curve(fill="blck"), "no fill 'blck'; did you mean 'black'"),
         (lambda: roarbench.rank(MAPS[:0]), r"maps have shape \(0, 2, 2\)"),
         (lambda: roarbench.remove(IMAGES, MAPS[:1], 0.5), "there are 1 maps of 2 images"),
         (lambda: roarbench.remove(IMAGES, MAPS, 0.5, "most"), "no order 'most'"),
@@ -280,10 +309,13 @@ def curve(**given):
         (lambda: roarbench.bootstrap([1, np.nan]), r"values of shape \(1, 2\) are none or hold NaN"),
         (lambda: roarbench.fill(IMAGES.byte(), IMAGES[:1] > 0), r"the mask has shape \(1, 1, 2, 2\) and type bool"),
         (lambda: roarbench.fill(IMAGES.byte(), IMAGES), "type float32; expected bool .* True where removed"),
-        (lambda: curve(levels=0.3), r"levels are 0.3, expected a sequence of fractions; write levels=\(0.3,\)"),
-        (lambda: curve(levels=[None]), "a removal fraction is None, expected a number"),
-        (lambda: curve(order=None), "no order 'None'; known: lerf, morf"),
-        (lambda: roarbench.own_network_gain([Last(abs)] * 3, IMAGES, ["grad"], unit=3), "no unit '3'; known: "),
+        (lambda: compute_curve(levels=0.3), r"levels are 0.3, expected a sequence of fractions; write levels=\(0.3,\)"),
+        (lambda: compute_curve(levels=[None]), "a removal fraction is None, expected a number"),
+        (lambda: compute_curve(order=None), "no order 'None'; known: lerf, morf"),
+        (
+            lambda: roarbench.own_network_gain([WithChangedLogits(abs)] * 3, IMAGES, ["grad"], unit=3),
+            "no unit '3'; known: ",
+        ),
         (lambda: roarbench.fill(IMAGES.byte(), IMAGES > 0, by=["black"]), r"no fill '\['black'\]'; did you"),
         (lambda: roarbench.fill(IMAGES.byte(), IMAGES > 0, by="x"), "known: black, blur, linear, mean, neigh"),
         (lambda: roarbench.mix_maps(MAPS, MAPS, share="a"), "share is 'a', expected a number"),
@@ -292,19 +324,19 @@ def curve(**given):
         (lambda: roarbench.mix_maps(MAPS, MAPS, 0.5, seed=None), "seed is None, expected a whole number from 0"),
         (lambda: roarbench.rank(MAPS, seed="a"), "seed is 'a', expected a whole number"),
         (lambda: roarbench.rank(MAPS, (2, 2)), r"shape is \(2, 2\), expected \(c, h, w\)"),
-        (lambda: curve(seed=-1), "seed is -1, expected a whole number from 0"),
+        (lambda: compute_curve(seed=-1), "seed is -1, expected a whole number from 0"),
         (lambda: roarbench.bootstrap([1, 0], bootstrap=100), "bootstrap is 100, expected a roarbench"),
         (lambda: roarbench.remove(IMAGES, MAPS, "0.3"), "a removal fraction is '0.3', expected a number"),
         (lambda: roarbench.remove(IMAGES, MAPS, 0.3, fill="linear"), "fill is 'linear', expected a number for each"),
         (lambda: roarbench.bootstrap([1, 0], [1]), r"values have shapes \(1, 2\) and \(1, 1\)"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_words(call, words):
+def test_primitives_reject_invalid_arguments(call, words):
     with pytest.raises(roarbench.CallerError, match=words):
         call()
 
 
-def test_levels_in_float32_are_the_fractions_as_written():
+def test_perturbation_curve_rounds_float32_levels_to_written_fractions():
     """float(np.float32(0.3)) is 0.30000001192092896."""
     written = np.array([0.1, 0.3], np.float32)
     curves = [

@@ -1,4 +1,4 @@
-"""Published rows, without any run."""
+"""Published results as Python loads them."""
 
 import tomllib
 from pathlib import Path
@@ -14,17 +14,17 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_the_rows_that_come_with_the_package_are_a_board_whatever_files_they_are_in():
-    """Others add files of their own to a suite that has some, as they have to this one."""
+def test_load_published_results_joins_files_of_suite():
+    """The rows of this suite are in several files."""
     frame = roarbench.load_published_results("quick-matched").to_dataframe().set_index("name")
     assert frame.attrs["suite"] == "quick-matched" and len(frame) == 17
-    assert frame.loc["ig(baseline=mean)", "gain"] == pytest.approx(22.0, abs=0.05)  # as README.md has it
+    assert frame.loc["ig(baseline=mean)", "gain"] == pytest.approx(22.0, abs=0.05)  # the number of README.md
     assert frame["beats_controls"].fillna(False).sum() == 1
     assert len(list((ROOT / "results" / "quick-matched" / "3").glob("*.parquet"))) > 1
 
 
 @pytest.mark.slow
-def test_two_rows_are_compared_by_a_protocol_that_is_run_for_both():
+def test_compare_uses_protocols_run_for_both_rows():
     """IG from black has no ROAR in `quick` 7; README.md has ROAR gains of 0.0 and -4.1 points for the last two."""
     found = roarbench.load_published_results("quick@7")
     assert str(found).count("All rows are self-reported") == 1 and "(!)" not in str(found)
@@ -34,11 +34,11 @@ def test_two_rows_are_compared_by_a_protocol_that_is_run_for_both():
     assert repr(found.table()).startswith("<ROAR and own-network table of quick v7") and len(repr(found.table())) < 150
     assert found.compare("ig", "grad").roar is None
     own = found.compare("gb-sq", "grad", "own-network")
-    assert own.low < own.points < own.high and own.verdict is None  # tables hold it against 0
+    assert own.low < own.points < own.high and own.verdict is None  # tables compare own-network gains with 0 only
     assert found.compare("gb-sq", "grad").roar.points == pytest.approx(0.0 + 4.1, abs=0.1)
 
 
-def test_the_newest_version_that_was_published_is_shown(monkeypatch):
+def test_load_published_results_returns_newest_published_version(monkeypatch):
     read, published = [], [PublishedFile(f"quick/{version}/a.parquet", "0" * 64, 1, "") for version in (2, 6)]
     monkeypatch.setattr(published_results, "read_index", lambda folder: published)
     monkeypatch.setattr(published_results, "_read_result_from_files", lambda plan, _: read.append(plan.version))
@@ -51,7 +51,7 @@ def test_the_newest_version_that_was_published_is_shown(monkeypatch):
 
 
 @pytest.mark.slow
-def test_rows_on_images_from_a_folder_of_the_user_are_found_if_all_rows_have_them():
+def test_load_published_results_finds_rows_on_user_images():
     """The published CIFAR-10 is a copy with JPEG files, whose fingerprint no suite names."""
     found = roarbench.load_published_results("benchmark-cifar10")
     assert found.stored.data.startswith("b91c5f97")
@@ -67,8 +67,8 @@ def test_rows_on_images_from_a_folder_of_the_user_are_found_if_all_rows_have_the
 
 
 @pytest.mark.slow
-def test_a_published_suite_without_rows_of_roar_shows_own_network_gain(monkeypatch):
-    """Its joint table begins with ROAR."""
+def test_published_suite_without_roar_shows_own_network_gain(monkeypatch):
+    """The combined table would begin with ROAR."""
     published = read_index(ROOT / "results")
     files = [
         file for file in published if file.versioned_suite == "benchmark-fashion-mnist@1" and "/roar-" not in file.path
@@ -82,7 +82,7 @@ def test_a_published_suite_without_rows_of_roar_shows_own_network_gain(monkeypat
 
 
 @pytest.mark.slow
-def test_published_rows_of_a_suite_from_a_users_file_are_found_by_name_and_version():
+def test_load_published_results_finds_user_suite_by_name():
     """The file of rows contains the suite, whose version is a hash; the three networks are EfficientNet-Lite 0 to 2."""
     found = roarbench.load_published_results("benchmark-imagenet")
     assert found.plan.version == "5a187511" and len(found.plan.networks) == 3
@@ -97,7 +97,7 @@ def test_published_rows_of_a_suite_from_a_users_file_are_found_by_name_and_versi
 
 
 @pytest.mark.slow
-def test_gains_of_a_suite_that_was_retrained_at_one_of_its_levels_are_those_at_this_level():
+def test_published_gains_use_only_published_levels():
     """A file of CIFAR-10 has ROAR at .9 alone, Imagenette KAR; `quick` 7 has the same trainings of ROAR at .9."""
     found = roarbench.load_published_results("benchmark-cifar10", ROOT / "studies/paper/cifar10-roar-xeon.parquet")
     assert found.table("roar").board.levels == (0.9,)
@@ -118,8 +118,8 @@ def test_gains_of_a_suite_that_was_retrained_at_one_of_its_levels_are_those_at_t
 
 
 @pytest.mark.slow
-def test_all_published_rows_are_one_frame_and_those_of_the_benchmark_are_among_them(monkeypatch):
-    """Of two suites, whose own frames have the same gains; rows without a gain are left out."""
+def test_load_all_results_joins_frames_of_suites(monkeypatch):
+    """The frame has the gains of the frames of both suites; rows without a gain are left out."""
     shown = [
         file
         for file in read_index(ROOT / "results")
@@ -136,7 +136,7 @@ def test_all_published_rows_are_one_frame_and_those_of_the_benchmark_are_among_t
         assert there.set_index("estimator")["gain"].to_dict() == alone.to_dict()
 
 
-def test_every_shipped_file_is_in_the_package():
+def test_package_data_lists_every_results_file():
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
     paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]
     shipped = {path.relative_to(ROOT).as_posix() for path in paths}

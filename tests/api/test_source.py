@@ -1,4 +1,4 @@
-"""From functions and classes to files that stand alone."""
+"""Submission files written from functions and classes."""
 
 import functools
 import math
@@ -18,32 +18,32 @@ SCALE = 3.0
 NETWORK = nn.Linear(2, 2)
 
 
-def scaled(inputs):
+def scale_positive_part(inputs):
     return SCALE * F.relu(inputs)
 
 
-def by_helper(model, inputs, targets):
+def explain_by_helper(model, inputs, targets):
     """Three times the positive part.
 
     And no more.
     """
-    return scaled(inputs)
+    return scale_positive_part(inputs)
 
 
 def with_factor(model, inputs, targets, factor=2.0):
     return factor * inputs
 
 
-def by_network(model, inputs, targets):
+def explain_by_global_network(model, inputs, targets):
     return NETWORK(inputs)
 
 
-def by_own_name(model, inputs, targets):
-    scaled = SCALE * inputs  # not the function of that name
-    return scaled + 0
+def explain_by_shadowed_name(model, inputs, targets):
+    scale_positive_part = SCALE * inputs  # a local variable that shadows the function
+    return scale_positive_part + 0
 
 
-def closing_over(factor):
+def make_closure_over(factor):
     return lambda model, inputs, targets: factor * inputs
 
 
@@ -59,8 +59,8 @@ class Own:
         return self.factor * inputs.detach()
 
 
-def explained(given, images):
-    """Run a function's file alone, and explain images by it."""
+def explain_by_file(given, images):
+    """Execute the submission file of a function, and explain images by it."""
     module = ModuleType("file")
     exec(compile(make_submission("mine", given).source, "<file>", "exec"), vars(module))
     model = nn.Sequential(nn.Flatten(), nn.Linear(images[0].numel(), 3))
@@ -69,52 +69,55 @@ def explained(given, images):
 
 IMAGES = torch.arange(-9.0, 9.0).reshape(2, 1, 3, 3)
 POSITIVE = SCALE * IMAGES.clamp(min=0)
-DRAWN = torch.rand((), generator=torch.Generator().manual_seed(0))  # as the image's generator draws
+DRAWN = torch.rand((), generator=torch.Generator().manual_seed(0))  # the first number of the image's generator
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (by_helper, POSITIVE),
+        (explain_by_helper, POSITIVE),
         (lambda model, inputs, targets: inputs.numpy() * math.pi, math.pi * IMAGES),
         (lambda model, inputs, targets, **kwargs: inputs[:, 0] * kwargs.get("factor", 2), 2 * IMAGES[:, 0]),
-        # these names are not Quantus', so tensors come by position
+        # other names than Quantus': tensors are passed by position
         (lambda model, images, targets, **kwargs: images.clone() * len(kwargs or "ab"), 2 * IMAGES),
         (lambda model, images, targets, generator, **kwargs: images.clone(), IMAGES),
         (lambda model, **kwargs: Own(model), SCALE * IMAGES),
         (lambda **asked: asked["inputs"].copy(), IMAGES),
         (functools.partial(with_factor, factor=0.5), 0.5 * IMAGES),
-        (by_own_name, SCALE * IMAGES),
-        (closing_over(-1.5), -1.5 * IMAGES),
+        (explain_by_shadowed_name, SCALE * IMAGES),
+        (make_closure_over(-1.5), -1.5 * IMAGES),
         (Own, SCALE * IMAGES),
         (lambda model: Own(model), SCALE * IMAGES),
         (lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES + DRAWN),
     ],
 )
-def test_a_function_does_in_its_file_what_it_does_here(given, expected):
-    torch.testing.assert_close(explained(given, IMAGES), expected, rtol=0, atol=1e-6)
+def test_submission_file_matches_function(given, expected):
+    torch.testing.assert_close(explain_by_file(given, IMAGES), expected, rtol=0, atol=1e-6)
 
 
-def test_captum_s_classes_are_imported_a_name_that_is_taken_gets_a_prefix_and_the_docstring_is_the_description():
-    assert explained(Saliency, IMAGES).shape == IMAGES.shape
+def test_make_submission_imports_captum_with_prefixed_name():
+    assert explain_by_file(Saliency, IMAGES).shape == IMAGES.shape
     source = make_submission("ig", IntegratedGradients).source.decode()
     assert "from captum.attr._core.integrated_gradients import" in source
-    made = make_submission("ig", by_helper)
+    made = make_submission("ig", explain_by_helper)
     assert (made.name, made.description) == ("own-ig", "Three times the positive part.")
-    assert make_submission("My Method_2", by_helper).name == "my-method-2"
+    assert make_submission("My Method_2", explain_by_helper).name == "my-method-2"
 
 
-def test_another_value_in_use_is_another_row(monkeypatch):
-    before = make_submission("mine", by_helper).file_id
-    assert make_submission("mine", by_helper).file_id == before
+def test_submission_id_depends_on_used_global_values(monkeypatch):
+    before = make_submission("mine", explain_by_helper).file_id
+    assert make_submission("mine", explain_by_helper).file_id == before
     monkeypatch.setitem(globals(), "SCALE", 4.0)
-    assert make_submission("mine", by_helper).file_id != before
+    assert make_submission("mine", explain_by_helper).file_id != before
 
 
-def test_what_cannot_stand_in_a_file_is_refused_in_words():
+def test_make_submission_rejects_unwritable_functions():
     for given, words in (
-        (by_network, "'NETWORK' is a Linear, which cannot be written to a file; .* pass precomputed maps"),
-        (closing_over(NETWORK), "'factor' is a Linear"),
+        (
+            explain_by_global_network,
+            "'NETWORK' is a Linear, which cannot be written to a file; .* pass precomputed maps",
+        ),
+        (make_closure_over(NETWORK), "'factor' is a Linear"),
         (functools.partial(with_factor, factor=NETWORK), "is a Linear"),
         (lambda model, inputs: inputs, "2 arguments without a default; expected .model, inputs, targets."),
         (eval("lambda model, inputs, targets: inputs"), "cannot be found; write it as a function"),

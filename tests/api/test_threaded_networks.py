@@ -1,4 +1,4 @@
-"""Threads and copies of networks: the tables of one thread without copies, and no copy where it would be wrong."""
+"""Networks copied for threads: same tables as one thread, and no copy or fold that changes logits."""
 
 import copy
 import threading
@@ -23,7 +23,7 @@ NAMES = (*OF_TABLES, "ig", "score-cam", "occlusion(patches=4)", "kernel-shap(sam
 
 
 class Padded(nn.Conv2d):
-    """A convolution of a class of its own, which pads by itself, as those of EfficientNet do."""
+    """A subclass of convolution that pads its input, as in EfficientNet."""
 
     def forward(self, x):
         return F.conv2d(F.pad(x, (1, 1, 1, 1)), self.weight, self.bias)
@@ -47,7 +47,7 @@ class Net(nn.Module):
 
 
 class Own(Net):
-    """Has a convolution of a class of its own."""
+    """Has a convolution of a subclass."""
 
     def __init__(self):
         super().__init__()
@@ -103,7 +103,7 @@ class Changed(Net):
         return self.last(norm(conv(x).relu_()).mean((2, 3)))
 
 
-def drawn(kind, seed):
+def make_network(kind, seed):
     """Return a network whose norms have statistics far from 0 and 1; other seeds change the weights a little."""
     torch.manual_seed(0)
     network = kind().eval()
@@ -123,7 +123,7 @@ def drawn(kind, seed):
 
 
 class Closure(Net):
-    """Has a function of its own as an attribute, which a copy shares."""
+    """Has a closure as an attribute, which a copy would share."""
 
     def __init__(self):
         super().__init__()
@@ -133,7 +133,7 @@ class Closure(Net):
         return self.last(self.begin(x).mean((2, 3)))
 
 
-def norms(network):
+def count_batch_norms(network):
     return sum(isinstance(part, nn.BatchNorm2d) for part in network.modules())
 
 
@@ -142,7 +142,7 @@ IMAGES = torch.randn(8, 2, 8, 8, generator=torch.Generator().manual_seed(1)) + 0
 
 @pytest.fixture
 def networks():
-    return [drawn(Net, seed) for seed in range(3)]
+    return [make_network(Net, seed) for seed in range(3)]
 
 
 @pytest.fixture(params=[1, 2])
@@ -162,24 +162,24 @@ def start(networks):
     return ThreadedNetworks.start(networks, IMAGES)[0]
 
 
-def in_one_thread(networks, pixels):
+def start_in_one_thread(networks, pixels):
     return ThreadedNetworks([networks]), [compute_logits(network, pixels) for network in networks]
 
 
-def tables(networks, estimators):
+def make_tables(networks, estimators):
     gains = rb.own_network_gain(networks, IMAGES, estimators, levels=(0.2, 0.5))
     checked = rb.check(networks[0], IMAGES, LABELS, estimators, networks[1:], levels=(0.2, 0.5))
     return [gains.to_dataframe(), checked.intervals_to_dataframe(), checked.own_network.to_dataframe()]
 
 
 @pytest.mark.parametrize("kind", [Net, Own])
-def test_every_batch_norm_after_a_convolution_is_folded(kind, threads):
-    networks = [drawn(kind, seed) for seed in range(3)]
+def test_network_copies_fold_batch_norm_after_convolution(kind, threads):
+    networks = [make_network(kind, seed) for seed in range(3)]
     copies = start(networks).copies
     assert len(copies) == threads
     for copied in copies:
         for network, folded in zip(networks, copied, strict=True):
-            assert (norms(network), norms(folded)) == (3, 0)
+            assert (count_batch_norms(network), count_batch_norms(folded)) == (3, 0)
             torch.testing.assert_close(folded(IMAGES), network(IMAGES), rtol=1e-4, atol=1e-5)
             assert folded.last.weight.data_ptr() == network.last.weight.data_ptr()  # memory
             assert not any(each.requires_grad for each in folded.parameters())
@@ -189,7 +189,7 @@ def test_every_batch_norm_after_a_convolution_is_folded(kind, threads):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_maps_of_a_copy_are_those_of_the_network(networks, name):
+def test_maps_of_network_copy_match_network(networks, name):
     explainers = read_explainers([name], IMAGES, 1)
     network, folded = networks[0], start(networks[:1]).copies[0][0]
     (asked,) = make_batch_per_network([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
@@ -200,7 +200,7 @@ def test_maps_of_a_copy_are_those_of_the_network(networks, name):
     torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4 * float(one.abs().max()))
 
 
-def test_maps_of_a_batch_are_those_of_its_images(networks):
+def test_maps_of_batch_match_maps_of_single_images(networks):
     """DeepLIFT gets half of a batch at a time; the other estimator shares the call."""
     explainers = read_explainers(["deeplift", "input-x-grad"], IMAGES, 1)
     (asked,) = make_batch_per_network(networks[:1], IMAGES[:3], networks[0](IMAGES[:3]).argmax(1), torch.arange(3))
@@ -219,7 +219,7 @@ def test_maps_of_a_batch_are_those_of_its_images(networks):
 
 
 @pytest.mark.parametrize("declared", [False, True])
-def test_an_estimator_that_passes_baselines_gets_half_of_a_batch_whatever_its_name(networks, declared):
+def test_estimators_with_baselines_get_half_batches(networks, declared):
     explainers, sizes = read_explainers(["input-x-grad"], IMAGES, 1), []
     (asked,) = make_batch_per_network(networks[:1], IMAGES, networks[0](IMAGES).argmax(1), torch.arange(8))
     rows = [replace(row, passes_baseline=declared) for row in explainers.table.values()]
@@ -229,11 +229,11 @@ def test_an_estimator_that_passes_baselines_gets_half_of_a_batch_whatever_its_na
 
 
 @pytest.mark.parametrize("threads", [2], indirect=True)
-def test_tables_are_those_of_one_thread_without_copies(networks, threads, small_batches, monkeypatch):
-    fast = tables(networks, OF_TABLES)
-    monkeypatch.setattr(ThreadedNetworks, "start", in_one_thread)
+def test_threaded_tables_match_single_thread(networks, threads, small_batches, monkeypatch):
+    fast = make_tables(networks, OF_TABLES)
+    monkeypatch.setattr(ThreadedNetworks, "start", start_in_one_thread)
     torch.set_num_threads(1)
-    for one, other in zip(fast, tables(networks, OF_TABLES), strict=True):
+    for one, other in zip(fast, make_tables(networks, OF_TABLES), strict=True):
         numbers = one.select_dtypes("number").columns
         one, other = (each.set_index(each.columns[0]).sort_index(kind="stable") for each in (one, other))
         np.testing.assert_allclose(one[numbers].astype(float), other[numbers].astype(float), atol=1e-9)
@@ -241,7 +241,7 @@ def test_tables_are_those_of_one_thread_without_copies(networks, threads, small_
 
 @pytest.mark.parametrize("threads", [2], indirect=True)
 @pytest.mark.parametrize("take_alone", [False, True])
-def test_no_copies_are_used_by_two_threads_at_once(networks, threads, take_alone):
+def test_threaded_map_gives_each_thread_own_copies(networks, threads, take_alone):
     working, most, taken = [], 0, []
 
     def work(copies, number):
@@ -264,16 +264,16 @@ def test_no_copies_are_used_by_two_threads_at_once(networks, threads, take_alone
 
 
 @pytest.mark.parametrize("kind", [Shared, Before, Functional, UsedTwice, Changed])
-def test_a_network_that_cannot_be_folded_is_copied_as_it_is(kind):
-    network = drawn(kind, 0)
+def test_unfoldable_network_is_copied_unchanged(kind):
+    network = make_network(kind, 0)
     for (copied,) in start([network]).copies:
         assert copied is not network
-        assert norms(copied) == norms(network)
+        assert count_batch_norms(copied) == count_batch_norms(network)
         torch.testing.assert_close(copied(IMAGES), network(IMAGES))
 
 
 @pytest.mark.parametrize("wrong", ["scale", "shift", "error"])
-def test_a_wrong_fold_is_not_used(networks, wrong, monkeypatch):
+def test_wrong_batch_norm_fold_is_discarded(networks, wrong, monkeypatch):
     def fold(convolution, norm):
         if wrong == "error":
             raise RuntimeError("no such convolution")
@@ -285,10 +285,10 @@ def test_a_wrong_fold_is_not_used(networks, wrong, monkeypatch):
         return nn.utils.fusion.fuse_conv_bn_eval(convolution, norm)
 
     monkeypatch.setattr(network_copies_for_threads, "fuse_conv_bn_eval", fold)
-    assert all(norms(each) == 3 for copied in start(networks).copies for each in copied)
+    assert all(count_batch_norms(each) == 3 for copied in start(networks).copies for each in copied)
 
 
-def test_a_branch_that_the_first_images_do_not_show_is_not_folded():
+def test_batch_norm_in_hidden_branch_is_not_folded():
     """The fold is compared on all images."""
 
     class Branch(Net):
@@ -297,32 +297,39 @@ def test_a_branch_that_the_first_images_do_not_show_is_not_folded():
             x = conv(x)
             return self.last((relu(norm(x)) if len(x) < 3 else x).mean((2, 3)))
 
-    assert norms(start([drawn(Branch, 0)]).copies[0][0]) == 3
+    assert count_batch_norms(start([make_network(Branch, 0)]).copies[0][0]) == 3
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("kind", ["hook", "pre-hook", "script", "closure"])
-def test_a_network_that_cannot_be_copied_is_used_in_the_calling_thread(networks, kind, threads):
+def test_uncopyable_network_runs_in_calling_thread(networks, kind, threads):
     if kind == "hook":
         networks[1].first[1].register_forward_hook(lambda module, inputs, output: None)
     elif kind == "pre-hook":
         networks[1].first[0].register_forward_pre_hook(lambda module, inputs: None)
     else:
-        networks[1] = torch.jit.trace(networks[1], IMAGES[:2]) if kind == "script" else drawn(Closure, 1)
+        networks[1] = torch.jit.trace(networks[1], IMAGES[:2]) if kind == "script" else make_network(Closure, 1)
     team = start(networks)
     assert len(team.copies) == 1 and team.copies[0][1] is networks[1]
     assert list(team.map(lambda used, item: threading.current_thread(), [0, 1])) == [threading.main_thread()] * 2
 
 
-def test_functions_of_the_caller_run_in_its_thread_on_the_network_itself(networks, threads, small_batches):
+def test_user_functions_run_in_calling_thread_on_original_network(networks, threads, small_batches):
     before, seen = [copy.deepcopy(network.state_dict()) for network in networks], set()
     networks[0].train()
 
     def mine(model, images, targets):
-        seen.add((norms(model), threading.current_thread(), torch.get_num_threads(), threading.active_count() > 1))
+        seen.add(
+            (
+                count_batch_norms(model),
+                threading.current_thread(),
+                torch.get_num_threads(),
+                threading.active_count() > 1,
+            )
+        )
         return images
 
-    tables(networks, {"mine": mine, "grad": "grad", "lrp": "lrp"})
+    make_tables(networks, {"mine": mine, "grad": "grad", "lrp": "lrp"})
     assert {each[:3] for each in seen} == {(3, threading.main_thread(), threads)}
     assert torch.get_num_threads() == threads
     assert networks[0].training and not networks[1].training
@@ -330,10 +337,10 @@ def test_functions_of_the_caller_run_in_its_thread_on_the_network_itself(network
         assert all(torch.equal(kept[name], value) for name, value in network.state_dict().items())
         parts = list(network.modules())
         assert not any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
-        assert norms(network) == 3
+        assert count_batch_norms(network) == 3
 
 
-def test_an_item_is_made_while_no_thread_works_and_no_two_threads_use_one_copy(networks, threads):
+def test_threaded_map_generates_items_while_threads_are_idle(networks, threads):
     team, busy, lock = start(networks), [], threading.Lock()
 
     def items():
@@ -358,7 +365,7 @@ def test_an_item_is_made_while_no_thread_works_and_no_two_threads_use_one_copy(n
     assert torch.get_num_threads() == threads
 
 
-def test_a_failure_reaches_the_caller_and_leaves_the_settings(networks, threads):
+def test_threaded_map_raises_errors_after_restoring_settings(networks, threads):
     flags = torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32
 
     def fail(used, item):

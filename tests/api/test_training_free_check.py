@@ -1,4 +1,4 @@
-"""`check`: each column against the steps of this package one by one, controls, siblings, and the sentence."""
+"""`check`: columns against single steps, controls, siblings, and the description of disagreement."""
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,8 @@ def table(networks, images):
     return rb.check(networks[0], images, LABELS, {"mine": gradient}, networks[1:], levels=(0.2, 0.5))
 
 
-def slow_gain(model, images, maps, random, order, levels, fill):
-    """Follow accuracy level by level, and take the area by the trapezoid rule."""
+def compute_gain_slowly(model, images, maps, random, order, levels, fill):
+    """Compute the gain level by level, with areas by the trapezoidal rule."""
 
     def area(of):
         whole = torch.as_tensor(LABELS)
@@ -57,18 +57,18 @@ def slow_gain(model, images, maps, random, order, levels, fill):
 
 @pytest.mark.parametrize(("fill", "levels"), [("mean", (0.2, 0.5)), ("linear", (0.5,))])
 @pytest.mark.parametrize("order", ["morf", "lerf"])
-def test_a_column_is_the_gain_over_random(networks, images, table, order, fill, levels):
+def test_check_column_equals_gain_over_random(networks, images, table, order, fill, levels):
     model = networks[0]
     targets = model(images).argmax(1)
     maps = gradient(model, images.clone(), targets)
     batch = Batch(images, targets, compute_image_seeds(images))
     random = compute_importance_maps([find_estimator("random")], None, batch, torch.zeros(2, 1, 1))["random"]
-    expected = slow_gain(model, images, maps, random, order, levels, fill)
+    expected = compute_gain_slowly(model, images, maps, random, order, levels, fill)
     assert table.gain(f"{order} {fill}", "mine").value == pytest.approx(expected)
     assert table.gain(f"{order} {fill}", "random") == (0.0, None, None)
 
 
-def test_own_network_gain_is_that_of_its_own_call(networks, images, table):
+def test_check_own_network_column_matches_own_network_gain(networks, images, table):
     alone = rb.own_network_gain(networks, images, {"mine": gradient})
     assert table.own_network.images == alone.images
     assert table.own_network.verdicts["sobel"] == "0 by construction"
@@ -77,7 +77,7 @@ def test_own_network_gain_is_that_of_its_own_call(networks, images, table):
     assert table.gain("own network", "sobel") == (0.0, None, None)
 
 
-def test_siblings_explain_only_the_images_that_all_networks_put_into_one_class(networks, images):
+def test_check_explains_sibling_networks_on_agreed_images_only(networks, images):
     """The network explains all of them; each network explains two more in the trial."""
     asked = []
 
@@ -92,8 +92,8 @@ def test_siblings_explain_only_the_images_that_all_networks_put_into_one_class(n
     assert len(asked) == 3 * 2 + 40 + 2 * agreed
 
 
-def test_a_network_that_calls_view_has_the_table_of_one_that_flattens(images):
-    """Maps and scores use channels last, in which torch refuses a view."""
+def test_check_supports_networks_that_call_view(images):
+    """Maps and scores use the channels-last layout, in which `view` fails."""
 
     class Layers(nn.Module):
         def __init__(self, layers):
@@ -124,7 +124,7 @@ def test_a_network_that_calls_view_has_the_table_of_one_that_flattens(images):
     pd.testing.assert_frame_equal(checked(Viewing), checked(Flattening))
 
 
-def test_noise_of_a_function_is_the_same_for_each_network_whichever_images_count(networks, images):
+def test_check_gives_function_same_noise_for_each_network(networks, images):
     def noise(model, inputs, targets, generator):
         return torch.rand(inputs.shape, generator=generator)
 
@@ -132,8 +132,8 @@ def test_noise_of_a_function_is_the_same_for_each_network_whichever_images_count
     assert found.own_network.verdicts["noise"] == "0 by construction"
 
 
-def test_a_family_shares_its_noisy_passes(networks, images):
-    """Fifteen noisy copies of each image, whichever of the three are asked for."""
+def test_check_shares_noisy_passes_within_estimator_family(networks, images):
+    """One or three estimators need the same fifteen noisy copies of each image."""
 
     def forwards(estimators):
         seen = []
@@ -149,13 +149,13 @@ def test_a_family_shares_its_noisy_passes(networks, images):
     assert alone.gain("morf mean", "sg-grad") == together.gain("morf mean", "sg-grad")
 
 
-def test_estimators_that_cannot_explain_a_network_are_named_once_in_the_remedy(images):
+def test_check_names_each_inapplicable_estimator_once(images):
     swish = nn.Sequential(nn.Conv2d(2, 4, 3), nn.Hardswish(), nn.Flatten(), nn.Linear(64, 2))
     with pytest.raises(CallerError, match=r"by gb: [^;]*; leave out its estimators \(gb …\)$"):
         rb.check(swish, images[:8], LABELS[:8], {"gb": "gb", "grad": "grad"})
 
 
-def test_an_estimator_that_cannot_explain_a_network_is_refused_before_any_other_costs_time(images):
+def test_check_rejects_inapplicable_estimator_before_work(images):
     flat = nn.Sequential(nn.Flatten(), nn.Linear(72, 2))
     asked = []
 
@@ -168,7 +168,7 @@ def test_an_estimator_that_cannot_explain_a_network_is_refused_before_any_other_
     assert len(asked) <= 2
 
 
-def test_text_names_rows_columns_and_the_sentence(table, tmp_path):
+def test_check_table_has_text_frames_plot(table, tmp_path):
     lines = repr(table).splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["estimator", "random", "sobel", "mine"]
     assert "own network" in lines[0] and "leads morf mean" in lines[4] and "<table" in table._repr_html_()
@@ -181,7 +181,7 @@ def test_text_names_rows_columns_and_the_sentence(table, tmp_path):
     assert (tmp_path / "check.png").stat().st_size > 5000
 
 
-def test_accuracy_on_untouched_images_is_told_and_chance_is_a_warning(networks, images):
+def test_check_reports_accuracy_or_warns_at_chance(networks, images):
     right = networks[0](images).argmax(1)
     assert "40 images, of which the network classifies 100.0 % correctly; morf" in (
         text := rb.check(networks[0], images, right, "grad", fills=("mean",)).caption
@@ -193,7 +193,7 @@ def test_accuracy_on_untouched_images_is_told_and_chance_is_a_warning(networks, 
     assert found.accuracy == 0.0
 
 
-def test_the_sentence_tells_where_columns_disagree():
+def test_check_table_describes_disagreement_of_columns():
     noise = np.random.default_rng(0).normal(size=(2, 2000))
 
     def column(a, b):
@@ -222,7 +222,7 @@ def test_the_sentence_tells_where_columns_disagree():
         ({"estimators": [gradient]}, 'a function without a name; write {"mine": …}'),
     ],
 )
-def test_refuses(networks, images, change, words):
+def test_check_rejects_invalid_arguments(networks, images, change, words):
     asked = {"labels": LABELS, "estimators": "grad", **change}
     asked["siblings"] = networks[: asked.get("siblings", 0)]
     with pytest.raises(CallerError, match=words):
