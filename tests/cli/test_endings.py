@@ -1,4 +1,4 @@
-"""How a call ends where terminal, disk, port or patience fail: one line and the right exit code."""
+"""Messages and exit codes of commands after failures of terminal, disk or port, and after signals."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from toy import linear
 
 
 @pytest.mark.process
-def test_a_terminal_without_our_letters_gets_question_marks(call, made, monkeypatch):
+def test_commands_print_to_ascii_terminal(call, made, monkeypatch):
     for words, seen in ((("table", *SMALL, "--store", made), "truth"), (("--help",), "Usage")):
         monkeypatch.setattr(sys, "stdout", TextIOWrapper(BytesIO(), encoding="ascii"))
         monkeypatch.setattr(sys, "stderr", TextIOWrapper(BytesIO(), encoding="ascii"))
@@ -38,7 +38,7 @@ def test_a_terminal_without_our_letters_gets_question_marks(call, made, monkeypa
 
 
 @pytest.mark.process
-def test_an_output_that_is_full_is_one_line_and_where_nothing_can_be_said_an_exit_code(call, made, monkeypatch):
+def test_full_output_device_ends_command_with_exit_code_2(call, made, monkeypatch):
     full = "roarbench: stopped: No space left on device\n"
     for words, stream, said in (
         (("table", *SMALL, "--store", made, "--format", "json"), "stdout", full),
@@ -51,7 +51,7 @@ def test_an_output_that_is_full_is_one_line_and_where_nothing_can_be_said_an_exi
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, monkeypatch):
+def test_interrupted_command_names_stored_work(call, tmp_path, number, code, monkeypatch):
     for module, name in ((linear, "run_experiment"), (run_suite, "run_suite")):
         monkeypatch.setattr(module, name, lambda *_: os.kill(os.getpid(), number))
     kept = "roarbench: interrupted; finished runs are stored, and the same command resumes the work\n"
@@ -60,7 +60,7 @@ def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, 
 
 
 @pytest.mark.process
-def test_a_port_that_is_taken(call, made):
+def test_leaderboard_reports_occupied_port(call, made):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         answer = call("leaderboard", "--store", made, "--port", port)
@@ -68,8 +68,8 @@ def test_a_port_that_is_taken(call, made):
     assert answer == (2, "", line)
 
 
-def test_no_text_moves_the_cursor_or_names_the_window():
-    """Whatever a store or a file holds: reasons, class attributes, versions, names."""
+def test_terminal_strips_control_characters():
+    """Text from stores and files may hold control characters."""
     table = Table("a\x1b[2J")
     table.add_row("b\x1b]0;mine\x07\u202ec")
     with terminal.out.capture() as shown:
@@ -79,8 +79,8 @@ def test_no_text_moves_the_cursor_or_names_the_window():
     assert shown.get().endswith("≈ two\nlines  [31mred\n")
 
 
-def test_with_logs_of_objects_what_ends_a_command_is_one_too(call, monkeypatch, tmp_path):
-    monkeypatch.setattr(terminal, "log_json_lines_to", lambda handler: None)  # it would stay for other tests
+def test_json_log_format_reports_errors_as_json(call, monkeypatch, tmp_path):
+    monkeypatch.setattr(terminal, "log_json_lines_to", lambda handler: None)  # a handler would stay for other tests
     (tmp_path / "logs").touch()
     for words, said in (
         (("run", "--suite", "quikc"), "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),
@@ -94,8 +94,8 @@ def test_with_logs_of_objects_what_ends_a_command_is_one_too(call, monkeypatch, 
 
 @pytest.mark.process
 @pytest.mark.parametrize("last", [5, RUNS])
-def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call, tmp_path, last, monkeypatch):
-    """Beside the fifth row, and after the last one, where nothing is written any more."""
+def test_run_saves_rows_when_results_file_is_removed(call, tmp_path, last, monkeypatch):
+    """The file is removed after the fifth row, or after the last."""
     add, file, added = ResultsStore.add_results, tmp_path / "results.sqlite", []
 
     def remove(store, new, *more):
@@ -118,7 +118,7 @@ def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call
     assert rows(tmp_path) == RUNS
 
 
-def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_path, monkeypatch, capsys):
+def test_watch_suite_prints_each_change_until_done(tmp_path, monkeypatch, capsys):
     made = list(held().results.values())
     added = iter(([], made[:30], made[30:40], made[40:]))
     with ResultsStore.open(make_default_url(tmp_path)) as store:
@@ -129,8 +129,8 @@ def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_p
 
 
 @pytest.mark.process
-def test_ctrl_c_ends_watching_with_exit_code_0(store):
-    """On a terminal, on a store where somebody is at work."""
+def test_status_watch_exits_with_code_0_on_ctrl_c(store):
+    """The command runs in a terminal, on a store with an active lease."""
     with ResultsStore.open(make_default_url(store)) as results:
         data = results.read_results(results.list_result_keys("")).popitem()[1].run.data
         results.claim_leases([LeaseRequest(("key",), "rank trained test 0", data)], Owner.of_this_process(), 1)
@@ -143,7 +143,7 @@ def test_ctrl_c_ends_watching_with_exit_code_0(store):
         while b"rank trained test 0" not in said:
             said += os.read(terminal, 10_000)
         process.send_signal(signal.SIGINT)
-        with suppress(OSError):  # Linux's way to say that the other end is closed
+        with suppress(OSError):  # Linux raises it when the other end is closed
             while more := os.read(terminal, 10_000):
                 said += more
         assert process.wait(60) == 0

@@ -1,4 +1,4 @@
-"""What the caller gives, each with rows of its own: weights in files or in a copied folder, and parameters."""
+"""Given weights and estimator parameters, each with rows of their own."""
 
 import json
 import shutil
@@ -37,10 +37,10 @@ PUBLISHED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad"
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    """A store with the runs of two checkpoints that were given together, to be read only.
+def two_weights(tmp_path_factory):
+    """Run a suite with two given checkpoints.
 
-    The option that names it, those that name both, and the keys of grad by their seed and the weights they explain.
+    Returns the options of the store and of the weights, and keys of grad by seed and explained weights.
     """
     folder = tmp_path_factory.mktemp("two")
     paths = [folder / f"{seed}.pt" for seed in (7, 8)]
@@ -60,23 +60,40 @@ def two(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_file_number_i_is_explained_by_seed_i_the_title_names_both_and_each_is_reproduced_alone(call, two, tmp_path):
-    assert set(two.keys) == set(enumerate(two.titles))
-    again = call("run", *PLANTED, *two.asked, "--estimators", "grad", *two.at)
+def test_run_explains_each_given_network_by_its_seed(call, two_weights, tmp_path):
+    assert set(two_weights.keys) == set(enumerate(two_weights.titles))
+    again = call("run", *PLANTED, *two_weights.asked, "--estimators", "grad", *two_weights.at)
     assert (again.code, "runs are done" in again.err) == (0, True)
     assert "2 references 25.0%, 25.0% correct" in again.err
     assert "warning: the accuracy of a reference is near chance, so its maps" in again.err
-    answer = call("table", *PLANTED, *(word for name in two.titles for word in ("--reference", name[:13])), *two.at)
-    assert f"(references {', '.join(name[:13] for name in two.titles)})" in " ".join(answer.out.split())
-    found = record(call, "table", *PLANTED, *two.asked, *two.at)
-    assert (found["reference"], found["references"], found["one_network"]) == (",".join(two.titles), 2, False)
+    answer = call(
+        "table",
+        *PLANTED,
+        *(word for name in two_weights.titles for word in ("--reference", name[:13])),
+        *two_weights.at,
+    )
+    assert f"(references {', '.join(name[:13] for name in two_weights.titles)})" in " ".join(answer.out.split())
+    found = record(call, "table", *PLANTED, *two_weights.asked, *two_weights.at)
+    assert (found["reference"], found["references"], found["one_network"]) == (
+        ",".join(two_weights.titles),
+        2,
+        False,
+    )
     assert {row["estimator"]: row["seeds"] for row in found["rows"] if row["seeds"]} == {"random": 2, "grad": 2}
     for word in ("plan", "status", "diagnose", "claims"):
-        answer = call(word, *PLANTED, *two.asked, *two.at)
-        assert " ".join(name[:13] for name in two.titles) in " ".join(answer.out.replace(",", "").split()), word
-    again = ("reproduce", two.keys[1, two.titles[1]], "--store", shutil.copytree(two.at[1], tmp_path / "store"))
-    wrong, right = (call(*again, *two.asked[at : at + 2]) for at in (0, 2))
-    assert (wrong.code, f"for {two.titles[1]} add --reference FILE, a file with that checksum" in wrong.err) == (
+        answer = call(word, *PLANTED, *two_weights.asked, *two_weights.at)
+        assert " ".join(name[:13] for name in two_weights.titles) in " ".join(answer.out.replace(",", "").split()), word
+    again = (
+        "reproduce",
+        two_weights.keys[1, two_weights.titles[1]],
+        "--store",
+        shutil.copytree(two_weights.at[1], tmp_path / "store"),
+    )
+    wrong, right = (call(*again, *two_weights.asked[at : at + 2]) for at in (0, 2))
+    assert (
+        wrong.code,
+        f"for {two_weights.titles[1]} add --reference FILE, a file with that checksum" in wrong.err,
+    ) == (
         2,
         True,
     )
@@ -84,16 +101,22 @@ def test_file_number_i_is_explained_by_seed_i_the_title_names_both_and_each_is_r
 
 
 @pytest.mark.slow
-def test_what_names_no_network_of_the_suite_once_is_refused_in_one_line(call, two, tmp_path, monkeypatch):
-    monkeypatch.delattr(torch.hub, "download_url_to_file")  # nothing is to be fetched
-    copied = shutil.copy(two.asked[1], tmp_path / "copy.pt")
+def test_run_rejects_unsuitable_or_repeated_references(call, two_weights, tmp_path, monkeypatch):
+    monkeypatch.delattr(torch.hub, "download_url_to_file")  # a download would raise an error
+    copied = shutil.copy(two_weights.asked[1], tmp_path / "copy.pt")
     for words, said in (
         (
             ("--reference", "torchvision:resnet50-v1"),
             "torchvision:resnet50-v1 is a resnet50 with 1,000 classes, but suite",
         ),
-        (two.asked[:2] * 2, f"--reference {two.asked[1]} is named twice; name each network once"),
-        ((*two.asked[:2], "--reference", copied), f"--reference {copied} has the weights of {two.asked[1]}; name each"),
+        (
+            two_weights.asked[:2] * 2,
+            f"--reference {two_weights.asked[1]} is named twice; name each network once",
+        ),
+        (
+            (*two_weights.asked[:2], "--reference", copied),
+            f"--reference {copied} has the weights of {two_weights.asked[1]}; name each",
+        ),
     ):
         answer = call("run", *PLANTED, *words, "--store", tmp_path / "store")
         assert (answer.code, answer.out, answer.err.count("\n"), said in answer.err) == (2, "", 1, True)
@@ -101,14 +124,14 @@ def test_what_names_no_network_of_the_suite_once_is_refused_in_one_line(call, tw
 
 
 @pytest.mark.slow
-def test_with_one_database_a_copied_folder_goes_on_and_one_of_other_weights_is_refused(call, tmp_path, monkeypatch):
+def test_run_rejects_store_copy_with_other_weights(call, tmp_path, monkeypatch):
     first, copy = tmp_path / "first", tmp_path / "copy"
     run = ("run", *PLANTED, "--estimators", "grad", "--db", f"sqlite:///{tmp_path}/results.sqlite")
     assert call(*run, "--seeds", "1", "--store", first).code == 0
     for name in ("references", "rankings"):
         shutil.copytree(first / name, copy / name)
     assert call(*run, "--seeds", "2", "--store", copy).code == 0
-    monkeypatch.delattr(run_suite, "make_plan")  # by which work begins
+    monkeypatch.delattr(run_suite, "make_plan")  # a run that begins would raise an error
     (path,) = copy.glob("references/*/weights.pt")
     weights = {name: value + 1 for name, value in torch.load(path).items()}
     torch.save(weights, path)
@@ -123,15 +146,15 @@ def test_with_one_database_a_copied_folder_goes_on_and_one_of_other_weights_is_r
     assert sorted(copy.rglob("*")) == before
 
 
-def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key():
+def test_add_estimators_adds_parameters_beside_default():
     suite = OLDER["quick@1"]
     joined = add_estimators(suite, [NAME])
     assert set(expand_points(suite)) < set(expand_points(joined))
     for block, added in zip(suite.blocks, joined.blocks, strict=True):
         assert (NAME in added.estimators) == ("var-grad" in block.estimators)
         assert (f"{NAME}~blurred" in added.estimators) == ("var-grad~blurred" in block.estimators)
-    assert add_estimators(joined, [NAME, f"{NAME}~blurred"]) == joined  # as a store names them
-    # ids are chosen by the name that rows have
+    assert add_estimators(joined, [NAME, f"{NAME}~blurred"]) == joined  # ids as in a store
+    # options are normalized to the ids of rows
     asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
     assert parse_estimators_option(add_submissions_and_estimators(suite, asked), asked) == [
         "random",
@@ -146,7 +169,7 @@ def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key()
     [("quick@6", ["matched", "roar", "morf", "lerf", "mask-only"]), ("quick-matched@3", ["matched"])],
 )
 @pytest.mark.parametrize("asked", ["gb,var-grad", "sg-grad(noise=0.05)", "gradcam", "centre"])
-def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, protocols, asked):
+def test_selected_estimator_joins_each_protocol_with_twins(suite, protocols, asked):
     part = apply_selection_options(find_suite(suite), [asked])
     for name in asked.split(","):
         joined = [block.protocol.name for block in part.blocks if name in block.estimators]
@@ -155,8 +178,8 @@ def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, p
     assert {find_estimator(name).untwinned_id for name in part.added} == {*asked.split(",")}
 
 
-def test_what_is_no_row_of_a_suite_is_refused():
-    """Edges are named by other blocks of quick; columns of a table have no neighbours; only planted images know."""
+def test_apply_selection_options_rejects_inapplicable_estimators():
+    """Columns of a table have no neighbours, and only planted images have a known truth."""
     quick = find_suite("quick@6")
     assert apply_selection_options(quick, ["sobel-released"]).added == frozenset()
     with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
@@ -166,7 +189,7 @@ def test_what_is_no_row_of_a_suite_is_refused():
 
 
 @pytest.mark.slow
-def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_run_again(call, tmp_path):
+def test_estimator_with_parameters_has_own_row_on_board(call, tmp_path):
     run = ("run", *PLANTED, "--store", tmp_path, "--estimators")
     assert call(*run, "var-grad(noise=.05),var-grad,gb").code == 0
     gains = {}
@@ -189,8 +212,8 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
     assert "all 3 runs are done" in call(*run, NAME).err
 
 
-def test_a_row_of_a_newer_version_is_left_out(tmp_path):
-    """A store whose rows have a parameter that this version does not know is read all the same."""
+def test_board_skips_rows_with_unknown_parameters(tmp_path):
+    """Rows of a newer version may have parameters that this version does not know."""
     found = made_up(PUBLISHED, limit=40)
     point = next(point for point in found if point.cell.estimator == "var-grad")
     newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(copies=50)"))

@@ -1,4 +1,4 @@
-"""The command line within this process: what each command prints, where, and with which exit code."""
+"""Output and exit codes of commands, called in this process."""
 
 import csv
 import json
@@ -33,14 +33,14 @@ COMMANDS = typer.main.get_command(main.app).commands
 TITLE = "planted v1 (small version: 8 images per split)"
 
 
-def contents(folder):
-    """Every file but the database's notes beside it."""
+def read_files(folder):
+    """Read every file except auxiliary files of the database."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal", ".lock"))}
 
 
 def change_first_row(path):
-    """Change a number of an export, which its checksum then does not match."""
+    """Change a number of an export, so that its checksum is wrong."""
     table = pq.read_table(path)
     rows = table.to_pylist()
     rows[0]["seconds"] += 1
@@ -48,7 +48,7 @@ def change_first_row(path):
 
 
 @pytest.mark.slow
-def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothing(call, tmp_path):
+def test_run_prints_plan_then_repeats_without_work(call, tmp_path):
     store = tmp_path / "store"
     code, out, err = call("run", *PART, "--store", store)
     assert (code, TITLE in out) == (0, True)
@@ -60,24 +60,24 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
     with ResultsStore.open(make_default_url(store), read_only=True) as results:
         stored = results.read_results(results.list_result_keys("")).values()
     assert len(stored) == RUNS
-    assert {row.run.cell.estimator for row in stored} == {"none", "random", "truth"}  # the control came along
-    before = contents(store)
+    assert {row.run.cell.estimator for row in stored} == {"none", "random", "truth"}  # the control is added
+    before = read_files(store)
     again = call("run", *PART, "--store", store, "--format", "json")
     assert json.loads(again.out)["rows"][0]["seeds"] == 1
     assert f"all {RUNS} runs are done" in again.err and "to do" not in again.err
-    assert contents(store) == before
+    assert read_files(store) == before
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tmp_path, monkeypatch):
+def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
     score = network_jobs.execute_run
 
-    def sometimes(work, run):
+    def fail_one_run(work, run):
         if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
             raise RunError("the loss went away")
         return score(work, run)
 
-    monkeypatch.setattr(network_jobs, "execute_run", sometimes)
+    monkeypatch.setattr(network_jobs, "execute_run", fail_one_run)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
@@ -93,17 +93,17 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
     assert call("run", *PART, "--store", tmp_path).code == 0
 
 
-def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_path, monkeypatch):
+def test_run_skips_jobs_too_large_for_memory(call, tmp_path, monkeypatch):
     suite = find_suite("planted")
     rates = replace(assume_rates(suite, CORE), too_large=((suite.recipe, "no room"),))
     monkeypatch.setattr(run_suite, "measure_rates", lambda engine, suite, work, say: rates)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert " are left out on this machine: no room" in answer.err and "roarbench retry" not in answer.err
-    assert record(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may do them
+    assert record(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may run them
 
 
-def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
+def test_plan_creates_no_store(call, tmp_path):
     (tmp_path / "empty.sqlite").touch()
     urls = [f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("none", "empty")]
     for where in (("--store", tmp_path / "none"), *(("--db", url) for url in urls)):
@@ -116,7 +116,7 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
     assert part["work"]["trainings"] == 3 + 3  # references and common networks
 
 
-def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(call, store, tmp_path):
+def test_plan_counts_exclude_submissions_of_others(call, store, tmp_path):
     with ResultsStore.open(make_default_url(store)) as results:
         row = next(iter(results.read_results(results.list_result_keys("")).values()))
         cell = replace(row.run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
@@ -130,7 +130,7 @@ def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(ca
     assert (status["done"], status["missing"], status["running"], status["failed"]) == (RUNS, 62 - RUNS, 0, 0)
     assert status["protocols"]["kar"]["done"] == 10
     assert re.search(rf"all +{RUNS} +0 +{62 - RUNS} +0", call("status", *SMALL, "--store", store).out)
-    # ten runs more for a file, which a sandbox would have to be there for; nothing is run and nothing is kept
+    # a submission adds ten runs to the plan, without a sandbox, a run or a stored submission
     file = tmp_path / "mine.py"
     file.write_text('NAME = "mine"\nDESCRIPTION = "the image"\ndef estimate(m, i, t, g): return i\n')
     plan = record(call, "plan", *PART, "--store", store, "--submission", file)
@@ -139,7 +139,7 @@ def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(ca
     assert record(call, "plan", *PART, "--store", store)["runs"] == RUNS
 
 
-def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
+def test_table_has_four_formats_with_selected_rows(call, made):
     styles = ("text", "json", "csv", "markdown")
     text, plain, table, page = (call("table", *SMALL, "--store", made, "--format", style) for style in styles)
     assert {(answer.code, answer.err) for answer in (text, plain, table, page)} == {(0, "")}
@@ -170,10 +170,10 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     code, _, err = call("compare", "truth", "nobody", *SMALL, "--store", made)
     assert code == 2 and err.startswith("roarbench: there is no row 'nobody' here, only: ") and err.count("\n") == 1
     assert (kar["protocol"], [row["estimator"] for row in kar["rows"]]) == ("kar", ["truth"])
-    assert kar["rows"][0]["gain"] is not None  # Random is read though it is not shown
+    assert kar["rows"][0]["gain"] is not None  # the gain uses Random, which is not shown
 
 
-def test_where_nobody_chose_the_store_it_is_told_first(call, store, tmp_path, monkeypatch):
+def test_commands_name_default_store_first(call, store, tmp_path, monkeypatch):
     assert "chooses another" not in call("run", *PART, "--store", store).err
     monkeypatch.setattr(suites, "user_data_path", lambda name: store)
     told = call("run", *PART, "--store", store).err.splitlines()
@@ -182,8 +182,8 @@ def test_where_nobody_chose_the_store_it_is_told_first(call, store, tmp_path, mo
     assert call("import", tmp_path / "all.parquet", "--store", store).err.startswith(told[0])
 
 
-def test_a_table_shows_the_same_protocol_in_every_format(call, tmp_path):
-    """The one that leads, though ROAR stands beside it."""
+def test_table_shows_headline_protocol_in_every_format(call, tmp_path):
+    """The suite has ROAR beside its headline protocol."""
     make_store(tmp_path, find_suite("quick@6"), lambda point: point.seed == 0, images=20)
     title = ": Matched gain"
     seen = {"text": title, "markdown": title, "json": '"protocol":"matched"', "csv": ",matched,"}
@@ -192,7 +192,7 @@ def test_a_table_shows_the_same_protocol_in_every_format(call, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["all.parquet", "all.csv"])
-def test_an_export_without_results_is_refused_and_writes_nothing(call, tmp_path, name):
+def test_export_of_empty_store_writes_no_file(call, tmp_path, name):
     store = tmp_path / "store"
     ResultsStore.open(make_default_url(store)).close()
     line = (
@@ -203,7 +203,7 @@ def test_an_export_without_results_is_refused_and_writes_nothing(call, tmp_path,
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.write_text("# Notes\n"), change_first_row])
-def test_a_file_that_import_refuses_leaves_no_store(call, made, tmp_path, damage):
+def test_import_of_damaged_file_creates_no_store(call, made, tmp_path, damage):
     file, store = tmp_path / "all.parquet", tmp_path / "a" / "store"
     assert call("export", file, "--store", made).code == 0
     damage(file)
@@ -214,7 +214,7 @@ def test_a_file_that_import_refuses_leaves_no_store(call, made, tmp_path, damage
 
 
 @pytest.mark.slow
-def test_toy(call, tmp_path, monkeypatch):
+def test_toy_command_prints_table_with_chart(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(linear, "run_experiment", partial(linear.run_experiment, draws=2))
     with monkeypatch.context() as patch:
@@ -226,7 +226,7 @@ def test_toy(call, tmp_path, monkeypatch):
     assert "Test accuracy in percent, mean of 2 draws" in answer.out and Path("toy.png").exists()
 
 
-def test_help_lists_every_command_and_lists_have_every_suite_and_estimator(call):
+def test_help_lists_every_command(call):
     answer = call("--help")
     assert answer.code == 0
     assert call("-h") == answer and call("table", "-h") == call("table", "--help")
@@ -241,7 +241,7 @@ def test_help_lists_every_command_and_lists_have_every_suite_and_estimator(call)
 
 
 @pytest.mark.slow
-def test_help_of_every_command_has_an_example_that_can_be_typed(call):
+def test_command_help_examples_parse(call):
     for name, command in COMMANDS.items():
         answer = call(name, "--help")
         assert answer.code == 0
@@ -327,10 +327,10 @@ BAD = [
 
 @pytest.fixture(scope="module")
 def unchanged(made):
-    """The store of all mistakes, whose contents are the same after the last one."""
-    before = contents(made)
+    """Yield the finished store, and check that the tests have not changed it."""
+    before = read_files(made)
     yield made
-    assert contents(made) == before
+    assert read_files(made) == before
 
 
 @pytest.mark.parametrize(
@@ -342,14 +342,14 @@ def unchanged(made):
         ("note.txt", "'note.txt' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)"),
     ],
 )
-def test_a_suite_that_looks_like_a_file_is_looked_for_as_one(call, tmp_path, monkeypatch, name, message):
+def test_suite_option_reads_file_names_as_paths(call, tmp_path, monkeypatch, name, message):
     monkeypatch.chdir(tmp_path)
     for file in ("paper.toml", "note.txt"):
         Path(file).touch()
     assert call("plan", "--suite", name) == (2, "", f"roarbench: {message}\n")
 
 
-def test_a_suite_of_which_a_store_has_nothing_is_one_line(call, made, tmp_path):
+def test_reading_commands_report_suite_without_results(call, made, tmp_path):
     line = (
         "roarbench: this store has no results of quick v6; `roarbench run --suite quick@6 --store {}` computes them\n"
     )
@@ -359,8 +359,8 @@ def test_a_suite_of_which_a_store_has_nothing_is_one_line(call, made, tmp_path):
     assert json.loads(call("table", "--suite", "quick@6", "--store", made, "--format", "json").out)["images"] == 0
 
 
-def test_a_store_of_other_images_has_runs_that_are_named(call, tmp_path):
-    """Keys depend on the images; the small version has some, and no image has to be decoded."""
+def test_commands_name_stored_runs_on_other_images(call, tmp_path):
+    """Keys depend on the images, and the store has results of the small version only."""
     suite, images = find_suite("quick@6"), ("--max-images", "20")
     small = list(results(suite, images=20, limit=20).values())[:9]
     with ResultsStore.open(make_default_url(tmp_path)) as store:
@@ -374,7 +374,7 @@ def test_a_store_of_other_images_has_runs_that_are_named(call, tmp_path):
 
 
 @pytest.mark.parametrize("words, message", BAD, ids=[" ".join(words)[:90] for words, _ in BAD])
-def test_a_mistake_is_one_line_and_nothing_changes(call, unchanged, words, message, tmp_path, monkeypatch):
+def test_invalid_command_prints_one_line_without_changes(call, unchanged, words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROARBENCH_STORE", str(unchanged))
     answer = call(*words)
@@ -385,6 +385,6 @@ def test_a_mistake_is_one_line_and_nothing_changes(call, unchanged, words, messa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_width_of_0_columns_stands_for_an_unknown_one(monkeypatch):
+def test_console_treats_width_0_as_unknown(monkeypatch):
     monkeypatch.setenv("COLUMNS", "0")
     assert PlainConsole().width > 0

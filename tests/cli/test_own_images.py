@@ -1,4 +1,4 @@
-"""Images of one's own: for a suite that comes with roarbench, and for one from a TOML file, by every command."""
+"""Commands with a user's own images, for built-in suites and for suite files."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ PUBLISHED = replace(OLDER["quick@1"], blocks=(Block(ROAR, ("random", "sobel"), (
 
 
 def write_photos(folder):
-    """Somebody's images in the hub's layout: noise, ten classes."""
+    """Write noise images of ten classes in the layout of the hub."""
     for number, split in enumerate(("train", "validation")):
         pixels = np.random.default_rng(number).integers(0, 256, (20, 64, 64, 3), np.uint8)
         write_split(folder, split, [png(picture) for picture in pixels], [*range(10)] * 2, ("image", "label"))
@@ -32,13 +32,13 @@ def write_photos(folder):
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """Somebody's images, and a store with three runs on them; to be read only."""
+    """Write a user's images and a store with three runs on them, which tests must not change."""
     folder = tmp_path_factory.mktemp("photos")
     assert command("run", *QUICK, "--data", write_photos(folder / "images"), "--store", folder / "store") == 0
     return folder
 
 
-def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, photos, monkeypatch, tmp_path):
+def test_table_shows_results_on_other_images_only_with_data_option(call, photos, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     at = ("--store", photos / "store")
     (manifest,) = photos.glob("store/data/*/manifest.json")
@@ -50,7 +50,7 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
         )
         told = f"this store has no results of quick v1 {small}), but others: {other} {small}; images of "
         assert call(*words, *QUICK, *at).err.removeprefix("roarbench: ").startswith(told)
-    moved = shutil.copytree(photos / "images", tmp_path / "moved")  # with its files' times
+    moved = shutil.copytree(photos / "images", tmp_path / "moved")  # with the modification times
     for name in (photos / "images", shown, moved):
         assert record(call, "table", *QUICK, *at, "--data", name)["images"] == 10
     assert {row["gain"] for row in record(call, "table", *QUICK, *at)["rows"]} == {None}
@@ -61,7 +61,7 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
         assert (answer.code, answer.out, said in answer.err) == (2, "", True)
 
 
-def test_both_are_planned_apart_and_a_folder_that_is_gone_is_known_by_its_name(call, photos, tmp_path):
+def test_data_option_recognizes_removed_folder_by_name(call, photos, tmp_path):
     at = ("--store", shutil.copytree(photos / "store", tmp_path / "store"))
     gone = shutil.copytree(photos / "images", tmp_path / "gone")
     assert call("run", *QUICK, *at).code == 0
@@ -76,29 +76,34 @@ def test_both_are_planned_apart_and_a_folder_that_is_gone_is_known_by_its_name(c
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def finished_suite_folder(tmp_path_factory):
     """A folder with pictures, the file of a suite, and the finished store."""
     folder = tmp_path_factory.mktemp("own")
-    path = write_suite(folder, TEXT.replace("epochs = 1", "epochs = 30"))  # all six test images are told
+    path = write_suite(
+        folder, TEXT.replace("epochs = 1", "epochs = 30")
+    )  # all six test images are classified correctly
     assert command("run", "--suite", path, "--store", folder / "store") == 0
     return folder
 
 
-def test_it_is_printed_planned_and_run_by_its_file(call, made, tmp_path):
-    title, suite = read_suite(made / "pictures.toml").name_in_commands, ("--suite", made / "pictures.toml")
-    file = (*suite, "--store", made / "store")
+def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
+    title, suite = (
+        read_suite(finished_suite_folder / "pictures.toml").name_in_commands,
+        ("--suite", finished_suite_folder / "pictures.toml"),
+    )
+    file = (*suite, "--store", finished_suite_folder / "store")
     found = record(call, "table", *file)
     assert (found["suite"], found["version"]) == tuple(title.split("@"))
     assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
     again = call("run", *file)
     assert (again.code, f"{title}: all 5 runs are done" in again.err) == (0, True)
     assert "5 runs, 0 done, 5 to do" in call("plan", *suite, "--store", tmp_path).out
-    shown = call("suites", made / "pictures.toml").out
+    shown = call("suites", finished_suite_folder / "pictures.toml").out
     assert shown.startswith(title) and "18 training and 6 test images (drawn by seed 0) of 3 classes, 8 x 8" in shown
-    assert str(made) not in shown
+    assert str(finished_suite_folder) not in shown
 
 
-def test_a_file_to_begin_with_is_printed(call, tmp_path):
+def test_suites_show_prints_suite_file(call, tmp_path):
     (tmp_path / "mine.toml").write_text(call("suites", "show", "planted").out)
     assert call("suites", tmp_path / "mine.toml").out.startswith("my-planted")
     for words, said in (
@@ -110,9 +115,9 @@ def test_a_file_to_begin_with_is_printed(call, tmp_path):
         assert (answer.code, answer.out, said in answer.err) == (2, "", True)
 
 
-def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_suite_onto_the_board(call, made, tmp_path):
-    title, other = read_suite(made / "pictures.toml").name_in_commands, ("--store", tmp_path / "other")
-    store = shutil.copytree(made / "store", tmp_path / "store")
+def test_stored_results_of_suite_file_are_readable_without_file(call, finished_suite_folder, tmp_path):
+    title, other = read_suite(finished_suite_folder / "pictures.toml").name_in_commands, ("--store", tmp_path / "other")
+    store = shutil.copytree(finished_suite_folder / "store", tmp_path / "store")
     for word in ("status", "table", "diagnose", "list-runs", "claims"):
         for name in (title, "pictures"):
             answer = call(word, "--suite", name, "--store", store)
@@ -120,13 +125,13 @@ def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_sui
     keys = record(call, "list-runs", "--suite", title, "--store", store)
     key = next(row["key"] for row in keys if row["estimator"] == "grad")
     assert record(call, "run-info", key, "--store", store)["suites"] == [title]
-    answer = call("reproduce", key, "--store", made / "store")
+    answer = call("reproduce", key, "--store", finished_suite_folder / "store")
     assert (answer.code, answer.out.startswith("equal:")) == (0, True)
     assert "did you mean 'quick-matched'?" in call("table", "--suite", "quick-matchd", "--store", store).err
     answer = call("table", "--suite", "pictuers", "--store", store)
     assert (answer.code, answer.err.startswith("roarbench: no suite 'pictuers'; did you mean 'pictur")) == (2, True)
-    assert call("export", tmp_path / "x.parquet", "--store", made / "store").code == 0
-    assert str(made).encode() not in (tmp_path / "x.parquet").read_bytes()
+    assert call("export", tmp_path / "x.parquet", "--store", finished_suite_folder / "store").code == 0
+    assert str(finished_suite_folder).encode() not in (tmp_path / "x.parquet").read_bytes()
     assert call("import", tmp_path / "x.parquet", *other).code == 0
     rows = record(call, "table", "--suite", title, *other)["rows"]
     assert all(row["curve"]["0.5"] is not None for row in rows)
@@ -134,7 +139,7 @@ def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_sui
     assert title in (tmp_path / "site" / "index.html").read_text()
 
 
-def test_whoever_reads_a_file_with_few_controls_is_told_once(call, tmp_path):
+def test_suite_file_with_few_controls_warns_once(call, tmp_path):
     suite = write_suite(tmp_path, TEXT.replace('["roar"]', '["matched"]'))
     for asked in (("suites", suite), ("plan", "--suite", suite, "--store", tmp_path / "store")):
         answer = call(*asked)
@@ -157,7 +162,7 @@ def build(classes, channels, size):
 """
 
 
-def test_what_a_networks_file_prints_stays_out_of_json_and_its_exit_is_a_mistake(call, tmp_path):
+def test_network_file_output_stays_out_of_json(call, tmp_path):
     (tmp_path / "net.py").write_text(PRINTS)
     asked = ("--suite", write_suite(tmp_path, TEXT.replace('"resnet-planted"', '"net.py:build"')))
     answer = call("plan", *asked, "--format", "json", "--store", tmp_path / "store")
@@ -169,7 +174,7 @@ def test_what_a_networks_file_prints_stays_out_of_json_and_its_exit_is_a_mistake
     assert (answer.code, answer.out, answer.err.startswith(said)) == (2, "", True)
 
 
-def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(call, tmp_path, monkeypatch):
+def test_imported_network_runs_only_with_trusted_hash(call, tmp_path, monkeypatch):
     network = "from torch import nn\n\n\ndef build(classes, channels, size):\n"
     network += f"    open({str(tmp_path / 'was-run')!r}, 'w').close()\n"
     network += "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, classes))\n"
@@ -179,7 +184,9 @@ def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(ca
     )
     assert call("run", "--suite", path, "--store", tmp_path / "first").code == 0
     title, other = read_suite(path).name_in_commands, ("--store", tmp_path / "other")
-    assert call("plan", "--suite", title, "--store", tmp_path / "first").code == 0  # an own file named it
+    assert (
+        call("plan", "--suite", title, "--store", tmp_path / "first").code == 0
+    )  # the user's own file names the network
     call("export", tmp_path / "x.parquet", "--store", tmp_path / "first")
     (tmp_path / "was-run").unlink()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "somebody-else"))
@@ -197,7 +204,7 @@ def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(ca
     assert not (tmp_path / "was-run").exists()
     assert call(*words, *other, *data, "--trust-network", digest).out.startswith("equal:")
     (tmp_path / "was-run").unlink()
-    assert call("plan", "--suite", title, *other).code == 2  # naming it once is for one command
+    assert call("plan", "--suite", title, *other).code == 2  # trust lasts for one command
 
 
 NET = """
@@ -218,8 +225,8 @@ def build(classes, channels, size):
 """
 
 
-def test_a_network_of_more_outputs_than_there_are_photographs_of_is_explained_and_nothing_trained(call, tmp_path):
-    """Three of its twelve outputs have photographs; its weights are in a training's checkpoint."""
+def test_test_only_suite_explains_network_with_unused_classes(call, tmp_path):
+    """Three of twelve outputs have photographs; the weights are in a training checkpoint."""
     (tmp_path / "net.py").write_text(NET)
     held = {}
     exec(NET, held)
@@ -243,4 +250,4 @@ def test_a_network_of_more_outputs_than_there_are_photographs_of_is_explained_an
     assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
     assert found["images"] == 12
     (manifest,) = tmp_path.glob("store/references/*/manifest.json")
-    assert json.loads(manifest.read_text()).get("norm") is None  # that of the data, which their record has
+    assert json.loads(manifest.read_text()).get("norm") is None  # the record of the data has the normalization

@@ -1,4 +1,4 @@
-"""The command line as a process of its own: signals, kills, a database that goes away, logs, imports."""
+"""Commands as separate processes: signals, kills, database restarts, logs, imports."""
 
 import json
 import os
@@ -20,8 +20,8 @@ from tests.helpers.elsewhere import call_elsewhere
 pytestmark = pytest.mark.process
 
 
-def lessees(store):
-    """The numbers of the processes that hold leases, dead or alive."""
+def read_lease_process_ids(store):
+    """Read the numbers of processes that hold leases, dead or alive."""
     with (
         ResultsStore.open(make_default_url(store), read_only=True) as results,
         results.database.begin_read() as connection,
@@ -29,12 +29,12 @@ def lessees(store):
         return set(connection.scalars(select(leases.c.pid)))
 
 
-def tables(call, store):
+def read_tables(call, store):
     asked = ("table", *LARGER, "--store", store, "--format", "json", "--protocol")
     return [call(*asked, name).out for name in ("roar", "kar")]
 
 
-def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call, tmp_path):
+def test_run_resumed_after_signals_gives_same_table(whole, call, tmp_path):
     store, log, run = tmp_path / "store", tmp_path / "log", ("run", *PART, "--store", tmp_path / "store")
     moments = [
         (signal.SIGKILL, -9, (store / "rankings").exists),
@@ -50,7 +50,9 @@ def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call
         process.join(PATIENCE)
         assert process.exitcode == code, log.read_text()
         assert eventually(lambda process=process: not living(process.pid))
-        assert number == signal.SIGKILL or process.pid not in lessees(store), "it gave them up"
+        assert number == signal.SIGKILL or process.pid not in read_lease_process_ids(store), (
+            "an ended process must release its leases"
+        )
         assert "Traceback" not in log.read_text()
         if number == signal.SIGINT:
             said = log.read_text().splitlines()[-1]
@@ -61,10 +63,10 @@ def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call
     assert (status["done"], status["running"], status["failed"]) == (kept, 0, 0)
     assert call(*run).code == 0
     assert rows(store) == RUNS
-    assert tables(call, store) == tables(call, whole)
+    assert read_tables(call, store) == read_tables(call, whole)
 
 
-def rows_of(url):
+def count_stored_rows(url):
     try:
         return len(outcomes(url))
     except StoreError:  # no tables yet
@@ -73,14 +75,12 @@ def rows_of(url):
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("seconds", [3.0, pytest.param(60.0, marks=pytest.mark.soak)])
-def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_and_kept_nowhere(
-    own_server, whole, tmp_path, seconds
-):
+def test_run_survives_database_restarts_without_storing_password(own_server, whole, tmp_path, seconds):
     log, folder = tmp_path / "log", tmp_path / "store"
-    url = own_server.url.replace("postgres@", "postgres:hush@")  # the server asks for none
+    url = own_server.url.replace("postgres@", "postgres:hush@")  # the server accepts any password
     process = forked.start(("run", *PART, "--log-format", "json", "--store", folder, "--db", url), log)
     for least in (1, 10):
-        assert eventually(lambda least=least: rows_of(url) >= least)
+        assert eventually(lambda least=least: count_stored_rows(url) >= least)
         own_server.stop()
         time.sleep(seconds)
         own_server.start()
@@ -100,7 +100,7 @@ def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_a
             assert "hush" not in repr(connection.exec_driver_sql(f'SELECT * FROM "{table}"').all()), table
 
 
-def test_with_logs_of_objects_a_program_can_follow_a_run_and_every_worker(tmp_path):
+def test_json_logs_describe_run_of_every_worker(tmp_path):
     words = ("run", *command_line.PART, "--workers", "2", "--store", tmp_path, "--log-format", "json")
     answer = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=300)
     assert answer.returncode == 0, answer.stderr
@@ -115,10 +115,10 @@ def test_with_logs_of_objects_a_program_can_follow_a_run_and_every_worker(tmp_pa
     assert [line["state"] for line in ended] == ["done"] * RUNS
     assert (ended[-1]["share"], ended[-1]["seconds_left"]) == (1.0, 0)
     jobs = {line["job"] for lines in done for line in lines if line["message"] == "done"}
-    assert keys == {name for name in jobs if " " not in name} - {"rates"}  # what the first worker measured
+    assert keys == {name for name in jobs if " " not in name} - {"rates"}  # the first worker's measurement
 
 
-def test_a_reader_that_leaves_early_is_no_trouble(whole):
+def test_table_tolerates_closed_output_pipe(whole):
     words = (PROGRAM, "table", *LARGER, "--store", str(whole), "--format", "json")
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
@@ -126,10 +126,10 @@ def test_a_reader_that_leaves_early_is_no_trouble(whole):
     assert process.returncode in (0, 1)
 
 
-def test_reading_commands_do_not_wait_for_torch(whole):
+def test_reading_commands_do_not_import_torch(whole):
     here = (*LARGER, "--store", whole)
     light = [("--help",), ("--version",), ("run", "--help")]
-    known = [("run", "--suite", "quikc"), ("suites",), ("estimators",)]  # a store may know a suite of this name
+    known = [("run", "--suite", "quikc"), ("suites",), ("estimators",)]  # the store is searched for such a suite
     stored = [(word, *here) for word in ("status", "list-runs", "table", "diagnose")]
     drawn = ("plot", *here, "-o", whole / "curves.svg")
     shown = ("run-info", "nothing", "--store", whole)

@@ -1,4 +1,4 @@
-"""Single runs on the command line: their keys, all that is known of one, and rows that are taken off the boards."""
+"""Commands on single runs: `list-runs`, `run-info`, `archive` and `reproduce`."""
 
 from pathlib import Path
 
@@ -19,20 +19,20 @@ pytestmark = pytest.mark.slow
 MINE = "mine@12345678"
 
 
-def listed(call, store, *words):
+def list_runs(call, store, *words):
     return record(call, "list-runs", *SMALL, "--store", store, *words)
 
 
-def shown(call, store, key):
+def show_run(call, store, key):
     return record(call, "run-info", key, "--store", store)
 
 
-def rows(call, store):
+def read_table_rows(call, store):
     return {row["estimator"]: row for row in record(call, "table", *SMALL, "--store", store)["rows"]}
 
 
-def fail(store, reason="died of it"):
-    """Note that a run of a submission failed; its key."""
+def record_failed_run(store, reason="died of it"):
+    """Record that a run of a submission failed; return its key."""
     with ResultsStore.open(make_default_url(store)) as results:
         row = next(iter(results.read_results(results.list_result_keys("")).values()))
         suite = add_estimators(SUITES["planted"], [MINE])
@@ -42,8 +42,8 @@ def fail(store, reason="died of it"):
     return run.key
 
 
-def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
-    found = {row["key"]: row for row in listed(call, made)}
+def test_list_runs_shows_state_of_each_run(call, made):
+    found = {row["key"]: row for row in list_runs(call, made)}
     assert len(found) == 62
     with ResultsStore.open(make_default_url(made), read_only=True) as results:
         done = results.read_results(results.list_result_keys(""))
@@ -58,11 +58,11 @@ def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
     assert len(lines) == 62
 
 
-def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(call, made):
-    keys = [row["key"] for row in listed(call, made) if row["state"] == "done"]
-    assert shown(call, made, keys[0])["rankings"] == {"checksum": None, "weights": None, "folders": []}
-    key = next(row["key"] for row in listed(call, made, "--estimators", "truth") if row["key"] in keys)
-    found = shown(call, made, key[:10])
+def test_run_info_finds_run_by_key_prefix(call, made):
+    keys = [row["key"] for row in list_runs(call, made) if row["state"] == "done"]
+    assert show_run(call, made, keys[0])["rankings"] == {"checksum": None, "weights": None, "folders": []}
+    key = next(row["key"] for row in list_runs(call, made, "--estimators", "truth") if row["key"] in keys)
+    found = show_run(call, made, key[:10])
     with ResultsStore.open(make_default_url(made), read_only=True) as results:
         result = results.read_results([key])[key]
     assert (found["key"], found["state"], found["origin"], found["suites"]) == (key, "done", "verified", ["planted v1"])
@@ -75,13 +75,13 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
     text = call("run-info", key[:10], "--store", made).out
     assert "roar truth t=0.1 scalar seed 0" in text and folder in text
     digits = [key[0] for key in keys]
-    twice = next(digit for digit in digits if digits.count(digit) > 1)  # 21 keys begin with 16 digits at most
+    twice = next(digit for digit in digits if digits.count(digit) > 1)  # 21 keys share 16 first digits
     answer = call("run-info", twice, "--store", made)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert f"runs have a key that begins with '{twice}'" in answer.err
 
 
-def test_an_unknown_run_or_row_is_refused_with_the_command_that_lists_runs(call, made):
+def test_unknown_run_error_suggests_list_runs(call, made):
     for words, seen in (
         (("run-info", "zz"), "no run in this store has a key that begins with 'zz'"),
         (("reproduce", "zz"), "no run in this store has a key that begins with 'zz'"),
@@ -92,34 +92,34 @@ def test_an_unknown_run_or_row_is_refused_with_the_command_that_lists_runs(call,
         assert (answer.code, answer.err) == (2, f"roarbench: {seen}; {command} lists the runs of a suite\n")
 
 
-def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):
-    key = fail(store)
-    assert rows(call, store)[MINE]["gain"] is None
-    assert shown(call, store, key)["failures"][0]["reason"] == "died of it"
+def test_archive_removes_failed_submission_with_reason(call, store):
+    key = record_failed_run(store)
+    assert read_table_rows(call, store)[MINE]["gain"] is None
+    assert show_run(call, store, key)["failures"][0]["reason"] == "died of it"
     for words in ((), ("--why", " ")):
         refused = call("archive", MINE, "--store", store, *words)
         assert refused.code == 2 and "--why" in refused.err
     wrong = call("archive", "mien", "--why", "typed wrongly", "--store", store)
     assert (wrong.code, f"did you mean '{MINE}'?" in wrong.err) == (2, True)
-    assert shown(call, store, key)["state"] == "failed"
+    assert show_run(call, store, key)["state"] == "failed"
     answer = call("archive", "mine", "--why", "the wrong layer", "--store", store)
     assert (answer.code, answer.out) == (0, "")
     assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE};")
-    assert MINE not in rows(call, store)
-    found = shown(call, store, key)
+    assert MINE not in read_table_rows(call, store)
+    found = show_run(call, store, key)
     assert (found["state"], found["failures"], found["outcome"]) == ("forgotten", [], None)
     (note,) = found["forgotten"]
     assert (note["what"], note["reason"]) == ("failure, died of it", "the wrong layer")
 
 
-def test_a_failure_is_told_with_what_helps(call, store):
-    """In the table as well; a file that is the same fails again, a busy machine may not."""
+def test_status_prints_advice_for_failure(call, store):
+    """An unchanged file fails again, so it is archived; a time-out is retried. `table` says the same."""
     for kind, advice in (
         ("not-finite", f"take this row off the board: `roarbench archive {MINE} --why faulty --store"),
         ("time", "failed runs are repeated only after `roarbench retry --suite planted"),
     ):
         reason = f"rank {MINE} test 0 failed: {kind}: of 2 of 8 images (3, 7)"
-        fail(store, reason)
+        record_failed_run(store, reason)
         for name in ("status", "table"):
             *_, said, helps = call(name, *SMALL, "--store", store).out.splitlines()
             assert said == f"failed: roar {MINE} t=0.1 scalar seed 0: {reason}"
@@ -128,22 +128,22 @@ def test_a_failure_is_told_with_what_helps(call, store):
     assert MINE not in others.out + others.err
 
 
-def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, store):
-    before = rows(call, store)
-    for name in ("truth", listed(call, store)[0]["key"]):
+def test_archive_of_builtin_estimator_requires_yes(call, store):
+    before = read_table_rows(call, store)
+    for name in ("truth", list_runs(call, store)[0]["key"]):
         refused = call("archive", name, "--why", "x", "--store", store)
         assert refused.code == 2 and "add --yes" in refused.err
-    assert rows(call, store) == before
+    assert read_table_rows(call, store) == before
     assert call("archive", "truth", "--why", "to see", "--yes", "--store", store).code == 0
-    assert [row["state"] for row in listed(call, store)].count("done") == 1 + 10
-    assert rows(call, store)["truth"]["gain"] is None
+    assert [row["state"] for row in list_runs(call, store)].count("done") == 1 + 10
+    assert read_table_rows(call, store)["truth"]["gain"] is None
     assert call("run", *PART, "--store", store).code == 0
-    assert rows(call, store) == before
-    done = next(row["key"] for row in listed(call, store, "--estimators", "truth") if row["state"] == "done")
-    assert (shown(call, store, done)["state"], len(shown(call, store, done)["forgotten"])) == ("done", 1)
+    assert read_table_rows(call, store) == before
+    done = next(row["key"] for row in list_runs(call, store, "--estimators", "truth") if row["state"] == "done")
+    assert (show_run(call, store, done)["state"], len(show_run(call, store, done)["forgotten"])) == ("done", 1)
 
 
-def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_asked_to(tmp_path, call):
+def test_reproduce_of_trusted_row_requires_trust_submission(tmp_path, call):
     name = "mine@0123abcd~trusted~cuda"
     suite = add_estimators(OLDER["quick@1"], [name])
     with ResultsStore.open(make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)) as store:
@@ -154,7 +154,7 @@ def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_aske
 
 
 @pytest.mark.parametrize("words", [(), ("--check-files",)])
-def test_an_option_has_images_and_rankings_hashed_whole_before_a_run(store, call, monkeypatch, words):
+def test_check_files_option_hashes_whole_files(store, call, monkeypatch, words):
     asked = []
 
     def refuse(path, noted, description, remedy, whole):
@@ -168,7 +168,7 @@ def test_an_option_has_images_and_rankings_hashed_whole_before_a_run(store, call
 
 
 @pytest.mark.parametrize("words", [("--data", "nowhere"), ("--submission", "nowhere.py"), ("--submission", __file__)])
-def test_a_run_that_is_refused_leaves_no_store(call, tmp_path, words):
+def test_rejected_run_creates_no_store(call, tmp_path, words):
     for command in ("run", "replicate"):
         answer = call(command, "--suite", "quick", "--store", tmp_path / "a" / "store", *words)
         assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)

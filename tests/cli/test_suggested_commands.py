@@ -1,4 +1,4 @@
-"""Words of a command line: values that are read, and proposed commands, which the shell takes and which work."""
+"""Commands proposed in messages: their options, quoting and success."""
 
 import json
 import os
@@ -29,24 +29,24 @@ from tests.helpers.made_up import LEVELS, SUITE, held
 
 
 @pytest.fixture
-def calling(monkeypatch):
-    """Let these words be the call under way."""
+def set_command_line(monkeypatch):
+    """Return a function that sets the words of the current command line."""
     monkeypatch.delenv("ROARBENCH_STORE", raising=False)
     return lambda *words: monkeypatch.setattr(sys, "argv", [*map(str, words)])
 
 
-def test_what_the_call_said_of_store_images_and_references_is_taken_over(calling, monkeypatch):
+def test_propose_command_keeps_options_of_call(set_command_line, monkeypatch):
     said = ("--store", "my store", "--max-images", "40", "--data=it's here", "--db", "sqlite:///x.db", "--workers", "2")
-    calling("roarbench", "run", "--suite", "planted", *said)
+    set_command_line("roarbench", "run", "--suite", "planted", *said)
     taken = ["--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db", "--data", "it's here"]
     assert shlex.split(propose_command("run")) == ["roarbench", "run", *taken, "--max-images", "40"]
     assert propose_command("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
     assert propose_command("doctor") == "roarbench doctor --suite planted --store 'my store'"
     assert propose_command("suites") == "roarbench suites"
-    calling("roarbench", "run", "--suite", "x", "--fill", "linear", "--unit=pixel")
+    set_command_line("roarbench", "run", "--suite", "x", "--fill", "linear", "--unit=pixel")
     for command in ("run", "plan", "replicate", "status", "retry", "list-runs", "table", "compare", "diagnose", "plot"):
         assert propose_command(command).endswith("--suite x --fill linear --unit pixel")
-    calling("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
+    set_command_line("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
     assert (
         propose_command("table")
@@ -54,24 +54,24 @@ def test_what_the_call_said_of_store_images_and_references_is_taken_over(calling
     )
 
 
-def test_the_program_is_named_as_the_shell_finds_it(calling, monkeypatch, tmp_path):
+def test_propose_command_names_program_as_shell_finds_it(set_command_line, monkeypatch, tmp_path):
     here, other = tmp_path / "it's" / "bin" / "roarbench", tmp_path / "other" / "roarbench"
     for path in (here, other):
         path.parent.mkdir(parents=True)
         path.touch(0o755)
     monkeypatch.setenv("PATH", str(here.parent))
-    calling(here)
+    set_command_line(here)
     assert propose_command("suites") == "roarbench suites"
-    monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), str(here.parent)]))  # another one comes first
+    monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), str(here.parent)]))  # another program comes first
     assert shlex.split(propose_command("suites")) == [str(here), "suites"]
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    calling("other/roarbench")
+    set_command_line("other/roarbench")
     assert propose_command("suites") == "other/roarbench suites"
 
 
-def test_an_error_says_its_hint_on_the_command_line_alone(calling):
-    calling("roarbench", "table", "--suite", "quick", "--store", "mine")
+def test_append_proposed_command_adds_hint_to_error(set_command_line):
+    set_command_line("roarbench", "table", "--suite", "quick", "--store", "mine")
     empty, unknown = EmptyStore("no results store at mine"), UnknownName("suite", "quikc", ["quick"], "suites")
     assert str(empty) == "no results store at mine"
     assert (
@@ -81,7 +81,7 @@ def test_an_error_says_its_hint_on_the_command_line_alone(calling):
     assert append_proposed_command(unknown) == f"{unknown} (list: roarbench suites)" and "roarbench" not in str(unknown)
 
 
-def test_an_error_and_a_proposed_command_leave_a_password_out():
+def test_hide_password_removes_password_from_url():
     passwords = ("hush", "12@hush", "12/hush", "12#hush", "12?hush", "12:hush", "12%40hush")
     ends = ("localhost:1/name", "/name?host=/nowhere", "localhost:1/name?sslmode=require")
     for password, end in product(passwords, ends):
@@ -92,8 +92,8 @@ def test_an_error_and_a_proposed_command_leave_a_password_out():
         assert hide_password(url) == f"postgresql://user:***@{end}"
 
 
-def test_a_third_training_is_proposed_for_rows_that_two_seeds_leave_open(calling):
-    calling("roarbench", "run", "--suite", "made-up")
+def test_propose_third_training_selects_undecided_rows(set_command_line):
+    set_command_line("roarbench", "run", "--suite", "made-up")
     rows = ("random", "sobel", "grad", "var-grad", "gb", "ig")  # the last two are as accurate as Random
     twice = replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),))
     (line,) = propose_third_training(held(twice))
@@ -106,7 +106,7 @@ def test_a_third_training_is_proposed_for_rows_that_two_seeds_leave_open(calling
     assert propose_third_training(held(told)) == []
 
 
-KINDS = {  # protocols, words after `run`, the protocol that is shown, and what checks the rows
+KINDS = {  # protocols, words after `run`, the protocol shown, and the proposed check
     "matched": ((MATCHED,), (), "matched", "replicate"),
     "part": ((MATCHED, ROAR), ("--protocol", "roar"), "roar", "diagnose"),
     "unretrained": ((MORF, LERF), ("--fill", "black", "--unit", "pixel"), "morf", "diagnose"),
@@ -115,7 +115,7 @@ KINDS = {  # protocols, words after `run`, the protocol that is shown, and what 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_proposed_command_works(call, tmp_path, monkeypatch, kind):
+def test_proposed_commands_succeed(call, tmp_path, monkeypatch, kind):
     protocols, words, protocol, check = KINDS[kind]
     blocks = tuple(Block(one, ("random", "truth"), (0.5,), seeds=1) for one in protocols)
     publish(monkeypatch, replace(SUITES["planted"], blocks=blocks))
@@ -130,11 +130,11 @@ def test_every_proposed_command_works(call, tmp_path, monkeypatch, kind):
         assert answer.code == 0, answer.err
         assert command[0] != "table" or answer.out in ran.out
     found = json.loads(call(*proposed[0], "--format", "json").out)
-    assert found["protocol"] == protocol  # programs rely on it
+    assert found["protocol"] == protocol  # programs read this key
     assert {row["gain"] for row in found["rows"]} - {None}
 
 
-def test_a_run_that_the_disk_cannot_hold_is_refused_before_it_begins(call, tmp_path, monkeypatch):
+def test_run_rejects_plan_larger_than_free_disk(call, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(forecast, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
     answer = call("run", *SMALL, "--store", tmp_path / "store")

@@ -20,23 +20,23 @@ BLOCKS = (
     Block(OWN_NETWORK, ("random", "grad", "input-x-grad"), (0.3,), seeds=1),
 )
 PUBLISHED = SuiteSpec("both", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS, references=3)
-SELECTION_VARIABLE = ("--suite", "both", "--max-images", "16")
+SUITE_OPTIONS = ("--suite", "both", "--max-images", "16")
 
 
 @pytest.fixture(scope="module")
 def run(published, tmp_path_factory):
-    """The store of a finished run, and what the run printed."""
+    """Fill a store; return its path and the printed messages."""
     store = tmp_path_factory.mktemp("both")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("roarbench.execution.progress._LINE_EVERY", 0.0)
         said = []
         patch.setattr("roarbench.cli.terminal.err.print", lambda *text, **_: said.append(text[0]))
-        assert command("run", *SELECTION_VARIABLE, "--store", store) == 0
+        assert command("run", *SUITE_OPTIONS, "--store", store) == 0
     return store, said
 
 
-def test_a_run_shows_roars_table_before_own_network_gain_is_scored(run):
-    """The progress line says which question is computed; the table comes once, after the last training."""
+def test_run_prints_roar_table_before_own_network_scoring(run):
+    """The progress line names the protocol; the table is printed once, after the last training."""
     _, said = run
     lines = [each if isinstance(each, str) else each.caption for each in said]
     (table,) = (number for number, each in enumerate(said) if not isinstance(each, str))
@@ -49,9 +49,9 @@ def test_a_run_shows_roars_table_before_own_network_gain_is_scored(run):
     assert [column.header for column in said[table].columns][:3] == ["place", "estimator", "gain [95%]"]
 
 
-def test_every_format_has_both_questions_unless_one_is_named(run, call):
+def test_table_formats_show_both_protocols_by_default(run, call):
     store, _ = run
-    asked = (*SELECTION_VARIABLE, "--store", store)
+    asked = (*SUITE_OPTIONS, "--store", store)
     for style in ("text", "markdown"):
         shown = call("table", *asked, "--format", style).out
         assert "own-network gain" in shown and "ROAR gain" in shown and "not run" in shown
@@ -64,14 +64,14 @@ def test_every_format_has_both_questions_unless_one_is_named(run, call):
     assert "ROAR gain" not in call("table", *asked, "--protocol", "own-network").out
 
 
-def test_a_row_of_one_question_alone_is_shown_and_all_notes_are_of_both(run, call):
+def test_table_shows_row_of_single_protocol_with_all_notes(run, call):
     store, _ = run
-    shown = call("table", *SELECTION_VARIABLE, "--store", store, "--estimators", "input-x-grad", "--notes")
+    shown = call("table", *SUITE_OPTIONS, "--store", store, "--estimators", "input-x-grad", "--notes")
     assert shown.code == 0 and " input-x-grad " in shown.out and " grad " not in shown.out.partition("ROAR gain:")[0]
     assert "ROAR on planted" in shown.out and "Own-network gain on planted" in shown.out
 
 
-def test_python_has_the_same_table_picture_and_frame(run):
+def test_suite_result_has_combined_table(run):
     store, _ = run
     result = load_suite("both", store=store, limit=16).result()
     frame = result.to_dataframe().set_index("name")
@@ -86,10 +86,10 @@ def test_python_has_the_same_table_picture_and_frame(run):
     assert found.roar == result.compare("grad", "random", "roar")
 
 
-def test_two_rows_are_compared_by_both_questions_as_the_table_has_them(run, call):
-    """A question that the suite does not ask of both rows is not answered."""
+def test_compare_uses_both_protocols(run, call):
+    """A protocol that is not run for both rows gives no comparison."""
     store, _ = run
-    asked = (*SELECTION_VARIABLE, "--store", store)
+    asked = (*SUITE_OPTIONS, "--store", store)
     found = record(call, "compare", "input-x-grad", "grad", *asked)
     assert found["roar"] is None and found["own_network"]["protocol"] == "own-network"
     both = call("compare", "grad", "random", *asked).out
@@ -112,24 +112,26 @@ def test_compare_has_no_verdict_on_two_own_network_gains(beside_zero, last):
     assert difference == f"  a - b: +2.0 [+1.0, +3.0] points: {last}"
 
 
-def test_a_replication_has_a_part_for_each_question_and_says_what_is_not_compared(run, call):
-    """Three barely trained networks put no image into one class, so that no row has an own-network gain."""
+def test_replicate_reports_protocols_that_are_not_compared(run, call):
+    """Three barely trained networks agree on no image, so no row has an own-network gain."""
     store, _ = run
-    shown = call("replicate", *SELECTION_VARIABLE, "--store", store)
+    shown = call("replicate", *SUITE_OPTIONS, "--store", store)
     assert shown.out.strip().startswith("ROAR, both v1") and "Own-network" not in shown.out
     (line,) = (line for line in shown.err.splitlines() if line.startswith("not compared: own-network; to compare "))
     assert "one of these, run `" in line and " --protocol own-network" in line
-    found = record(call, "replicate", *SELECTION_VARIABLE, "--store", store)
+    found = record(call, "replicate", *SUITE_OPTIONS, "--store", store)
     assert found["own_network"] is None and {row["estimator"] for row in found["roar"]["rows"]} == {"random", "grad"}
-    alone = record(call, "replicate", *SELECTION_VARIABLE, "--store", store, "--protocol", "roar")
+    alone = record(call, "replicate", *SUITE_OPTIONS, "--store", store, "--protocol", "roar")
     assert alone == {"suite": found["suite"], "replication": found["replication"], **found["roar"]}
 
 
-def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call, monkeypatch):
-    """Every place, count and verdict is that of `table` without --estimators, whatever part ran."""
+def test_run_table_judges_all_rows_but_shows_selected(run, call, monkeypatch):
+    """Ranks, counts and verdicts equal those of `table` without --estimators."""
     store, _ = run
-    monkeypatch.setattr("roarbench.analysis.suite_results.describe_at_chance", lambda *_: "")  # else nothing is judged
-    asked = (*SELECTION_VARIABLE, "--store", store)
+    monkeypatch.setattr(
+        "roarbench.analysis.suite_results.describe_at_chance", lambda *_: ""
+    )  # at chance, no row would have a verdict
+    asked = (*SUITE_OPTIONS, "--store", store)
     whole = record(call, "table", *asked)
     ran = record(call, "run", *asked, "--estimators", "grad")
     assert ran.pop("rows") == [row for row in whole.pop("rows") if row["estimator"] in ("grad", "random")]
@@ -141,10 +143,10 @@ def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call,
     )
 
 
-def test_another_fill_of_the_same_suite_is_run_and_shown_by_the_option(run, call, tmp_path):
-    """The rows are others; every command shows them by the same option."""
+def test_fill_option_selects_rows_in_every_command(run, call, tmp_path):
+    """Each fill has its own rows, and every command selects them by the same option."""
     store = shutil.copytree(run[0], tmp_path / "store")
-    asked, part = (*SELECTION_VARIABLE, "--store", store), ("--protocol", "own-network", "--fill", "black")
+    asked, part = (*SUITE_OPTIONS, "--store", store), ("--protocol", "own-network", "--fill", "black")
     answer = call("run", *asked, *part, "--estimators", "grad", "--format", "json")
     assert answer.code == 0 and json.loads(answer.out)["fill"] == "zero"
     assert record(call, "table", *asked, "--protocol", "own-network")["fill"] == "mean"
