@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from hypothesis import settings
 
-from tests.helpers.commands import eventually
+from tests.helpers.commands import wait_until
 
 _OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # default store and trusted networks
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
@@ -126,7 +126,7 @@ class PrivateServer:
         first = int(Path(self._data, "postmaster.pid").read_text().split()[0])
         listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=True)
         os.kill(first, signal.SIGKILL)
-        assert eventually(lambda: not any(Path("/proc", pid).exists() for pid in listed.stdout.split()))
+        assert wait_until(lambda: not any(Path("/proc", pid).exists() for pid in listed.stdout.split()))
 
     def add_database(self, name):
         """Create an empty database and return its URL."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers.elsewhere import call_elsewhere, python, said_by
+from tests.helpers.elsewhere import call_in_new_process, read_output, start_python
 from tests.helpers.tiny_set import png, write_split
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 
 def run_program(folder, program, *words):
     """Run a program with the package of a folder and return its output."""
-    return said_by(python(program, *words, folder=folder, PYTHONPATH=str(folder), COLUMNS="200"))
+    return read_output(start_python(program, *words, folder=folder, PYTHONPATH=str(folder), COLUMNS="200"))
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def test_patched_estimator_ranks_unlike_all_others(extended):
     program = """
 import torch
 from roarbench.estimators.catalogue import ESTIMATORS
-from tests.helpers.networks import images_like_photographs, importance, residual_network
-model, batch = residual_network(torch.float64), images_like_photographs(1, torch.float64)
+from tests.helpers.networks import make_smooth_images, importance, make_residual_network
+model, batch = make_residual_network(torch.float64), make_smooth_images(1, torch.float64)
 names = [name for name, row in ESTIMATORS.items() if row.has_own_map and not row.control and not row.most_features]
 orders = {name: importance(name, model, batch).flatten().argsort(stable=True) for name in names}
 new = orders.pop("grad-max")
@@ -91,7 +91,7 @@ def test_patched_suite_plans_and_patched_data_set_trains(extended, digits, tmp_p
     suite = ("--suite", "mnist-brief", "--format", "json")
     run = ("run", *suite, "--data", digits, "--max-images", "20", "--store", tmp_path, "--estimators", "random")
     commands = (("estimators",), ("plan", *suite), (*run, "--seeds", "1"))
-    answers = call_elsewhere([(words, {"COLUMNS": "200"}) for words in commands], extended)
+    answers = call_in_new_process([(words, {"COLUMNS": "200"}) for words in commands], extended)
     assert "grad-max " in answers[0][1]
     # untouched 2; random, sobel, grad, var-grad at 2 levels with 2 seeds; 3 blurred maps at 2 levels with 1 seed
     assert json.loads(answers[1][1])["runs"] == 2 + 4 * 2 * 2 + 3 * 2

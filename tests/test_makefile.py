@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import eventually, living
+from tests.helpers.commands import list_living_processes, wait_until
 
 ROOT = Path(__file__).parents[1]
 pytestmark = [pytest.mark.process, pytest.mark.skipif(not shutil.which("make"), reason="needs make")]
@@ -56,7 +56,7 @@ def test_ctrl_c_ends_make_test_with_all_checks(environment):
     for name in ("python", "mypy"):
         write_program(environment, name, waits)
     made, pids = start_make_test(environment), [environment / f"{name}.pid" for name in ("python", "mypy")]
-    assert eventually(lambda: all(path.exists() and path.read_text() for path in pids))
+    assert wait_until(lambda: all(path.exists() and path.read_text() for path in pids))
     os.killpg(made.pid, signal.SIGINT)
     made.communicate(timeout=60)
-    assert made.returncode and not living(made.pid)
+    assert made.returncode and not list_living_processes(made.pid)

@@ -24,13 +24,13 @@ from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
 from roarbench.store.workspace import Workspace
-from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
-from tests.helpers.tables import rows_of, table_of, words_of
+from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, make_suite_results
+from tests.helpers.tables import make_table, parse_rows, render_words
 
 
 def make_results_with_probabilities(without=()):
     """Make results whose probabilities fall with the level, at another rate for each estimator; some may lack them."""
-    whole, untouched = held(), np.random.default_rng(0).uniform(0.3, 1.0, IMAGES).astype(np.float32)
+    whole, untouched = make_suite_results(), np.random.default_rng(0).uniform(0.3, 1.0, IMAGES).astype(np.float32)
     for point, result in whole.results.items():
         cell = point.cell
         if cell.retrain is ScoredNetwork.NONE and (cell.estimator, cell.order, cell.t) not in without:
@@ -69,7 +69,9 @@ def test_compute_probability_drops_skips_missing_or_invalid_values():
         )
         == {}
     )
-    assert compute_probability_drops(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
+    assert (
+        compute_probability_drops(make_suite_results(), MORF, Unit.SCALAR, LEVELS) == {}
+    )  # rows from before they were stored
     assert compute_probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
     gap = Point(Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.9), 0)
     damaged = whole.results[gap].probabilities.copy()
@@ -82,8 +84,8 @@ def test_compute_probability_drops_skips_missing_or_invalid_values():
 @pytest.mark.slow
 def test_table_shows_probabilities_only_without_retraining():
     whole = make_results_with_probabilities({("grad", Order.MORF, 0.9)})
-    shown = table_of(whole, "morf")
-    plain = rows_of(shown)
+    shown = make_table(whole, "morf")
+    plain = parse_rows(shown)
     row, fall = plain["var-grad"], compute_probability_drops(whole, MORF, Unit.SCALAR, LEVELS)["var-grad"]
     assert (row["aopc"], row["aopc_low"], row["aopc_high"]) == fall.aopc
     assert list(row["probability"].values()) == [each.value for each in (fall.untouched, *fall.probabilities)]
@@ -91,7 +93,7 @@ def test_table_shows_probabilities_only_without_retraining():
     assert plain["grad"]["aopc"] is plain["grad"]["probability"]["0.9"] is None
     (line,) = (line for line in render(shown, "markdown", notes=True).splitlines() if "| var-grad" in line)
     assert f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]" in line
-    assert not {"aopc", "probability", "relative_change"} & set(rows_of(table_of(whole, "roar"))["random"])
+    assert not {"aopc", "probability", "relative_change"} & set(parse_rows(make_table(whole, "roar"))["random"])
 
 
 VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
@@ -113,9 +115,9 @@ def test_list_score_specs_covers_every_estimator_with_maps(store):
 
 def test_quantus_columns_leave_other_table_cells_unchanged():
     """Gain, rank, verdict and warning ignore Quantus scores, even if these contradict them."""
-    whole = held()
-    plain = table_of(whole)
-    scored = table_of(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
+    whole = make_suite_results()
+    plain = make_table(whole)
+    scored = make_table(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
     before, after = (json.loads(render(shown, "json")) for shown in (plain, scored))
     kept = {row["estimator"]: row.pop("quantus") for row in after["rows"]}
     assert (after, scored.flags) == (before, plain.flags)
@@ -143,14 +145,14 @@ def test_table_marks_rows_with_low_prediction_stability(tmp_path):
     low, high = (write_sealed_ranking("var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
     other = write_sealed_ranking("grad", [])
     rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
-    whole = held()
+    whole = make_suite_results()
     for point, row in whole.results.items():
         names = rankings.get(point.cell.estimator, ("", ""))
         whole.results[point] = replace(row, rankings=names[point.seed % 2])
     stored = add_prediction_stability_and_ties(whole, tmp_path)
     assert stored.prediction_stability == {"var-grad": pytest.approx((40 + 44) / 120)}
-    shown = table_of(stored)
-    text, rows = words_of(shown), rows_of(shown)
+    shown = make_table(stored)
+    text, rows = render_words(shown), parse_rows(shown)
     said = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
     assert said in text and "var-grad †" in text and text.count("†") == 2
     assert f"{said} " in render(shown, "markdown", notes=True)
@@ -159,7 +161,7 @@ def test_table_marks_rows_with_low_prediction_stability(tmp_path):
         None,
     )
     for kept in ({"var-grad": 0.8}, {}):
-        assert "†" not in words_of(table_of(replace(stored, prediction_stability=kept)))
+        assert "†" not in render_words(make_table(replace(stored, prediction_stability=kept)))
 
 
 def test_row_warning_states_share_of_tied_features(tmp_path):
@@ -174,7 +176,7 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
         store.write_part(spec, Split.TEST, 1, 2, planes[1:], MapProvenance(0.0, ties=ties[1:]))
         store.seal(spec, {Split.TEST: 2})
         checksums[name] = store.open(spec).checksum
-    whole = held()
+    whole = make_suite_results()
     for point, row in whole.results.items():
         whole.results[point] = replace(row, rankings=checksums.get(point.cell.estimator, ""))
     stored = add_prediction_stability_and_ties(whole, tmp_path)

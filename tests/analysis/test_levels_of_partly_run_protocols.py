@@ -10,7 +10,7 @@ from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.table import make_table
-from tests.helpers.made_up import SUITE, held
+from tests.helpers.made_up import SUITE, make_suite_results
 
 ROWS, LEVELS = ("random", "sobel", "grad", "var-grad", "ig"), (0.3, 0.5, 0.9)
 BLOCKS = tuple(Block(protocol, ROWS, LEVELS, seeds=3) for protocol in (ROAR, KAR))
@@ -19,7 +19,7 @@ WHOLE = replace(SUITE, blocks=(*BLOCKS, Block(MASK_ONLY, ROWS, (0.9,), seeds=1))
 
 def keep(lacks, suite=WHOLE):
     """Keep the common levels of results without the points where `lacks(estimator, level)` is true."""
-    whole = held(suite)
+    whole = make_suite_results(suite)
     lacking = {point for point in whole.results if point.cell.t and lacks(point.cell.estimator, point.cell.t)}
     return keep_common_levels(
         replace(whole, results={at: one for at, one in whole.results.items() if at not in lacking})
@@ -51,8 +51,8 @@ def test_board_of_one_level_equals_board_of_one_level_suite():
     """The statistics are those of a complete board: gains, intervals, verdicts and the adjustment."""
     part = keep(lambda name, t: t != 0.9 or name == "var-grad")
     alone = replace(WHOLE, blocks=tuple(replace(block, levels=(0.9,)) for block in WHOLE.blocks))
-    there = {point: one for point, one in held(alone).results.items() if point in part.results}
-    expected = SuiteDraws.of(replace(held(alone), results=there)).make_board(ROAR, Unit.SCALAR, ROWS)
+    there = {point: one for point, one in make_suite_results(alone).results.items() if point in part.results}
+    expected = SuiteDraws.of(replace(make_suite_results(alone), results=there)).make_board(ROAR, Unit.SCALAR, ROWS)
     assert SuiteDraws.of(part).make_board(ROAR, Unit.SCALAR, ROWS) == expected
     assert {row.estimator for row in expected.rows if row.gain.value is None} == {"var-grad"}
 
@@ -84,7 +84,7 @@ def test_table_caption_names_excluded_levels():
 
 def test_own_network_gain_excludes_level_with_missing_run():
     suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, ("random", "grad", "ig"), LEVELS, seeds=1),))
-    whole = held(suite)
+    whole = make_suite_results(suite)
     cells = {at: one for at, one in whole.results.items() if at.cell.retrain is ScoredNetwork.SIBLINGS}
     one_run = next(at for at in cells if (at.cell.estimator, at.cell.t) == ("ig", 0.5))
     last = {at for at in cells if at.cell.t == 0.9 or at == one_run}

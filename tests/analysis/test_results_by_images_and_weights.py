@@ -22,11 +22,11 @@ from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from tests.helpers.board_store import results
-from tests.helpers.made_up import IMAGES, SUITE, answers, result, usual
-from tests.helpers.made_up import held as complete
+from tests.helpers.made_up import IMAGES, SUITE, answers, choose_accuracy, result
+from tests.helpers.made_up import make_suite_results as complete
 from tests.helpers.older_suites import OLDER
 from tests.helpers.store_rows import lease
-from tests.helpers.tables import rows_of, table_of
+from tests.helpers.tables import make_table, parse_rows
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
 POINTS = expand_points(SMALL)
@@ -46,7 +46,7 @@ def declare_suite(monkeypatch):
 def make_rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
     """Yield rows that runs of a suite on these images would have stored."""
     for point in points:
-        row = result(SMALL, point, answers(point, usual(point.cell)))
+        row = result(SMALL, point, answers(point, choose_accuracy(point.cell)))
         own = replace(point, cell=replace(point.cell, dataset=suite.dataset))
         yield replace(row, run=build_run(suite, own, data, limit), created=NOON + timedelta(hours=hour))
 
@@ -78,9 +78,9 @@ def test_row_inherits_doubts_of_its_comparison_rows(store, tmp_path, name):
     import_results(store, tmp_path / "rows.parquet")
     found = collect_results(suite, store)
     weak = {*suite.estimators} if name != "grad~blurred" else {"grad", "grad~blurred"}
-    table = table_of(found)
+    table = make_table(found)
     assert {row.estimator for row in table.board.rows if table.format_row_signs(row.estimator)} == weak
-    flagged = {name: row["flag"] for name, row in rows_of(table).items() if row["flag"]}
+    flagged = {name: row["flag"] for name, row in parse_rows(table).items() if row["flag"]}
     assert flagged.keys() == found.doubts.keys() & {*suite.estimators} == weak
     assert ("Compared with random, self-reported: imp" in flagged["grad"]) == (name == "random")
 

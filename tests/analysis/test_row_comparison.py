@@ -9,7 +9,7 @@ from roarbench.common.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.plan.suite import Block
 from roarbench.stats.compute_board import KeptPredictions
-from tests.helpers.made_up import SUITE, held
+from tests.helpers.made_up import SUITE, make_suite_results
 
 
 def test_compare_rows_unpacks_predictions_of_two_rows_only(monkeypatch):
@@ -20,7 +20,7 @@ def test_compare_rows_unpacks_predictions_of_two_rows_only(monkeypatch):
         return KeptPredictions(answers, alike)
 
     blocks = (Block(OWN_NETWORK, rows, (0.3, 0.9), seeds=1),)
-    draws = SuiteDraws.of(held(replace(SUITE, references=3, blocks=blocks)))
+    draws = SuiteDraws.of(make_suite_results(replace(SUITE, references=3, blocks=blocks)))
     gains = {row.estimator: row.gain.value for row in draws.make_board(OWN_NETWORK, Unit.SCALAR, rows).rows}
     monkeypatch.setattr(own_network_gain_of_suite, "KeptPredictions", unpack)
     pair = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, "gb", "ig")

@@ -26,7 +26,17 @@ from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.validity_panel import format_agreements
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
-from tests.helpers.made_up import LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
+from tests.helpers.made_up import (
+    LEVELS,
+    MAIN,
+    SUITE,
+    answers,
+    choose_accuracy,
+    limit_to_one_seed,
+    make_leaky_accuracy,
+    make_suite_results,
+    result,
+)
 
 BOOTSTRAP = Bootstrap(300, seed=4)
 PLAIN = Block(ROAR, MAIN, LEVELS, seeds=2)
@@ -43,8 +53,8 @@ def remove_results(suite_results, **gone):
     return replace(suite_results, results={at: row for at, row in suite_results.results.items() if at not in lost})
 
 
-def make_draws(suite=SUITE, accuracy=usual):
-    return SuiteDraws.of(held(suite, accuracy), BOOTSTRAP)
+def make_draws(suite=SUITE, accuracy=choose_accuracy):
+    return SuiteDraws.of(make_suite_results(suite, accuracy), BOOTSTRAP)
 
 
 def compute_mean_accuracy(suite_results, **asked):
@@ -127,7 +137,7 @@ def make_shared_gain_accuracy(shares):
 
     def accuracy(cell):
         retrained = cell.retrain is ScoredNetwork.IMAGES and cell.estimator in shares
-        return 0.9 - cell.t * (0.4 + 0.2 * shares[cell.estimator]) if retrained else usual(cell)
+        return 0.9 - cell.t * (0.4 + 0.2 * shares[cell.estimator]) if retrained else choose_accuracy(cell)
 
     return accuracy
 
@@ -159,7 +169,11 @@ def test_row_without_gain_has_empty_marks(made):
     for kind in ("blurred", "untrained", "random-blurred"):
         assert find_marks_by_kind(made, "grad")[kind] == (kind, Estimate(), None)
     assert find_row_warning(made, "grad") == RowWarning(Grade.NONE, "")
-    assert find_marks_by_kind(make_draws(accuracy=leaky(0.4, 0.25)), "var-grad")["masks"] == ("masks", Estimate(), None)
+    assert find_marks_by_kind(make_draws(accuracy=make_leaky_accuracy(0.4, 0.25)), "var-grad")["masks"] == (
+        "masks",
+        Estimate(),
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,7 +185,7 @@ def test_row_without_gain_has_empty_marks(made):
     ],
 )
 def test_mask_only_mark_grades_share_of_accuracy_above_chance(alone, grade, floor):
-    made = make_draws(accuracy=leaky(alone))
+    made = make_draws(accuracy=make_leaky_accuracy(alone))
     floors, mark = find_rows_not_above_mask_only(made), find_marks_by_kind(made, "var-grad")["masks"]
     assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
     for words in ("ts mask alone reaches", "of the row's accuracy above chance"):
@@ -205,7 +219,9 @@ def test_missing_cell_gives_empty_estimates(made):
 
 
 def test_single_seed_panel_has_values_without_intervals():
-    found = compute_validity_panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
+    found = compute_validity_panel(
+        make_suite_results(limit_to_one_seed(SUITE), accuracy=make_leaky_accuracy(0.7)), BOOTSTRAP
+    )
     made, twin = found.suite_draws, compare_with_twins(found.suite_draws, "grad")["blurred"].difference
     for number in (made.main_gains.estimate_area("grad"), twin, made.mask_only.estimate_difference("var-grad", 0.9)):
         assert number.value is not None and number.low is number.high is None
@@ -244,7 +260,7 @@ def test_gain_is_computed_separately_for_each_fill():
     suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, MAIN, (0.5, 0.9), seeds=2, fill="zero")))
 
     def accuracy(cell):
-        return usual(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
+        return choose_accuracy(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
 
     found = make_draws(suite, accuracy)
     assert covers(found.draws_by_fill["mean"].estimate_area("grad"), -4.5) and covers(
@@ -274,10 +290,10 @@ def test_pixel_mask_only_runs_warn_only_about_pixel_rows():
     """Masks of var-grad leak the class in the pixel unit only."""
 
     def accuracy(cell):
-        return leaky(0.58)(cell) if cell.unit is Unit.PIXEL else usual(cell)
+        return make_leaky_accuracy(0.58)(cell) if cell.unit is Unit.PIXEL else choose_accuracy(cell)
 
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
-    suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
+    suite_results = make_suite_results(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
     pixels = SuiteDraws(suite_results, Unit.PIXEL, BOOTSTRAP)
     found = find_warnings_by_row(pixels)
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
@@ -297,13 +313,15 @@ def turned(cell):
 
 def test_rank_agreements_have_sign_of_true_order():
     other = replace(ORDERED, name="other", blocks=(PLAIN,))
-    made = compute_validity_panel(held(ORDERED, turned), BOOTSTRAP, [held(other, usual)])
+    made = compute_validity_panel(
+        make_suite_results(ORDERED, turned), BOOTSTRAP, [make_suite_results(other, choose_accuracy)]
+    )
     assert [*made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
     for (other, alike), tau in zip(made.agreements.items(), (-1, 1, -1, -1), strict=False):
         assert (alike.rows, alike.tau.value) == (4, tau), other
         assert alike.opposed == (alike.settled if tau < 0 else 0), "every significant pair is opposed or none"
         assert alike.tau.low <= tau <= alike.tau.high
     few = tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks)
-    short = compute_validity_panel(held(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
+    short = compute_validity_panel(make_suite_results(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
     assert {*short.agreements.values()} == {None}
     assert "fewer than 3 rows" in format_agreements(short)[0]

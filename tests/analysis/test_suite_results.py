@@ -26,13 +26,13 @@ from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.curves import UNTOUCHED
-from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, held, leaky, result
-from tests.helpers.tables import table_of, words_of
+from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, make_leaky_accuracy, make_suite_results, result
+from tests.helpers.tables import make_table, render_words
 
 
 @pytest.fixture(scope="module")
 def whole():
-    return held()
+    return make_suite_results()
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_row_with_equal_rankings_depends_on_no_explained_network():
     def rankings(point):
         return f"{point.cell.estimator} {'' if point.cell.estimator == MINE[0] else point.seed % 3}"
 
-    crossed = held(add_estimators(replace(SUITE, references=3), MINE))
+    crossed = make_suite_results(add_estimators(replace(SUITE, references=3), MINE))
     ranked = set_checksums(crossed, rankings=rankings)
     found = ranked.collect_correctness(ROAR, Unit.SCALAR)
     assert {name for name, _ in found.references} >= {"grad", "var-grad", MINE[1]}
@@ -193,9 +193,9 @@ def make_leaky_results(untouched, reference=0.9):
     def accuracy(cell):
         if cell.estimator == CLEAN:
             return reference if cell.retrain is ScoredNetwork.NONE else untouched
-        return leaky(0.5)(cell)
+        return make_leaky_accuracy(0.5)(cell)
 
-    return replace(held(accuracy=accuracy), limit=2000)
+    return replace(make_suite_results(accuracy=accuracy), limit=2000)
 
 
 @pytest.mark.slow
@@ -212,11 +212,11 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
     assert find_warnings_by_row(SuiteDraws(void, Unit.SCALAR, Bootstrap(200))) == {}
     assert find_warnings_by_row(SuiteDraws(sound, Unit.SCALAR, Bootstrap(200)))
     for suite_results, said in ((void, True), (sound, False)):
-        shown, beside = table_of(suite_results), compute_validity_panel(suite_results)
-        for words in (words_of(shown), render(shown, "markdown"), make_chart(shown).title, *list_doubts(beside)):
+        shown, beside = make_table(suite_results), compute_validity_panel(suite_results)
+        for words in (render_words(shown), render(shown, "markdown"), make_chart(shown).title, *list_doubts(beside)):
             assert ("the installation only" in words, "installation" in words) == (said, said)
         assert json.loads(render(shown, "json"))["at_chance"] is said
-    assert "At chance: 25." in (words := words_of(table_of(void))) and "(!)" not in words
+    assert "At chance: 25." in (words := render_words(make_table(void))) and "(!)" not in words
 
 
 def test_explained_networks_at_chance_get_no_verdict():
@@ -228,7 +228,7 @@ def test_explained_networks_at_chance_get_no_verdict():
             number: result(suite, point, np.arange(IMAGES) < share * IMAGES)
             for number, point in enumerate(list_untouched_points(suite))
         }
-        found[share] = replace(held(suite), references=networks)
+        found[share] = replace(make_suite_results(suite), references=networks)
     assert found[0.26].at_chance_warning.startswith("At chance: 26.0% of 2,000") and not found[0.9].at_chance_warning
     for share, judged in ((0.26, False), (0.9, True)):
         rows = SuiteDraws.of(found[share], Bootstrap(200)).make_board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
@@ -237,7 +237,7 @@ def test_explained_networks_at_chance_get_no_verdict():
 
 def test_at_chance_warning_uses_mean_accuracy_of_networks():
     """Of four classes, 500 of 2,000 correct is chance; the mean with a network of 750, 583, is not."""
-    whole = held(replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=3),)))
+    whole = make_suite_results(replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=3),)))
     rows = dict(whole.results)
     clean = [point for point in rows if point.cell.estimator == CLEAN]
     for point, correct in zip(clean, (750, 500, 500), strict=True):
@@ -248,12 +248,12 @@ def test_at_chance_warning_uses_mean_accuracy_of_networks():
 
 
 def test_caption_states_accuracy_of_explained_network():
-    shown, near = table_of(make_leaky_results(0.9, reference=0.8)), table_of(make_leaky_results(0.9, reference=0.3))
+    shown, near = make_table(make_leaky_results(0.9, reference=0.8)), make_table(make_leaky_results(0.9, reference=0.3))
     accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
     assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown", notes=True)
-    found = held()
+    found = make_suite_results()
     rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
     for weights, known in (("a" * 64, True), ("b" * 64, False)):
         scored = replace(found, results=rows, references={0: replace(found.references[0], weights=weights)})

@@ -13,7 +13,7 @@ import roarbench
 from roarbench.common.enums import Split
 from roarbench.execution import local_workers_and_rates
 from roarbench.submissions.file import read_submission
-from tests.helpers.elsewhere import python, said_by
+from tests.helpers.elsewhere import read_output, start_python
 from tests.helpers.given import gradient_x_input
 from tests.helpers.tiny_suite import InlineEngine
 
@@ -42,15 +42,15 @@ def empty_store_suite(suite, tmp_path_factory):
 
 
 def test_import_roarbench_loads_no_torch():
-    seen = python("import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)")
-    assert said_by(seen).split() == ["False", "False"]
+    seen = start_python("import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)")
+    assert read_output(seen).split() == ["False", "False"]
 
 
 def test_run_modules_load_no_torchvision_or_compiler():
     """These imports take two seconds of CPU time in each process."""
     modules = "roarbench.execution.run_suite, roarbench.execution.network_jobs, roarbench.api.training_free_check"
-    seen = python(f"import sys, {modules}; print({{'torchvision', 'torch._dynamo'}} & set(sys.modules))")
-    assert said_by(seen) == "set()\n"
+    seen = start_python(f"import sys, {modules}; print({{'torchvision', 'torch._dynamo'}} & set(sys.modules))")
+    assert read_output(seen) == "set()\n"
 
 
 def test_evaluate_names_trusted_rows_without_rerunning_them(suite, result, monkeypatch):

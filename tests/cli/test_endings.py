@@ -23,7 +23,7 @@ from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.command_line import PART, RUNS, SMALL
 from tests.helpers.commands import PROGRAM, rows
-from tests.helpers.made_up import SUITE, held
+from tests.helpers.made_up import SUITE, make_suite_results
 from toy import linear
 
 
@@ -119,7 +119,7 @@ def test_run_saves_rows_when_results_file_is_removed(call, tmp_path, last, monke
 
 
 def test_watch_suite_prints_each_change_until_done(tmp_path, monkeypatch, capsys):
-    made = list(held().results.values())
+    made = list(make_suite_results().results.values())
     added = iter(([], made[:30], made[30:40], made[40:]))
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         monkeypatch.setattr(show_results, "time", SimpleNamespace(sleep=lambda seconds: store.add_results(next(added))))

@@ -14,8 +14,17 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
 from tests.helpers import command_line, forked
 from tests.helpers.command_line import RUNS
-from tests.helpers.commands import LARGER, PART, PATIENCE, PROGRAM, eventually, living, outcomes, rows
-from tests.helpers.elsewhere import call_elsewhere
+from tests.helpers.commands import (
+    LARGER,
+    PART,
+    PATIENCE,
+    PROGRAM,
+    list_living_processes,
+    read_outcomes,
+    rows,
+    wait_until,
+)
+from tests.helpers.elsewhere import call_in_new_process
 
 pytestmark = pytest.mark.process
 
@@ -44,12 +53,12 @@ def test_run_resumed_after_signals_gives_same_table(whole, call, tmp_path):
     ]
     for number, code, reached in moments:
         process = forked.start(run, log)
-        assert eventually(lambda reached=reached, process=process: reached() or process.exitcode is not None)
+        assert wait_until(lambda reached=reached, process=process: reached() or process.exitcode is not None)
         # a terminal sends Ctrl-C to the command and its workers
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         process.join(PATIENCE)
         assert process.exitcode == code, log.read_text()
-        assert eventually(lambda process=process: not living(process.pid))
+        assert wait_until(lambda process=process: not list_living_processes(process.pid))
         assert number == signal.SIGKILL or process.pid not in read_lease_process_ids(store), (
             "an ended process must release its leases"
         )
@@ -68,7 +77,7 @@ def test_run_resumed_after_signals_gives_same_table(whole, call, tmp_path):
 
 def count_stored_rows(url):
     try:
-        return len(outcomes(url))
+        return len(read_outcomes(url))
     except StoreError:  # no tables yet
         return 0
 
@@ -80,7 +89,7 @@ def test_run_survives_database_restarts_without_storing_password(own_server, who
     url = own_server.url.replace("postgres@", "postgres:hush@")  # the server accepts any password
     process = forked.start(("run", *PART, "--log-format", "json", "--store", folder, "--db", url), log)
     for least in (1, 10):
-        assert eventually(lambda least=least: count_stored_rows(url) >= least)
+        assert wait_until(lambda least=least: count_stored_rows(url) >= least)
         own_server.stop()
         time.sleep(seconds)
         own_server.start()
@@ -88,7 +97,7 @@ def test_run_survives_database_restarts_without_storing_password(own_server, who
     assert process.exitcode == 0, log.read_text()
     assert "this command waits for the server, and nothing is lost" in log.read_text()
     assert "the server is back after" in log.read_text()
-    assert outcomes(url) == outcomes(make_default_url(whole))
+    assert read_outcomes(url) == read_outcomes(make_default_url(whole))
     files = [log, *(path for path in folder.rglob("*") if path.is_file())]
     assert any(path.suffix == ".jsonl" for path in files)
     assert [path for path in files if b"hush" in path.read_bytes()] == []
@@ -109,7 +118,7 @@ def test_json_logs_describe_run_of_every_worker(tmp_path):
     assert len(logs) == 2
     said, *done = ([json.loads(line) for line in text.splitlines()] for text in (answer.stderr, *logs))
     assert all(line.keys() >= {"time", "level", "message"} for lines in (said, *done) for line in lines)
-    keys = set(outcomes(make_default_url(tmp_path)))
+    keys = set(read_outcomes(make_default_url(tmp_path)))
     ended = [line for line in said if line.get("step") == "run"]
     assert {line["job"] for line in ended} == keys
     assert [line["state"] for line in ended] == ["done"] * RUNS
@@ -133,7 +142,7 @@ def test_reading_commands_do_not_import_torch(whole):
     stored = [(word, *here) for word in ("status", "list-runs", "table", "diagnose")]
     drawn = ("plot", *here, "-o", whole / "curves.svg")
     shown = ("run-info", "nothing", "--store", whole)
-    found = call_elsewhere([(words, {}) for words in (*light, *known, *stored, shown, drawn)])
+    found = call_in_new_process([(words, {}) for words in (*light, *known, *stored, shown, drawn)])
     assert [code for code, _, _ in found] == [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2, 0]
     assert [heavy for _, _, heavy in found[:3]] == [[], [], []]
     assert [heavy for _, _, heavy in found if {"torch", "torchvision", "captum", "datasets"} & {*heavy}] == []

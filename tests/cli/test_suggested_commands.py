@@ -25,7 +25,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.store.schema import open_database
 from tests.helpers.command_line import SMALL, publish
-from tests.helpers.made_up import LEVELS, SUITE, held
+from tests.helpers.made_up import LEVELS, SUITE, make_suite_results
 
 
 @pytest.fixture
@@ -96,14 +96,17 @@ def test_propose_third_training_selects_undecided_rows(set_command_line):
     set_command_line("roarbench", "run", "--suite", "made-up")
     rows = ("random", "sobel", "grad", "var-grad", "gb", "ig")  # the last two are as accurate as Random
     twice = replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),))
-    (line,) = propose_third_training(held(twice))
+    (line,) = propose_third_training(make_suite_results(twice))
     assert shlex.split(line, comments=True)[1:] == [
         *("run", "--seeds", "3", "--estimators", "gb,ig", "--suite", "made-up")
     ]
     for seeds in (1, 3):
-        assert propose_third_training(held(replace(twice, blocks=(replace(twice.blocks[0], seeds=seeds),)))) == []
+        assert (
+            propose_third_training(make_suite_results(replace(twice, blocks=(replace(twice.blocks[0], seeds=seeds),))))
+            == []
+        )
     told = replace(twice, blocks=(replace(twice.blocks[0], estimators=rows[:4]),))
-    assert propose_third_training(held(told)) == []
+    assert propose_third_training(make_suite_results(told)) == []
 
 
 KINDS = {  # protocols, words after `run`, the protocol shown, and the proposed check

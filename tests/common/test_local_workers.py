@@ -26,7 +26,7 @@ from roarbench.common.errors import CallerError, Diverged, MachineError, Roarben
 from roarbench.common.job_interface import Job, perform_job
 from roarbench.common.local_workers import LocalEngine
 from roarbench.store.leases import _read_start_time
-from tests.helpers.commands import eventually
+from tests.helpers.commands import wait_until
 from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
 
 pytestmark = pytest.mark.process
@@ -232,7 +232,7 @@ def test_busy_workers_exit_after_parent_is_killed():
     assert is_alive(pid)
     parent.kill()
     parent.join()
-    if not (ended := eventually(lambda: not is_alive(pid))):  # workers check their parent twice a second
+    if not (ended := wait_until(lambda: not is_alive(pid))):  # workers check their parent twice a second
         os.kill(pid, signal.SIGKILL)
     assert ended
 

@@ -18,7 +18,7 @@ from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.job_interface import Job
 from tests.helpers import forked
 from tests.helpers.command_line import PART, SMALL
-from tests.helpers.commands import eventually, rows
+from tests.helpers.commands import rows, wait_until
 from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
 
 # Ray's own modules warn of what they leave open
@@ -74,7 +74,7 @@ def start_engine(cluster, tmp_path):
 
 def wait_until_idle(engine, count):
     """Wait for so many idle workers, or until a job ends; return their number."""
-    eventually(lambda: engine.idle >= count or engine.wait(1.0), PATIENCE)
+    wait_until(lambda: engine.idle >= count or engine.wait(1.0), PATIENCE)
     return engine.idle
 
 
@@ -169,7 +169,7 @@ def test_ray_run_resumed_after_kill_matches_local_run(ray_folder, tmp_path):
         return forked.start(("run", *PART, "--workers", 2, "--store", tmp_path / name, *words), log)
 
     killed = start("ray", "--engine", "ray")
-    assert eventually(lambda: rows(tmp_path / "ray") >= 2 or not killed.is_alive())
+    assert wait_until(lambda: rows(tmp_path / "ray") >= 2 or not killed.is_alive())
     killed.kill()
     killed.join()
     tables = []

@@ -17,7 +17,7 @@ from roarbench.compute.recipe import Augmentation
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training, fit
 from tests.helpers import trainings
-from tests.helpers.networks import randomised
+from tests.helpers.networks import randomise_weights
 from tests.helpers.streamed import CPU, both, seeded
 from tests.helpers.trainings import NORM, network
 
@@ -107,7 +107,7 @@ def test_training_step_does_not_synchronise_with_gpu(kind):
 
 def test_predict_logits_uses_float32_on_gpu():
     _, held = both(n=40)
-    model = randomised(build_network("resnet8", 4, 3, 8, seeded(0)), seeded(1))
+    model = randomise_weights(build_network("resnet8", 4, 3, 8, seeded(0)), seeded(1))
     expected = predict_logits(model, held, NORM, batch=128)
     found = predict_logits(model.to(GPU), move_to_gpu(held), NORM, batch=128)
     # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth

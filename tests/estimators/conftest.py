@@ -2,13 +2,13 @@ import pytest
 import torch
 
 from roarbench.compute.networks import build_network
-from tests.helpers.networks import CLASSES, SIDE, images_like_photographs, residual_network
+from tests.helpers.networks import CLASSES, SIDE, make_residual_network, make_smooth_images
 from tests.helpers.streamed import seeded
 
 
 @pytest.fixture(scope="session")
 def model():
-    return residual_network(torch.float64)
+    return make_residual_network(torch.float64)
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def tiny():
 
 @pytest.fixture(scope="session")
 def batch():
-    return images_like_photographs(3, torch.float64)
+    return make_smooth_images(3, torch.float64)
 
 
 @pytest.fixture(scope="session")

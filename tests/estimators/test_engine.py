@@ -31,9 +31,9 @@ from tests.helpers.networks import (
     CountingPasses,
     Small,
     assert_near,
-    images_like_photographs,
     importance,
-    residual_network,
+    make_residual_network,
+    make_smooth_images,
 )
 from tests.helpers.streamed import encoded, seeded
 
@@ -120,7 +120,7 @@ def test_running_moments_match_numpy(values, offset):
 @pytest.mark.slow
 def test_bf16_maps_use_bf16_passes_and_float32_sums():
     """The reference computes each pass under autocast and all sums over passes in float64."""
-    model, drawn = residual_network(torch.float32), images_like_photographs(2, torch.float32)
+    model, drawn = make_residual_network(torch.float32), make_smooth_images(2, torch.float32)
     short = model, drawn, (black := torch.tensor([-2.1, -2.0, -1.8])[:, None, None])
 
     def gradient(images):

@@ -14,7 +14,7 @@ from roarbench.compute.networks import build_network
 from roarbench.estimators.estimator import IG_STEPS, PAPERS
 from roarbench.estimators.families.gradients import compute_base_maps, compute_logit_gradients
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
-from tests.helpers.networks import CLASSES, SIDE, assert_near, randomised
+from tests.helpers.networks import CLASSES, SIDE, assert_near, randomise_weights
 from tests.helpers.streamed import seeded
 
 BASES = {"grad", "gb", "ig"}
@@ -70,7 +70,9 @@ class Reused(nn.Module):
 @pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("name", ["resnet-quick", "reused"])
 def test_guided_backprop_equals_relu_hooks(name, form):
-    model = Reused().eval() if name == "reused" else randomised(build_network(name, 4, 3, 32, seeded(0)), seeded(1))
+    model = (
+        Reused().eval() if name == "reused" else randomise_weights(build_network(name, 4, 3, 32, seeded(0)), seeded(1))
+    )
     images = torch.randn(3, 3, 32, 32, generator=seeded(2)).contiguous(memory_format=form)
     images[1], targets = 0, torch.tensor([0, 3, 1])  # also at 0
     found, expected = (

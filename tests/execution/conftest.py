@@ -12,7 +12,7 @@ from roarbench.execution import network_jobs, scheduler
 from roarbench.plan.given_weights_titles import PUBLISHED, PublishedWeights
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
-from tests.helpers.networks import randomised
+from tests.helpers.networks import randomise_weights
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, size_jobs
 from tests.helpers.trainings import network
 
@@ -38,7 +38,7 @@ def publish_weights(tmp_path, monkeypatch):
 def published(publish_weights, monkeypatch):
     """Weights of a small network, registered as `torchvision:small`."""
     generator = torch.Generator().manual_seed(5)
-    path = publish_weights(randomised(network(), generator).state_dict())
+    path = publish_weights(randomise_weights(network(), generator).state_dict())
     monkeypatch.setitem(PUBLISHED, "torchvision:small", PublishedWeights(path.name, "resnet-planted", 4, 3))
     return path
 

@@ -16,7 +16,7 @@ from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
-from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rank_all, rankings_of
+from tests.helpers.tiny_suite import SUITE, make_runs, make_work, open_rankings_of_run, rank_all
 
 FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))
 
@@ -33,7 +33,7 @@ def by_fill(tmp_path_factory):
 @pytest.mark.parametrize("fill", sorted({*FILLS} - {"mean"}))  # test_slow_pipeline has the mean
 def test_make_degraded_inputs_applies_fill(fill, split, by_fill):
     work, run = by_fill[0], by_fill[1][fill]
-    rankings, images = rankings_of(work, run), torch.from_numpy(work.images[split].pixels)
+    rankings, images = open_rankings_of_run(work, run), torch.from_numpy(work.images[split].pixels)
     before, everything = images.clone(), torch.arange(len(images))
     seen = inputs.make_degraded_inputs(work.images, split, rankings, run.cell).batch(everything)
     masks = inputs.load_packed_masks(work.images, rankings, split, run.cell)
@@ -50,7 +50,7 @@ def test_make_degraded_inputs_rejects_fills_that_exceed_memory(by_fill, monkeypa
     monkeypatch.setattr(inputs, "MEMORY_SHARE", 0.0)
     monkeypatch.setattr(inputs, "get_device_pixels", Mock(side_effect=AssertionError("sent whole")))
     with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory, .*; use fill 'mean'$"):
-        inputs.make_degraded_inputs(work.images, Split.TEST, rankings_of(work, run), run.cell)
+        inputs.make_degraded_inputs(work.images, Split.TEST, open_rankings_of_run(work, run), run.cell)
 
 
 @pytest.mark.parametrize(("on_gpu", "copies"), [(False, 1), (True, 2)])

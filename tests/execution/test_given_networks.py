@@ -39,8 +39,8 @@ from roarbench.store.submissions_and_annotations import ReproductionOutcome
 from roarbench.store.trusted_networks import record_trusted_network
 from roarbench.store.user_suites import store_or_replace_suite
 from roarbench.store.workspace import Workspace
-from tests.helpers.networks import randomised
-from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
+from tests.helpers.networks import randomise_weights
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings, removed
 
 FILE = """
 from torch import nn
@@ -62,7 +62,7 @@ recipe = {like = "planted@1"}
 def save(path, model, seed, source=""):
     """Write the weights of a network whose predictions differ between images."""
     generator = torch.Generator().manual_seed(seed)
-    torch.save(randomised(build_network(model, 4, 3, 8, generator, source), generator).state_dict(), path)
+    torch.save(randomise_weights(build_network(model, 4, 3, 8, generator, source), generator).state_dict(), path)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_each_given_network_is_scored_under_maps_of_every_network(path, tmp_path
     for point, result in results.results.items():
         explained, scored = divmod(point.seed, 100)
         if point.cell.estimator == "grad":
-            gone = removed(ranked_by(work, "grad", explained), Split.TEST, 0.3, Order.MORF)
+            gone = removed(open_rankings(work, "grad", explained), Split.TEST, 0.3, Order.MORF)
             left = torch.where(torch.from_numpy(gone).view(pixels.shape), mean, pixels)
             with torch.no_grad():
                 said = work.explained[scored].load_trained()(normalise(left, norm)).argmax(1).numpy()
@@ -226,7 +226,7 @@ def libraries(tmp_path, monkeypatch):
 
     def small(seed):
         generator = torch.Generator().manual_seed(seed)
-        return randomised(build_network("resnet-planted", 4, 3, 8, generator), generator)
+        return randomise_weights(build_network("resnet-planted", 4, 3, 8, generator), generator)
 
     def fetch(file):
         torch.save(small(int(file[-1])).state_dict(), tmp_path / file)

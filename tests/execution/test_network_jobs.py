@@ -18,7 +18,17 @@ from roarbench.estimators.estimator import Batch
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 from roarbench.execution import importance, network_jobs, ranking_jobs
 from tests.helpers import slow_pipeline as slow
-from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
+from tests.helpers.tiny_suite import (
+    TEST,
+    TRAIN,
+    make_runs,
+    make_scalar_spec,
+    make_work,
+    open_rankings,
+    rank_all,
+    removed,
+    score,
+)
 
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 
@@ -55,10 +65,10 @@ def test_twins_explain_untrained_weights_and_other_classes(work):
         if isinstance(module, torch.nn.BatchNorm2d):
             module.weight.data[:] = 1
     targets = work.explained[0].store.load_predictions(Split.TEST).targets
-    found, reference = (removed(ranked_by(work, name), Split.TEST, 0.5) for name in ("grad~untrained", "grad"))
+    found, reference = (removed(open_rankings(work, name), Split.TEST, 0.5) for name in ("grad~untrained", "grad"))
     assert (found == compute_removed_features(work, model, targets)).mean() > 0.995
     assert (found == reference).mean() < 0.9
-    found = removed(ranked_by(work, "grad~other-target"), Split.TEST, 0.5)
+    found = removed(open_rankings(work, "grad~other-target"), Split.TEST, 0.5)
     by_class = [compute_removed_features(work, work.explained[0].load_trained(), [label] * TEST) for label in range(4)]
     agreement = (np.stack(by_class) == found).mean(2)
     assert (agreement.max(0) > 0.99).all()
@@ -93,7 +103,7 @@ def test_cached_tie_orders_are_drawn_once_and_equal_direct_draws(kind, monkeypat
 
 
 def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other, monkeypatch):
-    spec = spec_of(other, "random")
+    spec = make_scalar_spec(other, "random")
     ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "name_device", lambda device: "NVIDIA H200")
     monkeypatch.delattr(ranking_jobs, "make_maps_for_networks")  # no map can be computed
@@ -136,11 +146,11 @@ def test_map_numerics_change_rankings_and_are_recorded(work, other, monkeypatch,
     assert set(asked) == {maps.precision, Precision.FLOAT32}  # of the estimator and of the control
     done = maps if hardware else maps.replace("bf16", "float32")
     for name, precision in (("grad", done), ("random", "float32")):
-        assert (spec_of(other, name) == spec_of(work, name)) == (name == "random")
-        (part,) = ranked_by(other, name).files[Split.TEST]["made"]
+        assert (make_scalar_spec(other, name) == make_scalar_spec(work, name)) == (name == "random")
+        (part,) = open_rankings(other, name).files[Split.TEST]["made"]
         assert (part["images"], part["at_once"], part["precision"]) == (TEST, TEST, precision)
-    assert json.loads((ranked_by(other, "grad").folder / "manifest.json").read_text())["maps"] == maps
-    exact, found = (removed(ranked_by(each, "grad"), Split.TEST, 0.5) for each in (work, other))
+    assert json.loads((open_rankings(other, "grad").folder / "manifest.json").read_text())["maps"] == maps
+    exact, found = (removed(open_rankings(each, "grad"), Split.TEST, 0.5) for each in (work, other))
     same = (exact == found).mean()
     assert 0.9 < same < 1 if "bf16" in done else same > 0.999
 
@@ -149,10 +159,10 @@ def test_map_numerics_change_rankings_and_are_recorded(work, other, monkeypatch,
 def test_manifest_records_prediction_stability_of_noisy_copies(work, other):
     counted, others = ("var-grad", "sg-grad(noise=0.5)~blurred"), ("grad", "var-grad~untrained", "sg-grad~other-target")
     rank_all(other, *counted, *others)
-    assert [ranked_by(other, name).prediction_stability for name in others] == [None] * 3
+    assert [open_rankings(other, name).prediction_stability for name in others] == [None] * 3
     explained, model = other.explained[0], other.explained[0].load_trained()
     for name in counted:
-        found, noise, kept = ranked_by(other, name), find_estimator(name).get_value("noise"), []
+        found, noise, kept = open_rankings(other, name), find_estimator(name).get_value("noise"), []
         for split, count in COUNTS.items():
             batch = importance.load_batch(explained, split, 0, count, explained.norm)
             copies = (make_noisy_copies(batch.images, batch.ids, j, 0, noise) for j in range(15))
@@ -164,10 +174,10 @@ def test_manifest_records_prediction_stability_of_noisy_copies(work, other):
 @pytest.mark.slow
 def test_manifest_records_share_of_tied_features(work):
     rank_all(work, "grad", "random")
-    assert 0 <= ranked_by(work, "grad").files[Split.TEST]["ties"] < 1
+    assert 0 <= open_rankings(work, "grad").files[Split.TEST]["ties"] < 1
     features = np.prod(work.images.record.shape)
     for split, count in COUNTS.items():
-        assert ranked_by(work, "random").files[split]["ties"] == pytest.approx(count / features, rel=1e-2)
+        assert open_rankings(work, "random").files[split]["ties"] == pytest.approx(count / features, rel=1e-2)
 
 
 def make_run(work, estimator, retrain=ScoredNetwork.IMAGES, t=0.9, seed=0):
@@ -185,8 +195,10 @@ def test_checkpoint_is_keyed_by_rankings(work, monkeypatch):
 
 def find_lenders(work, handed, split):
     """Find the image whose mask each image receives."""
-    mine = removed(ranked_by(work, "grad"), split, 0.9)
-    theirs = removed(network_jobs.exchange_rankings_if_twin(work.images, handed, ranked_by(work, "grad")), split, 0.9)
+    mine = removed(open_rankings(work, "grad"), split, 0.9)
+    theirs = removed(
+        network_jobs.exchange_rankings_if_twin(work.images, handed, open_rankings(work, "grad")), split, 0.9
+    )
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 

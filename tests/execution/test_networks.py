@@ -33,7 +33,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block
 from roarbench.store.networks import compute_weights_checksum
 from tests.helpers import tiny_suite
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, completed, ranked_by, rankings_of
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, completed, open_rankings, open_rankings_of_run
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ def test_common_networks_are_trained_once_before_their_runs(done):
 
 def make_ranking_masks(work, names, number=0, split=Split.TRAIN):
     """Make the masks of these rows on images of a split, in the order of the draws."""
-    found = [ranked_by(work, name, number) for name in names]
+    found = [open_rankings(work, name, number) for name in names]
     return tuple(
         RankingMask(each.splits[split], each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
     )
@@ -102,7 +102,7 @@ def test_common_network_trains_on_controls_and_tunes_on_its_row(request, tuned_o
     tuned = train_on_exchanged_masks(
         work, 1_000_001, make_ranking_masks(work, ["grad"], 1, tuned_on), common, lent=is_lent
     )
-    judge = networks.load_stored_common_network(work, run, rankings_of(work, run))
+    judge = networks.load_stored_common_network(work, run, open_rankings_of_run(work, run))
     assert compute_weights_checksum(judge.state_dict()) == compute_weights_checksum(tuned.state_dict())
     explained = [name for name in jobs if name.startswith("rank trained")]  # jobs of the splits whose masks are used
     assert explained == [f"rank trained {split} 0" for split in Split if split is Split.TEST or not is_lent]
@@ -110,7 +110,7 @@ def test_common_network_trains_on_controls_and_tunes_on_its_row(request, tuned_o
 
 def compute_correctness(work, run):
     """Compute the correctness of the network that scores a run."""
-    rankings = rankings_of(work, run)
+    rankings = open_rankings_of_run(work, run)
     bits = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, Order.MORF, rankings.layout)
     images = remove_features(work.images, Split.TEST, bits, run.cell)
     model = networks.load_stored_common_network(work, run, rankings)
@@ -148,7 +148,7 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
             for run in runs
             if (run.cell.fill, run.cell.estimator_of_stored_ranking) == ("zero", find_estimator("grad"))
         ):
-            own = networks.load_stored_common_network(work, run, rankings_of(work, run))
+            own = networks.load_stored_common_network(work, run, open_rankings_of_run(work, run))
             assert compute_weights_checksum(own.state_dict()) == compute_weights_checksum(tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
@@ -161,7 +161,7 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
 def test_exchanged_roar_trains_on_swapped_masks_and_tests_on_own_masks(done, monkeypatch):
     work, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
-    rankings = rankings_of(work, run)
+    rankings = open_rankings_of_run(work, run)
     model = train_on_exchanged_masks(
         work, 0, (RankingMask(rankings.splits[Split.TRAIN], rankings.layout, 0.9, Order.MORF),)
     )

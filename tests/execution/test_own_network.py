@@ -37,8 +37,8 @@ from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
-from tests.helpers.tables import printed
-from tests.helpers.tiny_suite import InlineEngine, make_runs, ranked_by, removed
+from tests.helpers.tables import render_text
+from tests.helpers.tiny_suite import InlineEngine, make_runs, open_rankings, removed
 
 CONTROLS = ("random", "sobel", "linear-classifier")
 ASKING = ("grad", make_twin_id("grad", "blurred"), make_twin_id("grad", "untrained"))
@@ -74,7 +74,7 @@ def compute_slow_gains(work, name, order):
     for t in LEVELS:
         kept = {}
         for explained, scored in product(range(3), repeat=2):
-            rankings = ranked_by(work, name, 0 if name in CONTROLS[:2] else explained)
+            rankings = open_rankings(work, name, 0 if name in CONTROLS[:2] else explained)
             gone = torch.from_numpy(removed(rankings, Split.TEST, t, order)).view(pixels.shape)
             kept[explained, scored] = (
                 predict_classes(work, scored, torch.where(gone, mean, pixels)) == untouched[scored]
@@ -112,7 +112,7 @@ def test_only_rows_with_equal_maps_are_zero_by_construction(done):
 def test_masks_that_differ_on_shared_images_are_not_zero_by_construction(done):
     """Maps of the linear classifier differ only on images on which networks disagree."""
     work, *_, results = done
-    assert len({ranked_by(work, "linear-classifier", number).checksum for number in range(3)}) > 1
+    assert len({open_rankings(work, "linear-classifier", number).checksum for number in range(3)}) > 1
     sobel = {row.run.key for row in results.find_results(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
     other = hash_each_mask(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
@@ -265,7 +265,7 @@ def test_replication_has_new_networks_and_row_comparison(done):
     assert (found.verdicts, found.equal, len(found.rows)) == (1, 1, len(held.rows))  # twins have no verdict
     assert (found.gains, found.inside) == (2 * len(ASKING), 2 * len(ASKING))
     both = {ROAR: found, OWN_NETWORK: found}
-    shown = printed(format_replication(both, results, again))
+    shown = render_text(format_replication(both, results, again))
     assert [shown.count(words) for words in (" again [95%]", "ROAR, own", "Own-network gain, own")] == [2, 1, 1]
     asked, own = shown.split("Own-network gain, own")
     (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")

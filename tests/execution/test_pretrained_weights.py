@@ -28,9 +28,19 @@ from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.suite import Block
 from tests.helpers import slow_pipeline as slow
-from tests.helpers.networks import randomised
+from tests.helpers.networks import randomise_weights
 from tests.helpers.own_photos import TEXT, write_suite
-from tests.helpers.tiny_suite import SUITE, TEST, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
+from tests.helpers.tiny_suite import (
+    SUITE,
+    TEST,
+    make_runs,
+    make_scalar_spec,
+    make_work,
+    open_rankings,
+    rank_all,
+    removed,
+    score,
+)
 from tests.helpers.trainings import network
 
 NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
@@ -290,7 +300,7 @@ def test_suite_file_sets_start_weights_in_recipes(tmp_path):
 def test_given_network_is_scored_and_explained_with_its_normalisation(tmp_path):
     """Controls use the normalisation of the suite, so their rankings equal those without given weights."""
     path, generator = tmp_path / "w.pt", torch.Generator().manual_seed(77)
-    model = randomised(build_network(SUITE.model, 4, 3, 8, generator), generator)
+    model = randomise_weights(build_network(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
     work = replace(make_work(tmp_path, replace(SUITE, given=make_weights_title(str(path)))), given=(str(path),))
     network_jobs.train_or_read_reference(work.explained[0])
@@ -303,9 +313,9 @@ def test_given_network_is_scored_and_explained_with_its_normalisation(tmp_path):
     np.testing.assert_allclose(found.probability, most, rtol=1e-4)  # float32 sums of a few hundred terms
     maps = slow.gradient_maps(weights, images, found.targets)
     gone = slow.removed_features(maps, 2**32, 0.5, "morf", "scalar").reshape(TEST, -1)
-    same = (removed(ranked_by(work, "grad"), Split.TEST, 0.5) == gone).mean()
+    same = (removed(open_rankings(work, "grad"), Split.TEST, 0.5) == gone).mean()
     assert same > 0.99  # float32 moves a few at the boundary
     plain = make_work(tmp_path / "plain")
     rank_all(plain, "sobel")
-    assert spec_of(plain, "sobel") == spec_of(work, "sobel")
-    assert ranked_by(plain, "sobel").checksum == ranked_by(work, "sobel").checksum
+    assert make_scalar_spec(plain, "sobel") == make_scalar_spec(work, "sobel")
+    assert open_rankings(plain, "sobel").checksum == open_rankings(work, "sobel").checksum

@@ -24,7 +24,7 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import Origin, ReproductionOutcome, read_origins
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
-from tests.helpers.commands import outcomes
+from tests.helpers.commands import read_outcomes
 from tests.helpers.damage import flip
 from tests.helpers.tiny_suite import SUITE, InlineEngine, completed, make_runs, make_work
 
@@ -154,7 +154,7 @@ def test_exported_references_contain_only_existing_predictions(tmp_path, capsys,
     }
     assert command("rankings", "import", tmp_path / "out", *words, tmp_path / "b") == 0
     assert command("run", *words, tmp_path / "b") == 0
-    first, second = (outcomes(make_default_url(tmp_path / name)) for name in "ab")
+    first, second = (read_outcomes(make_default_url(tmp_path / name)) for name in "ab")
     assert {key: bits for key, (bits, _) in first.items()} == {key: second[key][0] for key in first}
     assert command("rankings", "export", tmp_path / "more", *words, tmp_path / "b", *alone) == 0
     for name in "ac":

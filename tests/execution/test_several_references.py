@@ -25,7 +25,17 @@ from roarbench.plan.planned_runs import Point, build_run, expand_points, list_un
 from roarbench.plan.protocols import MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.workspace import Workspace
-from tests.helpers.tiny_suite import SUITE, TEST, completed, make_runs, rank_all, rankings_of, score, size_jobs, spec_of
+from tests.helpers.tiny_suite import (
+    SUITE,
+    TEST,
+    completed,
+    make_runs,
+    make_scalar_spec,
+    open_rankings_of_run,
+    rank_all,
+    score,
+    size_jobs,
+)
 
 BLOCKS = (
     Block(ROAR, ("random", "grad"), (0.9,), seeds=3),
@@ -98,7 +108,7 @@ def test_each_reference_is_trained_once_and_ranks_its_own_runs(done):
         weights = work.find_explained_network(run).store.read_checksum() if run.reference else ""
         assert results[run.key].weights == weights
         if run.cell.estimator == "grad" and run.cell.retrain is ROAR.retrain:
-            used[run.seed] = rankings_of(work, run).checksum
+            used[run.seed] = open_rankings_of_run(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
     assert used[0] == used[2] != used[1]
     scores = [results[build_run(TWO, point, work.images.fingerprint, None).key] for point in list_untouched_points(TWO)]
@@ -115,7 +125,7 @@ def test_other_reference_twin_scores_own_network_under_other_map(done, seed):
     cell = replace(morf[seed].cell, estimator="grad~other-reference")
     asked = build_run(TWO, Point(cell, seed), work.images.fingerprint, None)
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
-    found, judge, rankings = score(work, asked), work.explained[seed], rankings_of(work, asked)
+    found, judge, rankings = score(work, asked), work.explained[seed], open_rankings_of_run(work, asked)
     removed = find_removed_bits(rankings.splits[Split.TEST], cell.t, cell.order, rankings.layout)
     images = remove_features(work.images, Split.TEST, removed, cell)
     logits = predict_logits(judge.load_trained(), images, judge.norm, 64)
@@ -135,7 +145,7 @@ def test_jointly_ranked_references_equal_separately_ranked_ones(done, tmp_path, 
         shutil.copytree(done[0].workspace.references, work.workspace.references)
     names, specs = ("grad", "var-grad"), []
     for number in (0, 1):
-        specs.append([spec_of(alone, name, number) for name in names])
+        specs.append([make_scalar_spec(alone, name, number) for name in names])
         rank_all(alone, *names, number=number)
     shards.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
     shards.rank_shard(together, specs[1], Split.TEST, 0, TEST)

@@ -24,7 +24,7 @@ from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
-from tests.helpers.commands import PATIENCE, eventually
+from tests.helpers.commands import PATIENCE, wait_until
 from tests.helpers.store_rows import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 
@@ -138,7 +138,7 @@ def test_leases_are_renewed_while_event_reader_is_blocked(fresh, store, monkeypa
     events = run_missing(fresh[0], fresh[1][:2], store, Two())
     next(events)  # one run is reported; the other is leased, and no event of it is read
     held = beat()
-    assert eventually(lambda: beat() > held)
+    assert wait_until(lambda: beat() > held)
     assert len(list(events)) == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers import forked
-from tests.helpers.commands import PATIENCE, living, outcomes
+from tests.helpers.commands import PATIENCE, list_living_processes, read_outcomes
 from tests.helpers.store_rows import make_result, make_run
 
 pytestmark = pytest.mark.process
@@ -94,7 +94,7 @@ class Commands:
     def victims(self, kind):
         """Return the living processes of this kind."""
         commands = [command.pid for command in self._running if command.is_alive()]
-        workers = [pid for command in commands for pid in living(command) if pid != command]
+        workers = [pid for command in commands for pid in list_living_processes(command) if pid != command]
         return commands if kind == "command" else workers
 
     def _start(self):
@@ -130,7 +130,7 @@ def disturb(commands, server, generator, most):
 def collect_outputs(folder, url, place):
     """Return correctness, rankings and the bytes of the tables of a store."""
     words = (*SMALL, *place, "--protocol")
-    return outcomes(url), [forked.table(folder / f"{name}.json", *words, name) for name in ("roar", "kar")]
+    return read_outcomes(url), [forked.table(folder / f"{name}.json", *words, name) for name in ("roar", "kar")]
 
 
 @pytest.mark.postgres
@@ -152,7 +152,7 @@ def test_results_survive_kills_at_random_moments(own_server, tmp_path, wanted):
             kills += disturb(commands, own_server, generator, wanted - kills.total())
         print(f"round {rounds}: {dict(kills)}", flush=True)
         assert sorted(commands.acknowledged) == sorted(set(commands.acknowledged)), "a row was stored twice"
-        assert set(commands.acknowledged) <= outcomes(url).keys()
+        assert set(commands.acknowledged) <= read_outcomes(url).keys()
         assert collect_outputs(folder, url, place) == calm
         with ResultsStore.open(url, read_only=True) as store:
             assert (store.list_leases(), store.failures.find_stop_reasons(store.list_result_keys(""))) == ([], {})

@@ -60,7 +60,7 @@ def make_store(
 
 
 @contextmanager
-def views_of(folder: Path) -> Iterator[Views]:
+def open_views(folder: Path) -> Iterator[Views]:
     """The suites of the store in a folder, while it is open."""
     with ResultsStore.open(make_default_url(folder), read_only=True) as store:
         yield read_views(store, folder)

@@ -24,13 +24,13 @@ def rows(store: Path) -> int:
         return 0
 
 
-def outcomes(url: str) -> dict[str, tuple[bytes, str]]:
+def read_outcomes(url: str) -> dict[str, tuple[bytes, str]]:
     """Return the answers of every finished run, and the checksum of the rankings that it removed by."""
     with ResultsStore.open(url, read_only=True) as store:
         return {key: (row.bits, row.rankings) for key, row in store.read_results(store.list_result_keys("")).items()}
 
 
-def eventually(condition: Callable[[], bool], patience: float = PATIENCE) -> bool:
+def wait_until(condition: Callable[[], bool], patience: float = PATIENCE) -> bool:
     """Wait until something is so; False if it never is."""
     deadline = time.monotonic() + patience
     while not (found := condition()) and time.monotonic() < deadline:
@@ -38,7 +38,7 @@ def eventually(condition: Callable[[], bool], patience: float = PATIENCE) -> boo
     return bool(found)
 
 
-def living(session: int) -> list[int]:
+def list_living_processes(session: int) -> list[int]:
     """Return the processes of a session that still run."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):

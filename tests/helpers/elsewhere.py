@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def python(program: str, *words: object, folder: Path | None = None, **variables: str) -> subprocess.Popen[str]:
+def start_python(program: str, *words: object, folder: Path | None = None, **variables: str) -> subprocess.Popen[str]:
     """Start a program in a folder, with this process's modules but torch, which `datasets` would import for long."""
     environment = os.environ | {"USE_TORCH": "0", "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     command = [sys.executable, "-c", program, *map(str, words)]
@@ -19,7 +19,7 @@ def python(program: str, *words: object, folder: Path | None = None, **variables
     return subprocess.Popen(command, cwd=folder, env=environment | variables, stdout=pipe, stderr=pipe, text=True)
 
 
-def said_by(process: subprocess.Popen[str]) -> str:
+def read_output(process: subprocess.Popen[str]) -> str:
     """Return what it prints; fail where it does."""
     said, complaint = process.communicate(timeout=600)
     assert process.returncode == 0, complaint or said
@@ -46,7 +46,7 @@ print(json.dumps(ended))
 """
 
 
-def call_elsewhere(asked: Sequence[tuple[Sequence[object], dict[str, str]]], folder: Path | None = None) -> Any:
+def call_in_new_process(asked: Sequence[tuple[Sequence[object], dict[str, str]]], folder: Path | None = None) -> Any:
     """Exit code, output, and what heavy is imported by then, of commands in one process with words and variables."""
     variables = {"PYTHONPATH": str(folder)} if folder else {}
-    return json.loads(said_by(python(_CALLS, json.dumps(asked, default=str), folder=folder, **variables)))
+    return json.loads(read_output(start_python(_CALLS, json.dumps(asked, default=str), folder=folder, **variables)))

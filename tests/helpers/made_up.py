@@ -37,7 +37,7 @@ SHARED = np.random.default_rng(0).normal(size=IMAGES)  # what makes an image har
 Accuracy = Callable[[Cell], float]
 
 
-def usual(cell: Cell) -> float:
+def choose_accuracy(cell: Cell) -> float:
     """True accuracies: grad is worse than Random, var-grad and the blurred grad are better, masks say nothing."""
     if cell.estimator == CLEAN:
         return 0.9
@@ -61,7 +61,7 @@ def result(suite: SuiteSpec, point: Point, bits: np.ndarray, smoothness: float |
     return RunResult(run, int(bits.sum()), IMAGES, pack_correctness(bits), 1.0, origin, smoothness=smoothness)
 
 
-def held(suite: SuiteSpec = SUITE, accuracy: Accuracy = usual) -> SuiteResults:
+def make_suite_results(suite: SuiteSpec = SUITE, accuracy: Accuracy = choose_accuracy) -> SuiteResults:
     """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in expand_points(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
@@ -69,16 +69,16 @@ def held(suite: SuiteSpec = SUITE, accuracy: Accuracy = usual) -> SuiteResults:
     return SuiteResults(suite, DATA, None, results, references=scored)
 
 
-def leaky(alone: float, images: float = 0.6) -> Accuracy:
+def make_leaky_accuracy(alone: float, images: float = 0.6) -> Accuracy:
     """var-grad's masks reach `alone` at t = .9 and a chance of .25 below; its images reach `images` at t = .9."""
 
     def accuracy(cell: Cell) -> float:
         if (cell.estimator, cell.t) != ("var-grad", 0.9) or cell.retrain is ScoredNetwork.NONE:
-            return usual(cell)
+            return choose_accuracy(cell)
         return alone if cell.retrain is ScoredNetwork.MASKS else images
 
     return accuracy
 
 
-def one_seed(suite: SuiteSpec) -> SuiteSpec:
+def limit_to_one_seed(suite: SuiteSpec) -> SuiteSpec:
     return replace(suite, blocks=tuple(replace(block, seeds=1) for block in suite.blocks))

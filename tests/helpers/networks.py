@@ -34,13 +34,13 @@ def dense(*rows: tuple[float, ...]) -> nn.Linear:
     return layer
 
 
-def residual_network(dtype: torch.dtype) -> nn.Module:
+def make_residual_network(dtype: torch.dtype) -> nn.Module:
     """A ResNet-8 with random weights everywhere."""
     generator = torch.Generator().manual_seed(1)
-    return randomised(build_network("resnet8", CLASSES, 3, SIDE, generator), generator).to(dtype)
+    return randomise_weights(build_network("resnet8", CLASSES, 3, SIDE, generator), generator).to(dtype)
 
 
-def randomised(model: nn.Module, generator: torch.Generator) -> nn.Module:
+def randomise_weights(model: nn.Module, generator: torch.Generator) -> nn.Module:
     """Draw all weights, for eval mode: as they are built, networks would multiply their residual branches by 0."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -56,7 +56,7 @@ def randomised(model: nn.Module, generator: torch.Generator) -> nn.Module:
     return model.eval()
 
 
-def images_like_photographs(n: int, dtype: torch.dtype) -> Batch:
+def make_smooth_images(n: int, dtype: torch.dtype) -> Batch:
     generator = torch.Generator().manual_seed(2)
     coarse = torch.randn(n, 3, SIDE // 4, SIDE // 4, generator=generator, dtype=torch.float64)
     smooth = nn.functional.interpolate(coarse, size=SIDE, mode="bilinear")

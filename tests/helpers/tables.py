@@ -11,23 +11,23 @@ from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.report.table_formats import format_text, render
 
 
-def table_of(results: SuiteResults, protocol: str = "roar", rows: list[str] | None = None) -> SuiteTable:
+def make_table(results: SuiteResults, protocol: str = "roar", rows: list[str] | None = None) -> SuiteTable:
     return make_suite_table(results, protocol, None, rows)
 
 
-def printed(shown: RenderableType, width: int = 80) -> str:
+def render_text(shown: RenderableType, width: int = 80) -> str:
     """Text as a terminal of this width has it."""
     console = Console(file=StringIO(), width=width, highlight=False, markup=False)
     console.print(shown, crop=False)
     return console.file.getvalue()
 
 
-def words_of(table: SuiteTable, width: int = 200) -> str:
+def render_words(table: SuiteTable, width: int = 200) -> str:
     """All that a table says on a terminal of this width, with its notes, in one line."""
-    return " ".join(printed(format_text(table, width, notes=True), width).split())
+    return " ".join(render_text(format_text(table, width, notes=True), width).split())
 
 
-def rows_of(table: SuiteTable, style: str = "json") -> dict[str, dict]:
+def parse_rows(table: SuiteTable, style: str = "json") -> dict[str, dict]:
     """The rows of a table as JSON or CSV, by estimator."""
     text = render(table, style)
     rows = json.loads(text)["rows"] if style == "json" else csv.DictReader(StringIO(text))

@@ -58,19 +58,19 @@ def score(work: JobContext, run: Run) -> RunResult:
     return result
 
 
-def rankings_of(work: JobContext, run: Run) -> Rankings:
+def open_rankings_of_run(work: JobContext, run: Run) -> Rankings:
     """The rankings of a run's row."""
     return work.rankings.open(work.make_ranking_spec_of_run(run))
 
 
-def spec_of(work: JobContext, name: str, number: int = 0) -> RankingSpec:
+def make_scalar_spec(work: JobContext, name: str, number: int = 0) -> RankingSpec:
     """What is ranked by this estimator of a reference, scalar by scalar."""
     return work.make_ranking_spec(find_estimator(name), Unit.SCALAR, number)
 
 
-def ranked_by(work: JobContext, name: str, number: int = 0) -> Rankings:
+def open_rankings(work: JobContext, name: str, number: int = 0) -> Rankings:
     """The rankings by this estimator of a reference, scalar by scalar."""
-    return work.rankings.open(spec_of(work, name, number))
+    return work.rankings.open(make_scalar_spec(work, name, number))
 
 
 def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
@@ -82,7 +82,7 @@ def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MOR
 def rank_all(work: JobContext, *names: str, number: int = 0) -> None:
     """Rank all images by these estimators of a reference, scalar by scalar, and join the parts."""
     for name in names:
-        spec = spec_of(work, name, number)
+        spec = make_scalar_spec(work, name, number)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
             ranking_jobs.rank_shard(work, [spec], split, 0, count)
         ranking_jobs.join_ranked_ranges(work, spec)

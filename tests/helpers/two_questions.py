@@ -34,7 +34,7 @@ def own(name, gain, verdict):
     return row(name, gain, network=OwnNetworkTest(verdict))
 
 
-def by_hand():
+def make_tables_of_both_gains():
     """Of ROAR, then of own-network gain; `ig` was not retrained for, and `gb` lacks results under ROAR."""
     zero = OwnNetworkVerdict.BY_CONSTRUCTION
     return (

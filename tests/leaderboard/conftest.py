@@ -3,7 +3,7 @@
 import pytest
 
 from roarbench.plan.suites import SUITES
-from tests.helpers.board_store import export_without_cards, make_store, views_of
+from tests.helpers.board_store import export_without_cards, make_store, open_views
 from tests.helpers.older_suites import OLDER, older_suites
 
 
@@ -25,7 +25,7 @@ def quick_folder(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def views(quick_folder):
-    with views_of(quick_folder) as found:
+    with open_views(quick_folder) as found:
         yield dict(found)
 
 

@@ -28,7 +28,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.report.plain_table_rows import format_csv
 from roarbench.store.results import ResultsStore, make_default_url
-from tests.helpers.board_store import export_without_cards, make_store, results, views_of
+from tests.helpers.board_store import export_without_cards, make_store, open_views, results
 from tests.helpers.command_line import publish
 
 pytestmark = pytest.mark.browser
@@ -91,7 +91,7 @@ def demo_site(tmp_path_factory):
     """Export the suites `quick` and `quick-matched` of the demo."""
     store = tmp_path_factory.mktemp("demo")
     import_module("make_demo").write_demo(store, ("quick", "quick-matched"))
-    with views_of(store) as found:
+    with open_views(store) as found:
         return export_without_cards(found, tmp_path_factory.mktemp("site"))
 
 
@@ -239,7 +239,7 @@ def test_site_of_19_suites_with_40_rows_has_few_files_that_fit(driver, tmp_path,
         monkeypatch.setattr(time_board, name, value)
     with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
         time_board.fill_store(tmp_path, time_board.install_made_up_suites(40))
-        with views_of(tmp_path) as made:
+        with open_views(tmp_path) as made:
             site = export_without_cards(made, tmp_path / "site")
     assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
     assert len(list(site.iterdir())) <= 485 // 2
@@ -256,7 +256,7 @@ def test_time_board_script_finds_rows_behind_overview_page(driver, tmp_path, mon
     for name in ("one", "two"):
         publish(monkeypatch, suite := replace(SUITES["quick"], name=name, blocks=blocks))
         make_store(tmp_path, suite, images=20)
-    with views_of(tmp_path) as made:
+    with open_views(tmp_path) as made:
         site = export_without_cards(made, tmp_path / "site")
     views, found = time_board.time_site_visit(driver, site, "one@7")
     assert len(views) == 4 and min(views) > 0 < found and len(list_row_ids(driver)) == 1

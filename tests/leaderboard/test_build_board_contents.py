@@ -22,7 +22,7 @@ from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
-from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
+from tests.helpers.made_up import LEVELS, SUITE, limit_to_one_seed, make_suite_results
 
 
 def make_contents(results, protocol=ROAR, levels=(), **more):
@@ -52,7 +52,7 @@ def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
 
 
 def test_board_states_imported_origin_once_if_all_rows_are_imported():
-    found = held()
+    found = make_suite_results()
     names = {point.cell.estimator for point in found.results}
     imported = replace(found, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
     shown, own = make_contents(imported), make_contents(found)
@@ -64,7 +64,7 @@ def test_board_states_imported_origin_once_if_all_rows_are_imported():
 
 
 def test_board_states_changed_code_once_if_all_rows_have_changed_code():
-    found = held()
+    found = make_suite_results()
 
     def change(results, names):
         def mark(result):
@@ -111,7 +111,7 @@ def test_board_has_no_gains_for_mask_only_and_no_intervals_for_one_seed(quick):
     shown = make_contents(quick, SHOWN["mask-only"])
     assert not shown.gained and not shown.best and shown.measured == "accuracy at t = 0.9, %"
     assert {(row.place, 0 < row.value.value < 100) for row in shown.rows} == {(None, True)}
-    shown = make_contents(held(one_seed(SUITE)))
+    shown = make_contents(make_suite_results(limit_to_one_seed(SUITE)))
     assert shown.headline == "" and all(row.value.low is None and row.beating is None for row in shown.rows)
 
 
@@ -205,7 +205,7 @@ def test_compare_rows_matches_counts_by_loops(name):
     """The differences between counts equal those of gains or accuracies at each level."""
     protocol = SHOWN[name]
     rows = ("random", "sobel", "random-blurred", "grad", "var-grad")
-    results = held(replace(SUITE, blocks=(Block(protocol, rows, LEVELS, seeds=2),)))
+    results = make_suite_results(replace(SUITE, blocks=(Block(protocol, rows, LEVELS, seeds=2),)))
 
     def answers(estimator, t):
         """Return the correctness of all networks, one after the other."""
@@ -231,7 +231,7 @@ def test_compare_rows_matches_counts_by_loops(name):
 def test_compare_rows_matches_counts_by_loops_for_own_network_gain(protocol):
     """Counts compare a network's own map with every other network's map, on images that all networks agree on."""
     suite = replace(SUITE, references=3, blocks=(Block(protocol, ("random", "grad", "var-grad"), LEVELS, seeds=1),))
-    results = held(suite)
+    results = make_suite_results(suite)
     made = {
         (at.cell.estimator, at.cell.t, *divmod(at.seed, SIBLINGS)): row.correctness
         for at, row in results.results.items()

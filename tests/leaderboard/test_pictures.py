@@ -30,7 +30,7 @@ from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.store.run_result import pack_correctness
 from tests.helpers.board_store import results as made_results
-from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, ranked_by, rankings_of, removed
+from tests.helpers.tiny_suite import SUITE, TEST, make_work, open_rankings, open_rankings_of_run, rank_all, removed
 
 ROAR, MORF, MATCHED = (SHOWN[name] for name in ("roar", "morf", "matched"))
 ROWS = ("random", "sobel", "random-blurred", "grad")
@@ -66,7 +66,7 @@ def test_picture_masks_equal_masks_of_runs_and_saved_pictures_load(ranked, tmp_p
     makes = PictureMaker(ranked.images, numbers, MATCHED, 0.5)
     point = next(p for p in found.results if p.cell.estimator == "grad~matched" and p.cell.t == 0.5 and p.seed == 0)
     run = found.results[point].run
-    rankings = rankings_of(ranked, run)
+    rankings = open_rankings_of_run(ranked, run)
     own = removed(rankings, Split.TEST, 0.5, MATCHED.order)
     others = pair_images(TEST, TEST_IDS, 0)
     matched = make_packed_other_image_masks(ranked.images, run, rankings, np.packbits(own, axis=1), others)
@@ -160,9 +160,9 @@ def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
     pictures = read_pictures(replace(found, data=work.images.fingerprint), tmp_path)
     assert pictures.kinds == ("map", "own", "sibling") and pictures.rows == ("random", "grad")
     makes, both = PictureMaker(work.images, np.array([0, 1]), OWN_NETWORK, 0.5), ("own", "sibling")
-    own, sibling = makes.draw_row(ranked_by(work, "grad"), both, ranked_by(work, "grad", 1))
+    own, sibling = makes.draw_row(open_rankings(work, "grad"), both, open_rankings(work, "grad", 1))
     assert (own != sibling).any(3).mean() > 0.2
-    own, sibling = makes.draw_row(ranked_by(work, "random"), both, ranked_by(work, "random", 1))
+    own, sibling = makes.draw_row(open_rankings(work, "random"), both, open_rankings(work, "random", 1))
     assert (own == sibling).all(), "a control has one map for all networks"
 
 

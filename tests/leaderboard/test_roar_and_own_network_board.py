@@ -24,9 +24,9 @@ from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
-from tests.helpers.board_store import make_store, results, views_of
+from tests.helpers.board_store import make_store, open_views, results
 from tests.helpers.command_line import publish
-from tests.helpers.two_questions import by_hand
+from tests.helpers.two_questions import make_tables_of_both_gains
 
 IMAGES = 60
 SUITE = SUITES["quick"]
@@ -46,7 +46,7 @@ def views(tmp_path_factory):
     ]
     with ResultsStore.open(url) as store, store.database.begin_write() as connection:
         insert_annotations(connection, {f"{AnnotationKind.MASKS} {key}": same for key in controls})
-    with views_of(folder) as found:
+    with open_views(folder) as found:
         yield dict(found)
 
 
@@ -96,7 +96,7 @@ def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch):
     for page in ("board", "verdicts_by_suite"):
         monkeypatch.setattr(
             f"leaderboard.page.{page}.recommend_rows",
-            lambda _: recommend_rows(make_paired_board(CombinedTable(*by_hand()))),
+            lambda _: recommend_rows(make_paired_board(CombinedTable(*make_tables_of_both_gains()))),
         )
     site = Site(views, list_addresses(views))
     first = (
@@ -124,7 +124,7 @@ def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch):
 
 
 def test_paired_board_answers_match_expected_verdicts():
-    paired = make_paired_board(CombinedTable(*by_hand()))
+    paired = make_paired_board(CombinedTable(*make_tables_of_both_gains()))
     roar, own = paired.questions
     assert {name: (answer.colour_class, answer.verdict_text) for name, answer in roar.answers.items()} == {
         "random": (CONTROL, "control"),
@@ -151,7 +151,7 @@ def test_paired_board_answers_match_expected_verdicts():
 def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
     """Rows of another suite on the same images appear in a separate tab, not in a column."""
     board = views["quick-matched-v3"].board
-    paired = make_paired_board(CombinedTable(*by_hand()), board)
+    paired = make_paired_board(CombinedTable(*make_tables_of_both_gains()), board)
     third = paired.questions[2]
     assert (third.protocol, third.title) == (MATCHED, "Matched gain")
     assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
@@ -167,7 +167,7 @@ def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypat
     three = replace(SUITE, name="three", blocks=(*blocks, Block(MATCHED, ("random",), levels, seeds=1)))
     publish(monkeypatch, three)
     make_store(tmp_path, three, images=20)
-    with views_of(tmp_path) as found:
+    with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         (view,) = views.values()
         titles = [question.title for question in view.paired_board.questions]
@@ -191,7 +191,7 @@ def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monke
         return not matched or (point.cell.t == 0.9 and not name.startswith("ig"))
 
     make_store(tmp_path, suite, keep, images=40)
-    with views_of(tmp_path) as found:
+    with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         page = render_page(site, site.known[0]).html
         third = views["three-v7"].paired_board.questions[2]
@@ -201,7 +201,7 @@ def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monke
 
 def test_scatter_draws_rows_with_both_gains_and_counts_others():
     """Dots are at their gains, and no name covers another name."""
-    board = make_paired_board(CombinedTable(*by_hand()))
+    board = make_paired_board(CombinedTable(*make_tables_of_both_gains()))
     found = make_scatter(board)
     assert found.missing == "2 rows with only one of the two gains are not drawn."
     assert found.x_label == "ROAR gain at 90 %"
@@ -226,7 +226,7 @@ def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkey
         blocks = tuple(Block(protocol, rows, (0.9,), seeds=2) for protocol in (ROAR, OWN_NETWORK))
         publish(monkeypatch, suite := replace(SUITE, name=name, blocks=blocks, recipe=SUITE.recipe))
         make_store(tmp_path, suite, images=40)
-    with views_of(tmp_path) as found:
+    with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         overview = render_page(site, site.known[0])
     assert len(views) == 2 and site.known[0] == make_address("suites") and site.get_link(site.known[0]) == "index.html"
@@ -241,7 +241,7 @@ def test_overview_prefers_complete_suite_to_larger_unfinished_suite(tmp_path, mo
         publish(monkeypatch, suite := replace(SUITE, name=name, blocks=blocks))
         begun = [point for point in results(suite, 40) if point.cell.estimator == "grad"][:1]
         make_store(tmp_path, suite, lambda point, name=name, begun=begun: name == "small" or point in begun, images=40)
-    with views_of(tmp_path) as found:
+    with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         overview = render_page(site, make_address("suites")).html
         assert [row.id for row in views["large-v7"].paired_board.rows] == ["grad"]
@@ -252,7 +252,7 @@ def test_overview_prefers_complete_suite_to_larger_unfinished_suite(tmp_path, mo
 def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_path):
     """All other pages exist."""
     make_store(tmp_path, SUITE, lambda point: point.cell.retrain is ScoredNetwork.IMAGES, images=20)
-    with views_of(tmp_path) as found:
+    with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         pages = {at: render_page(site, at).html for at in site.known}
         with pytest.raises(PageNotFound, match=r"There is no estimator 'gradcam' here\."):
@@ -277,7 +277,7 @@ def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
         return not retrained or (cell.order is Order.MORF and cell.t == 0.9 and cell.estimator != "ig")
 
     make_store(tmp_path, suite, keep, images=40)
-    with views_of(tmp_path) as found:
+    with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         pages = [render_page(site, at).html for at in site.known if at.page in ("board", "method")]
         claims = render_page(site, make_address("claims")).html
@@ -294,7 +294,7 @@ def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
 
 
 def test_estimator_page_describes_verdicts_of_both_gains(views):
-    board = make_paired_board(CombinedTable(*by_hand()))
+    board = make_paired_board(CombinedTable(*make_tables_of_both_gains()))
     assert describe_both_verdicts(board, "grad") == (
         "ROAR gain at 90 %: worse than Random, -4.5 [-5.7, -3.2] points. "
         "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."

@@ -26,7 +26,7 @@ from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.software_and_hardware import Provenance
-from tests.helpers.made_up import SUITE, held, leaky, one_seed
+from tests.helpers.made_up import SUITE, limit_to_one_seed, make_leaky_accuracy, make_suite_results
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
 OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
@@ -218,31 +218,37 @@ def test_doubts_name_controls_and_variants_with_equal_gain():
         (Estimate(1.1, -0.3, 2.5), "≈ Local contrast", "Not significantly different from"),
         (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Significantly worse than"),
     ):
-        ((said, sentence, grave),) = list_doubts(held(), beating=compare_with_control(over, WORDS[short[0]]))
+        ((said, sentence, grave),) = list_doubts(
+            make_suite_results(), beating=compare_with_control(over, WORDS[short[0]])
+        )
         assert said == short and grave and f"{over.value:+.1f} [" in sentence
         start = f"{side} Local contrast, which does not use the network: the row’s matched gain minus the control’s is "
         assert sentence.startswith(start)
-    assert list_doubts(held()) == [], "nothing speaks against a row without a rival"
+    assert list_doubts(make_suite_results()) == [], "nothing speaks against a row without a rival"
     twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}
     twins |= {"other-reference": Estimate(0.1, -0.2, 0.4)}
     against = {
         f"var-grad~{kind}": Comparison(Verdict.BETTER if over.low > 0 else Verdict.SAME, 0.1, 0.1, over)
         for kind, over in twins.items()
     }
-    ((short, sentence, grave),) = list_doubts(held(), delta_twins=twins, against=against)
+    ((short, sentence, grave),) = list_doubts(make_suite_results(), delta_twins=twins, against=against)
     assert (short, grave) == ("≈ shuffled network", True) and "+0.2 [-0.4, +0.8] points" in sentence
     below = {"untrained": Estimate(-3.3, -4.6, -1.9)}
     against = {"var-grad~untrained": Comparison(Verdict.WORSE, 0.01, 0.01)}
-    ((short, _, _),) = list_doubts(held(), delta_twins=below, against=against)
+    ((short, _, _),) = list_doubts(make_suite_results(), delta_twins=below, against=against)
     assert short == "< untrained network"
 
 
-@pytest.mark.parametrize("suite", [SUITE, one_seed(SUITE)])
+@pytest.mark.parametrize("suite", [SUITE, limit_to_one_seed(SUITE)])
 def test_mask_only_doubt_states_accuracy(suite):
     """A single training has no interval."""
 
     def said(protocol, share=0.53):
-        return [found for found in list_doubts(held(suite, leaky(share)), protocol) if "masks" in found[0]]
+        return [
+            found
+            for found in list_doubts(make_suite_results(suite, make_leaky_accuracy(share)), protocol)
+            if "masks" in found[0]
+        ]
 
     ((short, sentence, grave),) = said(ROAR)
     assert short in ("masks alone 53 %", "masks alone 54 %") and "At t = 0.9" in sentence
@@ -255,7 +261,7 @@ def test_mask_only_doubt_states_accuracy(suite):
 
 def test_changed_code_doubt_counts_runs_of_protocol_and_its_parts():
     """ROAR has two levels with three trainings (scalar unit) and one (pixel unit), KAR two levels with one training."""
-    found = held()
+    found = make_suite_results()
     changed = Provenance("0.2.0 1a2b3c4d+dirty", {}, {})
     runs = {p: replace(r, provenance=changed) if p.cell.order is Order.LERF else r for p, r in found.results.items()}
     results = replace(found, results=runs)
@@ -270,7 +276,7 @@ def test_changed_code_doubt_counts_runs_of_protocol_and_its_parts():
 def test_stability_doubt_is_in_all_protocols_and_imported_text_is_one_line(protocol):
     outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "`validate` found: slow"}}
     found, elsewhere, noise = list_doubts(
-        replace(held(), prediction_stability={"var-grad": 0.684}, **outside), protocol
+        replace(make_suite_results(), prediction_stability={"var-grad": 0.684}, **outside), protocol
     )
     assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")
     assert noise[0] == "prediction stability 68 %" and "another class" in noise[1]

@@ -30,7 +30,7 @@ from roarbench.report.table_notes import describe_methods
 from roarbench.store.published_folder import read_index
 from roarbench.store.results import DEFAULT_FILE
 from studies import trust
-from tests.helpers.board_store import make_store, views_of
+from tests.helpers.board_store import make_store, open_views
 from tests.helpers.older_suites import OLDER
 
 ROOT = Path(__file__).parents[2]
@@ -196,7 +196,7 @@ def test_overview_drops_suite_only_if_other_suite_has_all_its_runs():
 def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
     import_module("make_demo").write_demo(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {DEFAULT_FILE, "pictures"}  # no log of writes
-    with views_of(tmp_path) as views:
+    with open_views(tmp_path) as views:
         published = {file.versioned_suite for file in read_index(ROOT / "results")}
         shown = {view.results.suite.versioned for view in views.values()}
         assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows

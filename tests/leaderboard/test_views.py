@@ -23,7 +23,7 @@ from roarbench.plan.suites import SUITES
 from roarbench.store.image_set_sources import LOCAL, ImageSource, hash_record_and_files, store_image_sources
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import ReproductionOutcome, store_reproduction
-from tests.helpers.board_store import make_store, results, views_of
+from tests.helpers.board_store import make_store, open_views, results
 from tests.helpers.older_suites import OLDER
 
 QUICK, PLANTED = OLDER["quick@1"], SUITES["planted"]
@@ -100,14 +100,14 @@ def test_read_views_puts_newest_version_with_rows_first(tmp_path):
     make_store(tmp_path, second, is_early, images=20)
     make_store(tmp_path, QUICK, is_early, images=20)
     assert list(live.read_views())[:3] == ["quick-full-v1", "quick-v2", "quick-v1"]
-    with views_of(tmp_path) as found:
+    with open_views(tmp_path) as found:
         assert list(found) == list(live.read_views())
 
 
 def test_view_lists_suites_on_same_images_and_network(tmp_path):
     for suite in (OLDER["quick-matched@2"], QUICK):
         make_store(tmp_path, suite, images=60)
-    with views_of(tmp_path) as views:
+    with open_views(tmp_path) as views:
         matched, places = views["quick-matched-v2"], {row.place for row in views["quick-v1"].board.rows}
         assert [view.slug for view in matched.suites_on_same_images_and_network] == [
             "quick-v1"

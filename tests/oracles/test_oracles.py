@@ -19,7 +19,7 @@ from roarbench.compute.prediction import predict_logits
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import MapInput
 from roarbench.estimators.families.perturbation import number_grid_squares
-from tests.helpers.networks import assert_near, images_like_photographs, residual_network
+from tests.helpers.networks import assert_near, make_residual_network, make_smooth_images
 from tests.helpers.streamed import encoded, seeded
 
 BLACK = torch.tensor([-2.1, -2.0, -1.8])[:, None, None]
@@ -54,7 +54,7 @@ def explain_with_captum(name, network, batch):
 )
 def test_estimator_maps_equal_captum(name):
     """Maps are equal bit for bit: stored rows of DeepLIFT were computed from captum's maps."""
-    network, batch = residual_network(torch.float32), images_like_photographs(3, torch.float32)
+    network, batch = make_residual_network(torch.float32), make_smooth_images(3, torch.float32)
     order = torch.contiguous_format if name == "deeplift" else torch.channels_last  # in memory; bits depend on it
     batch = batch._replace(images=batch.images.contiguous(memory_format=order))
     row = find_estimator(name)

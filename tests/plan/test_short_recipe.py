@@ -8,7 +8,7 @@ from roarbench.plan.suites import FAST
 from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.bootstrap_intervals import Estimate
 from studies.short_recipe.run import HERE, NAMES, judge, make_tables
-from tests.helpers.made_up import held
+from tests.helpers.made_up import make_suite_results
 
 SHORT, LONG = (read_suite(HERE / f"{name}.toml") for name in NAMES)
 ROWS = [name for name in SHORT.estimators if name not in ("random", "random-blurred")]
@@ -33,16 +33,19 @@ def make_accuracy_function(sign):
 
 
 def test_make_tables_reports_equal_or_opposite_orders():
-    short = held(SHORT, make_accuracy_function(1))
+    short = make_suite_results(SHORT, make_accuracy_function(1))
     for sign, tau, verdict in ((1, "+1.00 [+1.00, +1.00]", "orders these"), (-1, "-1.00 [-1.00, -1.00]", "does not")):
-        made = make_tables({"short": short, "long": held(LONG, make_accuracy_function(sign))})
+        made = make_tables({"short": short, "long": make_suite_results(LONG, make_accuracy_function(sign))})
         assert "| short | 66 of 66 |" in made["runs"]
         assert tau in made["agreement"] and verdict in made["agreement"]
         assert made["gains"].count("\n") == 1 + len(STEEP)
 
 
 def test_make_tables_says_not_measured_while_run_is_missing():
-    short, long = held(SHORT, make_accuracy_function(1)), held(LONG, make_accuracy_function(1))
+    short, long = (
+        make_suite_results(SHORT, make_accuracy_function(1)),
+        make_suite_results(LONG, make_accuracy_function(1)),
+    )
     long.results.popitem()
     made = make_tables({"short": short, "long": long})
     assert "| long | 65 of 66 |" in made["runs"]

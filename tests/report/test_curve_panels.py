@@ -16,48 +16,48 @@ from roarbench.plan.protocols import MORF
 from roarbench.plan.suite import Block
 from roarbench.report.curve_panels import AxisLabel, Chart, PanelCurve, make_figure, save_figure, spread_labels
 from roarbench.report.suite_charts import make_chart
-from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
-from tests.helpers.tables import table_of
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, make_suite_results
+from tests.helpers.tables import make_table
 
 
 @pytest.fixture(scope="module")
 def whole():
-    return held()
+    return make_suite_results()
 
 
 def test_make_chart_draws_each_row_from_untouched_images(whole):
-    table = table_of(whole, rows=["random", "grad"])
+    table = make_table(whole, rows=["random", "grad"])
     for row, curve in zip(table.board.rows, make_chart(table).curves, strict=True):
         assert (curve.estimator, curve.levels) == (row.estimator, (0.0, *LEVELS))
         points = (row.clean, *row.accuracies)
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in points]
     results = whole.results.items()
     kept = {p: r for p, r in results if p.cell.estimator in ("none", "random") and p.cell.t < LEVELS[-1]}
-    (curve,) = make_chart(table_of(SuiteResults(SUITE, "", None, kept))).curves
+    (curve,) = make_chart(make_table(SuiteResults(SUITE, "", None, kept))).curves
     assert curve.estimator == "random"
     assert curve.accuracy[-1] is curve.low[-1] is curve.high[-1] is None
     assert None not in curve.accuracy[:-1]
 
 
 def test_make_chart_adds_published_curves_of_shown_rows(whole):
-    found = {curve.estimator: curve for curve in make_chart(table_of(whole, "kar", MAIN), "imagenet").published}
+    found = {curve.estimator: curve for curve in make_chart(make_table(whole, "kar", MAIN), "imagenet").published}
     published = read_published_curves("imagenet", Order.LERF)
     assert set(found) == set(MAIN) & set(published)
     for name, curve in found.items():
         assert dict(zip(curve.levels, curve.accuracy, strict=True)) == published[name]
         assert set(curve.low) == {None}
-    results = held(replace(SUITE, blocks=(Block(MORF, MAIN, LEVELS, seeds=2),)))
+    results = make_suite_results(replace(SUITE, blocks=(Block(MORF, MAIN, LEVELS, seeds=2),)))
     with pytest.raises(CallerError, match="this plot shows .* under morf, but .*; leave --published out"):
-        make_chart(table_of(results, "morf"), "imagenet")
+        make_chart(make_table(results, "morf"), "imagenet")
 
     # accuracy above masks alone is a curve beside accuracy
-    found = make_chart(table_of(whole)).above_masks
+    found = make_chart(make_table(whole)).above_masks
     assert [curve.estimator for curve in found] == [*MAIN]  # the blurred random map has no masks here
     draws = SuiteDraws.of(whole)
     for curve in found:
         expected = [tuple(draws.estimate_accuracy_above_masks(curve.estimator, t)) for t in LEVELS]
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == expected
-    assert make_chart(table_of(whole, "kar")).above_masks == ()
+    assert make_chart(make_table(whole, "kar")).above_masks == ()
 
 
 T = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)

@@ -23,8 +23,8 @@ from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board import IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
 from tests.helpers.made_up import SUITE
-from tests.helpers.tables import printed
-from tests.helpers.two_questions import by_hand
+from tests.helpers.tables import render_text
+from tests.helpers.two_questions import make_tables_of_both_gains
 
 TEXT = """\
                                 made-up v1
@@ -52,7 +52,7 @@ MARKDOWN = """\
 
 @pytest.fixture
 def both():
-    return CombinedTable(*by_hand())
+    return CombinedTable(*make_tables_of_both_gains())
 
 
 def test_combined_table_markdown_matches_handwritten_rows(both):
@@ -64,9 +64,9 @@ def test_combined_table_markdown_matches_handwritten_rows(both):
 
 def test_combined_table_text_matches_handwritten_text(both):
     """Names have the signs of both tables, and a narrow terminal cuts no number."""
-    lines = [line.rstrip() for line in printed(format_text(both, 80), 80).splitlines()]
+    lines = [line.rstrip() for line in render_text(format_text(both, 80), 80).splitlines()]
     assert "\n".join(line for line in lines if line.strip(" ─")) == TEXT
-    narrow = printed(format_text(both, 30), 30)  # long cells continue on the next line
+    narrow = render_text(format_text(both, 30), 30)  # long cells continue on the next line
     assert all(gain in narrow for gain in ("+10.7 [+9.3, +12.2]", "0 by construction", "opposes"))
 
 
@@ -80,7 +80,7 @@ def test_combined_table_distinguishes_not_run_from_missing(both):
     assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
     assert lines["ig"]["own_network_gain_high"] == "1.5"
     page = format_html(both)
-    assert "(!!): docs/how-it-works.md." in page and "--notes" not in printed(
+    assert "(!!): docs/how-it-works.md." in page and "--notes" not in render_text(
         format_text(both, 80, on_command_line=False), 80
     )
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)

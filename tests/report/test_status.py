@@ -21,7 +21,7 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.transfer import export_results
 from tests.helpers.command_line import publish
-from tests.helpers.made_up import DATA, MAIN, SUITE, held
+from tests.helpers.made_up import DATA, MAIN, SUITE, make_suite_results
 from tests.helpers.store_rows import lease
 
 
@@ -32,7 +32,7 @@ def make_run(point):
 def test_find_run_states_gives_each_run_one_state(store):
     points = expand_points(SUITE)
     done, running, failed, repaired = points[:4]
-    results = held().results
+    results = make_suite_results().results
     store.add_results([results[done], results[repaired]])
     lease(store, [make_run(running).key], Owner.of_this_process())
     for point, reason in ((failed, "first reason"), (failed, "loss nan at step 3"), (repaired, "no memory")):
@@ -65,7 +65,7 @@ def test_status_shows_preparation_before_first_result(store, tmp_path):
 
 
 def test_measure_progress_uses_pace_of_last_hour(store):
-    points, results, now = expand_points(SUITE), held().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
+    points, results, now = expand_points(SUITE), make_suite_results().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
     ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
     store.add_results(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
     owner, run = Owner.of_this_process(), make_run(points[9])
@@ -87,7 +87,7 @@ def test_measure_progress_uses_pace_of_last_hour(store):
 
 
 def test_status_counts_seed_complete_with_every_curve(store):
-    results = held().results
+    results = make_suite_results().results
     store.add_results(result for point, result in results.items() if point.seed == 0)
     record = make_status_record(collect_results(SUITE, store), store)
     for state in ("done", "running", "missing", "failed"):
@@ -106,7 +106,7 @@ def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_p
     publish(monkeypatch, suite)
     asked = ("--suite", suite.name, "--store", tmp_path / "here")
     stores = {"here": [], "there": []}
-    for point, row in held(suite).results.items():
+    for point, row in make_suite_results(suite).results.items():
         if point.cell.estimator != "grad":
             stores["here"].append(replace(row, weights="a" * 64 if row.run.reference else ""))
         bits = row.correctness

@@ -24,20 +24,20 @@ from roarbench.store.software_and_hardware import Provenance
 from roarbench.store.submissions_and_annotations import replace_validation_findings, store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import ValidationFinding, parse_submission
-from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
-from tests.helpers.tables import rows_of, table_of, words_of
+from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, make_suite_results, result
+from tests.helpers.tables import make_table, parse_rows, render_words
 
 BOTH = replace(SUITE, blocks=tuple(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (ROAR, KAR)))
 
 
 @pytest.fixture(scope="module")
 def both():
-    return held(BOTH)
+    return make_suite_results(BOTH)
 
 
 @pytest.fixture(scope="module")
 def whole():
-    return held()
+    return make_suite_results()
 
 
 def test_diffroar_gain_equals_kar_minus_roar(both):
@@ -48,16 +48,16 @@ def test_diffroar_gain_equals_kar_minus_roar(both):
         "var-grad": 0.2,
         "random": 0.0,
     }  # DiffROAR of `usual` is twice this times t, plus noise
-    for name, row in rows_of(table_of(both, "diffroar")).items():
+    for name, row in parse_rows(make_table(both, "diffroar")).items():
         assert [row["gains"][str(t)] for t in LEVELS] == pytest.approx([200 * falls[name] * t for t in LEVELS], abs=1.5)
         assert row["verdict"] == (None if name == "random" else "better" if falls[name] > 0 else "worse")
     suite = replace(SUITE, blocks=tuple(Block(protocol, ("grad",), (0.5,), seeds=2) for protocol in (ROAR, KAR)))
     bits = {(Order.LERF, 0): "1100", (Order.LERF, 1): "1110", (Order.MORF, 0): "0101", (Order.MORF, 1): "1000"}
-    made = held(suite).results
+    made = make_suite_results(suite).results
     for point in made:
         text = bits[point.cell.order, point.seed] if point.cell.estimator == "grad" else "1111"
         made[point] = result(suite, point, np.array([bit == "1" for bit in text * (IMAGES // 4)]))
-    row = rows_of(table_of(SuiteResults(suite, DATA, None, made), "diffroar"))["grad"]
+    row = parse_rows(make_table(SuiteResults(suite, DATA, None, made), "diffroar"))["grad"]
     assert (row["gains"], row["gain"]) == ({"0.5": 25.0}, 12.5)
     assert row["curve"] == {"0.0": 1.0, "0.5": 0.625}  # accuracies of KAR
 
@@ -65,10 +65,10 @@ def test_diffroar_gain_equals_kar_minus_roar(both):
 def test_diffroar_requires_results_of_both_orders(both, whole):
     gone = ("grad", 0.9, Order.MORF)
     kept = {p: r for p, r in both.results.items() if (p.cell.estimator, p.cell.t, p.cell.order) != gone}
-    found = rows_of(table_of(replace(both, results=kept), "diffroar"))
+    found = parse_rows(make_table(replace(both, results=kept), "diffroar"))
     assert (found["grad"]["gain"], found["grad"]["gains"]["0.9"], found["grad"]["place"]) == (None, None, None)
     assert found["sobel"]["gain"] is not None
-    drawn = make_chart(table_of(both, "diffroar"))
+    drawn = make_chart(make_table(both, "diffroar"))
     assert (drawn.height, drawn.curves[0].accuracy[0]) == ("DiffROAR, points", 0.0)
     with pytest.raises(CallerError, match=r"has no diffroar \(made of kar and roar at one level\) with unit pixel"):
         make_suite_table(whole, "diffroar", Unit.PIXEL, None)
@@ -77,8 +77,8 @@ def test_diffroar_requires_results_of_both_orders(both, whole):
 
 
 def test_mask_only_table_has_accuracies_without_gains_or_ranks(whole):
-    table = table_of(whole, "mask-only")
-    rows = rows_of(table).values()
+    table = make_table(whole, "mask-only")
+    rows = parse_rows(table).values()
     unknown = ("place", "place_low", "place_high", "verdict", "verdict_sobel", "verdict_random_blurred", "gain")
     assert {row[key] for row in rows for key in unknown} == {None}
     assert [row["curve"]["0.9"] is not None for row in rows] == [True] * len(MAIN)
@@ -88,7 +88,7 @@ def test_mask_only_table_has_accuracies_without_gains_or_ranks(whole):
 
 def test_table_hash_depends_only_on_its_correctness_bits(whole):
     def hashes(results):
-        return [table_of(replace(whole, results=results), name).runs_hash for name in ("roar", "kar")]
+        return [make_table(replace(whole, results=results), name).runs_hash for name in ("roar", "kar")]
 
     def flipped(retrain):
         point = next(at for at in whole.results if at.cell.retrain is retrain and at.cell.estimator == "grad")
@@ -100,8 +100,8 @@ def test_table_hash_depends_only_on_its_correctness_bits(whole):
     assert before == hashes(dict(reversed(whole.results.items()))) and before[0] != before[1]
     assert not set(before) & set(hashes(flipped(ScoredNetwork.IMAGES)))
     assert before == hashes(flipped(ScoredNetwork.NONE))
-    table = table_of(whole, "roar")
-    assert all(before[0] in text for text in (render(table, "csv"), words_of(table)))
+    table = make_table(whole, "roar")
+    assert all(before[0] in text for text in (render(table, "csv"), render_words(table)))
 
 
 def test_table_notes_name_rows_from_different_machines(whole):
@@ -113,7 +113,7 @@ def test_table_notes_name_rows_from_different_machines(whole):
         for at, row in whole.results.items():
             machine = card if (at.cell.estimator, at.seed) == where else epyc
             rows[at] = replace(row, provenance=Provenance("0", {}, machine))
-        return table_of(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
+        return make_table(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
 
     said = "Different machines computed the runs of one curve (grad): device H200 or cpu; precision bf16 or float32."
     assert said in write_all_notes(made_but("grad", 1))
@@ -142,7 +142,7 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
         ResultsStore.open(make_default_url(tmp_path / "a")) as here,
         ResultsStore.open(make_default_url(tmp_path / "b")) as there,
     ):
-        made = held(suite).results
+        made = make_suite_results(suite).results
         here.add_results(
             replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items()
         )
@@ -151,13 +151,13 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
         replace_validation_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
         export_results(here, tmp_path / "told.parquet", {"var-grad": 0.5})
         import_results(there, tmp_path / "told.parquet")
-        assert table_of(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}
+        assert make_table(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}
         shown = seen(there)
-    table = table_of(shown, protocol.name)
+    table = make_table(shown, protocol.name)
     for style, dagger in (("markdown", "†"), ("csv", NOISE), ("json", NOISE)):
         text = " ".join(render(table, style, notes=True).split())
         assert dagger in text and IMPORTED in text and "ignores the network" in text, style
-    flags = {name: row["flag"] for name, row in rows_of(table).items()}
+    flags = {name: row["flag"] for name, row in parse_rows(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
     assert all(IMPORTED in flag for flag in flags.values())
     (last,) = (line for line in list_doubts(compute_validity_panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))

@@ -23,9 +23,9 @@ from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
-from tests.helpers.made_up import SUITE, TWINS, held
+from tests.helpers.made_up import SUITE, TWINS, make_suite_results
 from tests.helpers.own_photos import TEXT, write_suite
-from tests.helpers.tables import printed, rows_of, table_of, words_of
+from tests.helpers.tables import make_table, parse_rows, render_text, render_words
 
 NONE = Estimate()
 CLEAN = Estimate(0.9, 0.88, 0.92)
@@ -70,7 +70,7 @@ def make_table_with_board(**changes):
 
 
 def format_printed(table, width=80, notes=True):
-    return printed(format_text(table, width, notes), width)
+    return render_text(format_text(table, width, notes), width)
 
 
 def find_line(shown, name):
@@ -101,8 +101,8 @@ def test_table_json_has_documented_keys():
     found = json.loads(render(TABLE, "json"))
     assert len(found.pop("rows")) == len(ROWS)
     assert found == json.loads(JSON) | {"hash": TABLE.runs_hash}
-    assert rows_of(TABLE)["var-grad"] == json.loads(ROW)
-    assert rows_of(TABLE)["grad"] == dict.fromkeys(rows_of(TABLE)["var-grad"]) | {
+    assert parse_rows(TABLE)["var-grad"] == json.loads(ROW)
+    assert parse_rows(TABLE)["grad"] == dict.fromkeys(parse_rows(TABLE)["var-grad"]) | {
         "estimator": "grad",
         "added": False,
         "seeds": 0,
@@ -114,7 +114,7 @@ def test_table_json_has_documented_keys():
 
 
 def test_table_csv_matches_json_without_spreadsheet_formulas():
-    rows, plain_rows = rows_of(TABLE, "csv"), rows_of(TABLE)
+    rows, plain_rows = parse_rows(TABLE, "csv"), parse_rows(TABLE)
     assert list(rows) == ["var-grad", "sobel", "random", "ig", "grad"]
     for name, row in rows.items():
         plain = plain_rows[name]
@@ -125,23 +125,23 @@ def test_table_csv_matches_json_without_spreadsheet_formulas():
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
     tied = make_table_with_board(rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2]))
     assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
-    assert list(rows_of(make_table_with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),)), "csv")) == [
+    assert list(parse_rows(make_table_with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),)), "csv")) == [
         "'-2@0123abcd"
     ]
 
 
 def test_table_states_common_origin_of_imported_rows_once():
-    plain, names = held(), {point.cell.estimator for point in held().results}
+    plain, names = make_suite_results(), {point.cell.estimator for point in make_suite_results().results}
     imported = replace(plain, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
-    own, table = table_of(plain), table_of(imported)
+    own, table = make_table(plain), make_table(imported)
     signs = {name: own.format_row_signs(name) for name in own.names}
     assert {name: table.format_row_signs(name) for name in table.names} == signs
     assert suggest_diagnose(table) == suggest_diagnose(own)
     said = "All rows are self-reported: imported, and not reproduced here."
     assert summarize_notes(table).count(said) == 1 == write_all_notes(table).count("self-reported")
     assert said not in summarize_notes(own)
-    assert all("Self-reported: imported" in row["flag"] for row in rows_of(table).values())
-    mixed = table_of(replace(imported, doubts={name: said for name in names - {"grad"}}))
+    assert all("Self-reported: imported" in row["flag"] for row in parse_rows(table).values())
+    mixed = make_table(replace(imported, doubts={name: said for name in names - {"grad"}}))
     assert said not in summarize_notes(mixed)
     assert {name for name in mixed.names if not mixed.format_row_signs(name)} == {"grad"} - {*filter(signs.get, signs)}
 
@@ -171,7 +171,7 @@ def test_table_shows_sample_counts_below_default():
     names = {name: name.replace("(", "(samples=256,") for name in ("kernel-shap(patches=4)~blurred", "rise@1a2b3c4d")}
     names["rise"] = "rise(samples=256)"
     table = make_table_with_board(rows=tuple(replace(ROWS[0], estimator=name) for name in names))
-    assert set(rows_of(table)) == set(names)
+    assert set(parse_rows(table)) == set(names)
     for name, shown in names.items():
         assert f"| {shown} |" in render(table, "markdown") and f" {shown} " in format_printed(table, 140)
         assert find_estimator(shown) == find_estimator(name)
@@ -179,7 +179,7 @@ def test_table_shows_sample_counts_below_default():
 
 def test_table_text_shows_checks_below_ranked_rows():
     checked = make_table_with_board(rows=(CHECK, *ROWS))
-    assert [*rows_of(checked)] == [*rows_of(TABLE), "ig~blurred"]
+    assert [*parse_rows(checked)] == [*parse_rows(TABLE), "ig~blurred"]
     assert "The last row is a twin" in write_all_notes(checked) and "is a twin" not in write_all_notes(TABLE)
     whole = format_printed(checked, 160)
     assert not whole.partition(" ig~blurred ")[0].splitlines()[-2].strip()
@@ -197,7 +197,7 @@ def test_table_shows_rank_of_added_row_in_brackets(style):
     suite = replace(SUITE, added=frozenset({"var-grad"}))
     shown = replace(shown, suite_results=replace(shown.suite_results, suite=suite))
     if style in ("json", "csv"):
-        places = {name: (row["place"], str(row["added"])) for name, row in rows_of(shown, style).items()}
+        places = {name: (row["place"], str(row["added"])) for name, row in parse_rows(shown, style).items()}
         assert [str(each) for each in places["var-grad"]] == ["3", "True"] and places["sobel"][1] == "False"
         return
     words = (
@@ -240,7 +240,7 @@ def test_better_than_column_names_controls_before_untrained_twin():
     for words, row in told:
         assert f" {words.removeprefix('controls, ')} " in find_line(format_printed(table, 200), row.estimator)
         assert rows[row.estimator] == (words if "controls" in words else None)
-    assert "Better than controls: better than Random" in words_of(table)
+    assert "Better than controls: better than Random" in render_words(table)
 
 
 @pytest.mark.parametrize(("gain", "word"), [(9.9, "controls"), (10.1, "Random")])
@@ -257,7 +257,7 @@ def test_strong_warning_has_own_sign_with_diagnose_command(monkeypatch, capsys):
     strong = replace(TABLE, flags={"var-grad": RowWarning(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
     assert suggest_diagnose(strong).text == "(!!), (!): `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
-    assert [row["grade"] for row in rows_of(strong).values()] == ["strong", None, None, None, None]
+    assert [row["grade"] for row in parse_rows(strong).values()] == ["strong", None, None, None, None]
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
     command = f"`roarbench diagnose --suite made-up --store '{'long ' * 20}name'`"
     print_table(TABLE, "text", notes=True)

@@ -28,14 +28,14 @@ from roarbench.stats.compute_board import KeptPredictions
 from roarbench.stats.sampled_gains import SampledGains
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
-from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held, leaky, usual
-from tests.helpers.tables import printed
+from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, choose_accuracy, make_leaky_accuracy, make_suite_results
+from tests.helpers.tables import render_text
 
 REPLICATION = replace(SUITE, replication=1)
 
 
-def make_draws(truth=usual, suite=SUITE):
-    return SuiteDraws(held(suite, truth), Unit.SCALAR, Bootstrap(500))
+def make_draws(truth=choose_accuracy, suite=SUITE):
+    return SuiteDraws(make_suite_results(suite, truth), Unit.SCALAR, Bootstrap(500))
 
 
 def count_significant_cells(draws):
@@ -129,8 +129,10 @@ def test_retraining_claim_compares_random_with_half_untouched_accuracy(kept, ver
 def test_compare_replication_counts_equal_verdicts():
     """In the replication, grad is better than Random, and var-grad worse."""
     swapped = {"grad": "var-grad", "var-grad": "grad"}
-    first = held()
-    again = held(REPLICATION, lambda cell: usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator))))
+    first = make_suite_results()
+    again = make_suite_results(
+        REPLICATION, lambda cell: choose_accuracy(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator)))
+    )
     assert not set(first.results) & set(again.results)  # no seed is shared
     both = compare_replication(first, again, SUITE)
     ((_, found),) = both.items()
@@ -141,10 +143,10 @@ def test_compare_replication_counts_equal_verdicts():
     assert (record["beats_asked"], record["beats_equal"]) == (2, 0)
     rows = {row["estimator"]: row for row in record["rows"]}
     assert rows["grad"]["beats_controls"] == {"first": False, "again": True}
-    lines = printed(format_replication(both, first, again)).splitlines()
+    lines = render_text(format_replication(both, first, again)).splitlines()
     assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
     long = replace(found, rows=[row._replace(estimator="half-images@e2c2a556~untrained") for row in found.rows])
-    told = printed(format_replication(dict.fromkeys(both, long), first, again), 70)
+    told = render_text(format_replication(dict.fromkeys(both, long), first, again), 70)
     assert all(
         format_interval(gain) in told for row in found.rows for gain in (row.gain, row.again)
     )  # names are folded
@@ -154,7 +156,7 @@ def test_compare_replication_counts_equal_verdicts():
 def test_compare_replication_of_part_adjusts_over_all_rows():
     """With fewer rows, the adjusted p of the others would change."""
     part = select_part_of_suite(SUITE, ("random", "grad"))
-    first, again = held(), held(REPLICATION)
+    first, again = make_suite_results(), make_suite_results(REPLICATION)
     (found,), (parted,) = (compare_replication(first, again, which).values() for which in (SUITE, part))
     whole = {row.estimator: row for row in found.rows}
     assert parted.rows == (whole["random"], whole["grad"])
@@ -165,11 +167,11 @@ BOOTSTRAP = Bootstrap(200)
 
 @pytest.fixture(scope="module")
 def made():
-    return compute_validity_panel(held(accuracy=leaky(0.5)), BOOTSTRAP)
+    return compute_validity_panel(make_suite_results(accuracy=make_leaky_accuracy(0.5)), BOOTSTRAP)
 
 
 def format_printed(panel, width=300):
-    return printed(format_text(panel, width), width)
+    return render_text(format_text(panel, width), width)
 
 
 def find_cells(panel, title, estimator):
@@ -212,7 +214,7 @@ def test_validity_text_says_that_suite_lacks_roar():
     less = "which made-up does not have."
     for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")):
         scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
-        found = compute_validity_panel(held(scored), Bootstrap(resamples=50))
+        found = compute_validity_panel(make_suite_results(scored), Bootstrap(resamples=50))
         columns = {heading: cells for part in list_sections(found) for heading, cells in part.columns.items()}
         assert checks in columns and not any(set(cells) <= {"–"} for cells in columns.values())
         assert format_printed(found).rstrip().endswith(less)

@@ -21,7 +21,7 @@ from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.published_folder import add_file_to_index, read_index
-from tests.helpers.tables import printed
+from tests.helpers.tables import render_text
 
 NAMES = ("name", "grad(steps=5,noise=0.1)~blurred (!)", "random")
 NUMBERS = ("gain [95%]", "+1.0 [+0.5, +1.5]", "0.0")
@@ -90,7 +90,7 @@ def test_published_tables_have_whole_words_on_80_columns(suite, request):
     tables = list(list_published_tables(*published))
     assert tables
     for table in tables:
-        shown = printed(format_text(table, 80), 80)
+        shown = render_text(format_text(table, 80), 80)
         assert max(map(len, shown.splitlines())) <= 80
         words = set(re.split(r"\s+|(?=~)", shown))
         for word in (word for cell in list_shown_cells(table) for word in re.split(r"\s+|(?=~)", cell)):

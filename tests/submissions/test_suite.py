@@ -28,7 +28,7 @@ from roarbench.submissions.file import Refusal, parse_submission
 from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
-from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, rankings_of
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings_of_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_sandbox")]
 
@@ -75,7 +75,7 @@ def test_suite_run_stores_good_submission_and_failure_reasons(tmp_path, store):
 
     def planes(name, seed):  # one run per explained network
         (run,) = [run for run in runs if run.cell.estimator == name and run.seed == seed]
-        return rankings_of(work, run).splits[Split.TEST]
+        return open_rankings_of_run(work, run).splits[Split.TEST]
 
     for seed in (0, 1):
         differ = np.bitwise_count(planes(good, seed) ^ planes("grad", seed)).mean() / 8
