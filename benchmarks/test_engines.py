@@ -61,5 +61,5 @@ def assert_returned(outcomes: list[JobOutcome], count: int) -> None:
 
 
 @pytest.mark.parametrize(("count", "rounds", "warming"), [(1, 200, 10), (200, 3, 1)])
-def test_jobs(benchmark: Any, engine: Any, count: int, rounds: int, warming: int) -> None:
+def test_engine_overhead_per_job(benchmark: Any, engine: Any, count: int, rounds: int, warming: int) -> None:
     assert_returned(benchmark.pedantic(run_jobs, (engine, count), rounds=rounds, warmup_rounds=warming), count)

@@ -39,7 +39,7 @@ def count_bytes_read() -> int:
 
 @pytest.mark.benchmark(group="random reads")
 @pytest.mark.parametrize("way", ["page faults", "asked for ahead"])
-def test_random_reads(benchmark: Any, pixels: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_read_time(benchmark: Any, pixels: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds side by side; `extra_info` has the bytes read as times those of the images."""
     if way == "page faults":
         monkeypatch.setattr(streamed_degraded_images, "_find_memory_map", lambda array: None)

@@ -31,5 +31,5 @@ def sort_in_process(start: Callable[[], AbstractContextManager[None]]) -> int:
 @pytest.mark.parametrize(
     "start", [nullcontext, avoid_avx512_sorts_in_children], ids=["as NumPy chooses", "as workers start"]
 )
-def test_sort(start: Callable[[], AbstractContextManager[None]], benchmark: Any) -> None:
+def test_sort_time_in_new_process(start: Callable[[], AbstractContextManager[None]], benchmark: Any) -> None:
     assert benchmark.pedantic(sort_in_process, args=(start,), rounds=3) == 0

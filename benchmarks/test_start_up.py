@@ -36,16 +36,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_python_alone(benchmark: Any) -> None:
+def test_python_start_time(benchmark: Any) -> None:
     words = [sys.executable, "-c", "print()"]
     assert benchmark.pedantic(lambda: subprocess.run(words, check=True, capture_output=True).stdout, rounds=5) == b"\n"
 
 
 @pytest.mark.parametrize(("word", "shown"), (("--help", "leaderboard"), ("suites", "quick"), ("estimators", "grad")))
-def test_a_command(benchmark: Any, word: str, shown: str) -> None:
+def test_command_start_time(benchmark: Any, word: str, shown: str) -> None:
     assert shown in benchmark.pedantic(run_command, (word,), rounds=5, warmup_rounds=1)
 
 
-def test_a_table(benchmark: Any, store: Path) -> None:
+def test_table_time_with_10000_rows(benchmark: Any, store: Path) -> None:
     words = ("table", "--suite", "quick", "--protocol", "roar", "--store", str(store))
     assert "var-grad" in benchmark.pedantic(run_command, words, rounds=5, warmup_rounds=1)
