@@ -18,7 +18,7 @@ KINDS = {  # descriptions of the colour classes
     OPEN: "not shown to beat every control",
     BELOW: "below a control",
     CONTROL: "control: uses at most the predicted class",
-    UNJUDGED: "no verdict: too few runs",
+    UNJUDGED: "no verdict",  # runs are missing, or networks are at chance
 }
 
 NETWORK_KINDS = {  # descriptions under own-network gain

@@ -133,7 +133,8 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
         return
     lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
-    if reason := shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST) or next(lacking, chance):
+    inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST)
+    if reason := inconsistency or chance or next(lacking, ""):
         yield Doubt("no rank", f"No rank: {reason}.")
 
 

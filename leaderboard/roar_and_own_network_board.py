@@ -37,7 +37,7 @@ RANDOM_KINDS = {  # descriptions of the colour classes under ROAR, where rows ar
     OPEN: "no significant difference",
     BELOW: "worse than Random",
     CONTROL: "control",
-    UNJUDGED: "no verdict: too few runs",
+    UNJUDGED: "no verdict",
 }
 _BESIDE_RANDOM = {Verdict.BETTER: BEATS, Verdict.SAME: OPEN, Verdict.WORSE: BELOW}
 

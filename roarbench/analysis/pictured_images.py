@@ -16,7 +16,7 @@ from roarbench.stats.curves import Bits
 
 IMAGES = 24
 RULE = (
-    "The {known:,} test images that most networks classify correctly were sorted by the number of correct predictions "
+    "The {known:,} test images {condition} were sorted by the number of {predictions} "
     "lost under masks of estimators that use the network; {count} at equal steps are shown, the largest loss first."
 )
 
@@ -79,4 +79,11 @@ def choose_images_by_lost_predictions(
     known = np.flatnonzero(np.mean(clean, 0) > 0.5) if clean else np.arange(len(cost))
     order = np.asarray(known[np.argsort(-cost[known], kind="stable")])
     steps = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))
-    return order[steps], RULE.format(known=len(known), count=len(steps))
+    # own-network gain never uses labels: an untouched prediction counts if another network predicts the same class
+    condition, predictions = (
+        ("on which the networks' predictions mostly agree", "predictions")
+        if protocol.compares_networks
+        else ("that most networks classify correctly", "correct predictions")
+    )
+    rule = RULE.format(known=len(known), condition=condition, predictions=predictions, count=len(steps))
+    return order[steps], rule

@@ -147,6 +147,8 @@ def test_row_without_rank_states_reason(quick):
     shown, gap = make_contents(replace(quick, results=rows)), "at chance, tests the installation only"
     assert shown.headline == "" and gap.split(", ")[1] in shown.title
     assert {(row.place, row.beating) for row in shown.rows} == {(None, None)} and find_reasons(shown.rows) == {gap}
+    rows = {p: row for p, row in rows.items() if p.cell.estimator != "random"}
+    assert find_reasons(make_contents(replace(quick, results=rows)).rows) == {gap}, "a further run would give no rank"
 
 
 def test_board_shows_roar_rank_beside_headline_rank(views):

@@ -152,6 +152,8 @@ def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
         6,
         "kept",
     )
+    rule = choose_images_by_lost_predictions(found, OWN_NETWORK, UNIT)[1]
+    assert "on which the networks' predictions mostly agree" in rule and "correct" not in rule, "no label is used"
     work = make_work(tmp_path, networks)
     for explained in work.explained[:2]:
         network_jobs.train_or_read_reference(explained)
