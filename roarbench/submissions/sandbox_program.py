@@ -245,6 +245,8 @@ def _convert_exceptions(kind: str, verb: str) -> Iterator[None]:
         text = "".join(traceback.format_list(frames)) + seen
         outside = isinstance(error, PermissionError | FileNotFoundError) or "name resolution" in seen
         hint = "; the sandbox has no network and none of your files" if outside else ""
+        if isinstance(error, ImportError):
+            hint = "; a submission is one file and can only import installed packages"
         raise _SubmissionFailed(kind, f"{verb} {seen}{where}{hint}", text) from None
 
 

@@ -184,3 +184,11 @@ def test_fault_mentions_sandbox_for_missing_file_or_network():
         code = f"try:\n{body}\nexcept Exception as e: print(e)"
         status, said = run_in_process(code)
         assert status == 0 and ("; the sandbox has no network and none of your files" in said) is told
+
+
+@pytest.mark.process
+def test_fault_of_failed_import_says_that_submission_is_one_file():
+    for statement in ("from .helpers import saliency", "import helpers_beside_the_submission"):
+        body = f"    with program._convert_exceptions('import', 'its import raised'): exec({statement!r})"
+        status, said = run_in_process(f"try:\n{body}\nexcept Exception as e: print(e)")
+        assert status == 0 and "; a submission is one file and can only import installed packages" in said
