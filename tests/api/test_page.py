@@ -3,9 +3,11 @@
 import json
 import linecache
 import re
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import torch
 
 import roarbench
 from tests.helpers.given import arrays, network
@@ -32,6 +34,15 @@ def execute(text, name, held):
     exec(compile(text, name, "exec"), held)
 
 
+def make_sibling(model, seed):
+    """Return a copy of a network with slightly different weights."""
+    sibling, rng = deepcopy(model), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weights in sibling.parameters():
+            weights.mul_(1 + 0.01 * torch.randn(weights.shape, generator=rng))
+    return sibling
+
+
 def test_python_page_code_runs(suite, use_small_suite, capsys):
     (x_train, y_train), (x_test, y_test) = arrays(12, 0), arrays(6, 1)
     held = {"model": network(), "x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
@@ -41,7 +52,7 @@ def test_python_page_code_runs(suite, use_small_suite, capsys):
         if "rb.check" in block:
             images, labels = suite.load_test_data()
             held |= {"images": images, "labels": labels, "model": suite.load_or_train_references()[0].model}
-            held["siblings"] = [held["model"]] * 2
+            held["siblings"] = [make_sibling(held["model"], seed) for seed in (1, 2)]
         execute(block, f"<block {number}>", held)
     assert held["x_test"].shape == (3, 3, 224, 224)
     held |= {"model": network(), "x_test": x_test, "maps": held["maps"][0], "others": held["maps"][0].flip(0)}
