@@ -153,7 +153,10 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
     if len(train) < (1 if record.numbered else max(2, least)) or not len(test):
         seen = f"{len(train)} of {least} classes have a training image, {len(test)} have a test image"
         wanted = "expected two or more classes with two or more images each"
-        if len(train) > 1 and len(test):
+        if len(train) > 1 and len(test) and record.own == FOLDERS:
+            names = file_formats.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
+            wanted += f"; the class '{names[np.setdiff1d(np.arange(least), train)[0]]}' has no training image"
+        elif len(train) > 1 and len(test):
             wanted += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
         raise DataError(f"{record.folder}: {seen}; {wanted}")
     if not record.numbered:

@@ -181,6 +181,15 @@ def test_numbered_labels_allow_classes_without_images(tmp_path):
         make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
 
 
+def test_class_folder_with_one_image_is_named(tmp_path):
+    folder = write_pictures(tmp_path / "pictures")
+    for path in sorted((folder / CLASSES[1]).iterdir())[1:]:
+        path.unlink()
+    seen = "2 of 3 classes have a training image, 3 have a test image; "
+    with pytest.raises(DataError, match=f"{seen}.*; the class '{CLASSES[1]}' has no training image$"):
+        make_own_record(folder)
+
+
 def test_numbered_folder_names_are_class_numbers(tmp_path):
     """Sorted as text, 10 would come before 2."""
     folder = write_pictures(tmp_path / "pictures", 4)
