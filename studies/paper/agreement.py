@@ -78,11 +78,9 @@ def kar_levels(sets: list[DataSet]) -> str:
     for each in sets:
         for level in OTHER_LEVELS:
             kar, roar = each.other_samples[KAR, level], each.other_samples[ROAR, level]
-            for name, other, judged in (
-                (f"KAR at {level:g} and at {HIGH:g}: {each.name}", each.samples(KAR), _stands_for),
-                (f"KAR and ROAR at {level:g}: {each.name}", roar, _contradicts),
-            ):
-                rows.append(_order(name, kar, other, True, judged))
+            high = f"KAR at {level:g} and at {HIGH:g}: {each.name}"
+            rows.append(_order(high, kar, each.samples(KAR), True, _stands_for))
+            rows.append(_order(f"KAR and ROAR at {level:g}: {each.name}", kar, roar, True, _contradicts))
     return format_markdown_table(_ORDER_HEADS, filter(None, rows))
 
 
