@@ -60,7 +60,7 @@ def compare_under_protocol(
         for results in (first, second)
     )
     one, other = boards
-    replication = compare_boards(one, other) if one and other else None
+    replication = compare_boards(one, other) if one and other and one.images and other.images else None
     return replication if replication and replication.rows else None
 
 

@@ -48,7 +48,7 @@ def orders(sets: list[DataSet]) -> str:
             samples = each.samples(one), each.samples(other)
             rows.append(_order(f"{one_name}, {other_name}: {each.name}", *samples, whole, _same_question))
     for first, second in combinations(sets, 2):
-        for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR)):
+        for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR), ("KAR at .9", KAR)):
             whole = first.whole(protocol) and second.whole(protocol)
             samples = first.samples(protocol), second.samples(protocol)
             rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, _carries_over))
@@ -174,7 +174,7 @@ def replication(sets: list[DataSet]) -> str:
     rows = []
     for each in (one for one in sets if one.again.results):
         for protocol in dict.fromkeys(block.protocol for block in each.results.suite.blocks):
-            if found := compare_under_protocol(protocol, each.results, each.again, each.results.suite):
+            if found := compare_under_protocol(protocol, each.high, each.again, each.results.suite):
                 rows.append([each.name, protocol.name, *_again(found)])
     heads = ("data set", "protocol", "rows", "equal verdicts", "opposed", "gains in the prediction interval", "tau")
     return format_markdown_table(heads, rows)

@@ -59,6 +59,8 @@ OTHER_MACHINES = tuple(
     )
 )
 
+OTHER_NETWORKS = {"fashion-mnist": Path(__file__).with_name("fashion-mnist-kar-h200.parquet")}  # KAR and masks alone
+
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
@@ -68,7 +70,8 @@ class DataSet:
     results: SuiteResults  # of the whole suite
     high: SuiteResults  # the same, whose ROAR and KAR boards have the high level alone
     submitted: SuiteResults  # the same with the rows of example submissions
-    again: SuiteResults  # of the same suite with other seeds and explained networks
+    again: SuiteResults  # the same as `high` with other seeds and explained networks
+    kept: SuiteResults  # of KAR and masks alone; the published results, or those for networks of another machine
     elsewhere: dict[OtherMachine, SuiteResults]  # rows of other machines
 
     @classmethod
@@ -79,19 +82,24 @@ class DataSet:
         suite = own.get(called) or find_suite(called)
         results = collect_results(suite, store, data=data)
         submitted = collect_results(add_stored_estimators(suite, store), store, data=data)
-        again = collect_results(replace(suite, replication=REPLICATION), store, data=data)
+        again = keep_level(collect_results(replace(suite, replication=REPLICATION), store, data=data), HIGH)
         clean = [result for point, result in results.results.items() if point.cell.estimator == CLEAN]
-        elsewhere = {}
+        kept, elsewhere = results, {}
+        if file := OTHER_NETWORKS.get(name):
+            with ResultsStore.open(make_default_url(folder / file.stem)) as rows:
+                import_results(rows, file)
+                kept = collect_results(suite, rows, data=data)
         for other in (other for other in OTHER_MACHINES if other.name == name):
             with ResultsStore.open(make_default_url(folder / other.file.stem)) as rows:
                 import_results(rows, other.file)
                 rows.add_results(clean)  # accuracy without removal, which differences of gains do not depend on
                 elsewhere[other] = collect_results(suite, rows, data=data)
-        return cls(name, results, keep_level(results, HIGH), keep_level(submitted, HIGH), again, elsewhere)
+        return cls(name, results, keep_level(results, HIGH), keep_level(submitted, HIGH), again, kept, elsewhere)
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol are there; of ROAR, those of 15 estimators at the high level."""
-        return share_done(self.high, protocol) == 1 or (protocol is ROAR and len(self.samples(ROAR)) >= ENOUGH)
+        results = self.kept if protocol is KAR else self.high
+        return share_done(results, protocol) == 1 or (protocol is ROAR and len(self.samples(ROAR)) >= ENOUGH)
 
     @cached_property
     def own(self) -> dict[str, Row]:
@@ -107,12 +115,12 @@ class DataSet:
     @cached_property
     def kar(self) -> dict[str, Row]:
         """Return rows with a KAR gain at the high level."""
-        return find_measured_rows(self._suite_draws, KAR)
+        return find_measured_rows(self._kar_draws, KAR)
 
     @cached_property
     def masks_alone(self) -> dict[str, float]:
         """Return the accuracy of networks that saw the masks of a row alone, in percent."""
-        correctness = self.high.collect_correctness(MASK_ONLY, Unit.SCALAR)
+        correctness = self.kept.collect_correctness(MASK_ONLY, Unit.SCALAR)
         if correctness is None:
             return {}
         return {name: 100 * float(bits.mean()) for (name, t), bits in correctness.correct.items() if t == HIGH}
@@ -137,12 +145,15 @@ class DataSet:
         """Return the draws of an order's gains, of estimators alone; those of ROAR and KAR at the high level."""
         if protocol is OWN_NETWORK:
             return self.own_samples
-        return draw_gains(self._suite_draws, protocol)
+        return draw_gains(self._kar_draws if protocol is KAR else self._suite_draws, protocol)
 
     @cached_property
     def other_samples(self) -> dict[tuple[Protocol, float], dict[str, Sample]]:
         """Return the draws of ROAR and KAR gains by other level, of estimators alone."""
-        return {(of, level): draw_gains_at(self.results, of, level) for of in RETRAINED for level in OTHER_LEVELS}
+        by_protocol = {ROAR: self.results, KAR: self.kept}
+        return {
+            (of, level): draw_gains_at(found, of, level) for of, found in by_protocol.items() for level in OTHER_LEVELS
+        }
 
     @cached_property
     def _submitted_draws(self) -> SuiteDraws:
@@ -151,6 +162,10 @@ class DataSet:
     @cached_property
     def _suite_draws(self) -> SuiteDraws:
         return SuiteDraws.of(self.high)
+
+    @cached_property
+    def _kar_draws(self) -> SuiteDraws:
+        return SuiteDraws.of(keep_level(self.kept, HIGH))
 
 
 def keep_level(results: SuiteResults, level: float) -> SuiteResults:

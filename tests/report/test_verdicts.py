@@ -17,11 +17,16 @@ from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.text import format_interval
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import select_part_of_suite
-from roarbench.plan.protocols import OWN_NETWORK, SHOWN
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
 from roarbench.report.claim_table import format_claims, list_claim_verdicts
-from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record
+from roarbench.report.replication_comparison import (
+    compare_replication,
+    compare_under_protocol,
+    format_replication,
+    make_replication_record,
+)
 from roarbench.report.validity_panel import format_text, list_sections
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import KeptPredictions
@@ -151,6 +156,14 @@ def test_compare_replication_counts_equal_verdicts():
         format_interval(gain) in told for row in found.rows for gain in (row.gain, row.again)
     )  # names are folded
     assert f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in told
+
+
+def test_compare_under_protocol_returns_none_without_results():
+    first, again = make_suite_results(), make_suite_results(REPLICATION)
+    kept = {point: result for point, result in again.results.items() if point.cell.retrain is ScoredNetwork.NONE}
+    assert kept
+    assert compare_under_protocol(ROAR, first, replace(again, results=kept), SUITE) is None
+    assert compare_under_protocol(ROAR, first, again, SUITE)
 
 
 def test_compare_replication_of_part_adjusts_over_all_rows():
