@@ -1,7 +1,7 @@
 """Infer the record of a user's images from their folder: storage, splits, labels and sizes."""
 
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -150,10 +150,20 @@ def _find_split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str
     return "", ""
 
 
+def _warn_of_class_names_that_differ_in_case(parents: Iterable[Path], say: Callable[[str], object]) -> None:
+    alike = defaultdict[str, list[str]](list)
+    for name in dict.fromkeys(name for parent in parents for name in file_formats.list_class_names(parent)):
+        alike[name.strip().casefold()].append(f"'{name}'")
+    for names in alike.values():
+        if len(names) > 1:
+            say(f"warning: {list_some(names)} are separate classes; if they are one class, merge their folders")
+
+
 def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
     """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
     parents = [folder / name for name in dict.fromkeys(record.split_names.values())]
+    _warn_of_class_names_that_differ_in_case(parents, say)
     files = [
         group.folder / file
         for parent in parents

@@ -89,6 +89,18 @@ def test_infer_dataset_replaces_unlabelled_test_folder(tmp_path):
     assert (record.train_split, record.test_split, record.test_images) == ("train", "val", 6)
 
 
+def test_infer_dataset_warns_of_class_names_that_differ_only_in_case(tmp_path):
+    write_pictures(tmp_path / "set", 4)
+    assert "separate classes" not in infer_with_messages(tmp_path / "set")[1]
+    first = sorted(each for each in (tmp_path / "set").iterdir() if each.is_dir())[0]
+    write_pictures(tmp_path / "other", 4)
+    (tmp_path / "other" / first.name).rename(tmp_path / "set" / first.name.swapcase())
+    record, said = infer_with_messages(tmp_path / "set")
+    assert record.classes == 4
+    listed = ", ".join(f"'{name}'" for name in sorted((first.name, first.name.swapcase())))
+    assert f"warning: {listed} are separate classes; if they are one class, merge their folders" in said
+
+
 def test_class_folder_named_like_split_is_rejected(tmp_path):
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / "train")
