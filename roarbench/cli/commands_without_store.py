@@ -1,4 +1,4 @@
-"""Commands that need no store."""
+"""Commands that read and write no results: lists, new files, checks of a submission or a machine, the toy."""
 
 from functools import partial
 from pathlib import Path
@@ -116,3 +116,35 @@ def doctor(
     timed_suite = load_suite(suite, store).plan if suite else None  # a wrong suite fails before the examination
     findings = examine_machine(store) + ([measure_and_store_training_speeds(timed_suite, store)] if timed_suite else [])
     out.print(make_findings_table(findings))
+
+
+def new_submission(name: Annotated[str, declare_argument("1-40 characters of a-z, 0-9 and -.")]) -> None:
+    """Write a submission template into this folder."""
+    from roarbench.submissions.file import write_template
+
+    path = write_template(name)
+    err.print(f"written: {path}; next: {propose_command('validate', path)}", soft_wrap=True)
+
+
+def validate(
+    file: Annotated[Path, declare_argument("The submission, one Python file; or FILE(samples=50).")],
+    explain: Annotated[
+        bool, declare_option("Show the traceback if the submission is refused.", flags="--explain")
+    ] = False,
+) -> None:
+    """Check a submission in a sandbox in seconds; show a map, and the cost of running it in the suite quick."""
+    from roarbench.execution.submission_intake import check_submission
+    from roarbench.submissions.file import Refusal, read_submission
+
+    try:
+        accepted = check_submission(read_submission(file), err)
+        out.print(accepted.format_report(with_picture=True), soft_wrap=True)
+        command = propose_command("run", "--suite", accepted.suite.name_in_commands, "--submission", file)
+        err.print(f"next: {command}", soft_wrap=True)
+    except Refusal as refusal:
+        if not refusal.fault.trace:
+            raise
+        if not explain:
+            raise CallerError(f"{refusal}; `--explain` shows the traceback") from refusal
+        err.print(refusal.fault.trace, soft_wrap=True)
+        raise

@@ -21,11 +21,11 @@ from typer.exceptions import TyperException
 
 from roarbench.cli import (
     commands_without_store,
-    published_results_and_rankings,
+    export_and_import,
+    published_results,
     run,
     show_results,
     stored_runs,
-    submissions_and_transfer,
 )
 from roarbench.cli.options import app, expand_option_records
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
@@ -53,15 +53,13 @@ _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the or
     commands_without_store.suites: "",
     commands_without_store.new_suite: "photos",
     commands_without_store.estimators: "",
-    submissions_and_transfer.validate: "my_estimator.py",
-    submissions_and_transfer.new_submission: "my-estimator",
-    submissions_and_transfer.reproduce: "1a2b3c4d",
+    commands_without_store.validate: "my_estimator.py",
+    commands_without_store.new_submission: "my-estimator",
+    stored_runs.reproduce: "1a2b3c4d",
     stored_runs.archive: "my-estimator@1a2b3c4d --why outdated",
-    submissions_and_transfer.export_: "results.parquet",
-    submissions_and_transfer.import_: "results.parquet",
-    published_results_and_rankings.submit: (
-        "my-estimator@1a2b3c4d --suite quick-matched --results results --about lab"
-    ),
+    export_and_import.export_: "results.parquet",
+    export_and_import.import_: "results.parquet",
+    published_results.submit: ("my-estimator@1a2b3c4d --suite quick-matched --results results --about lab"),
     commands_without_store.doctor: "",
     show_results.leaderboard: "--store store` or `roarbench leaderboard --export site",
 }
@@ -71,8 +69,8 @@ for _command, _arguments in _EXAMPLES.items():
     app.command(_name, epilog=f"Example: `{_example}`")(redirect_prints_to_stderr()(expand_option_records(_command)))
 
 
-app.add_typer(published_results_and_rankings.results, name="results")
-app.add_typer(published_results_and_rankings.rankings, name="rankings")
+app.add_typer(published_results.results, name="results")
+app.add_typer(export_and_import.rankings, name="rankings")
 
 
 def _print_version(requested: bool) -> None:

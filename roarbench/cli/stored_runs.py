@@ -1,21 +1,28 @@
-"""Commands on single runs of a store."""
+"""Commands that list, show, retry, archive and reproduce the runs of a store."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from roarbench.cli.options import (
     STORE,
+    Data,
     Db,
     Report,
     ResultsOptions,
     Rows,
     StoreDir,
     SuiteName,
+    Trust,
+    TrustNetwork,
+    Workers,
     declare_argument,
     declare_option,
 )
 from roarbench.cli.suggested_commands import describe_other_results, propose_command
-from roarbench.cli.terminal import err, print_report
+from roarbench.cli.terminal import err, out, print_report
 from roarbench.common.errors import CallerError
+from roarbench.common.text import format_count
 from roarbench.plan.suite_options import add_submissions_and_estimators, parse_estimators_option
 
 if TYPE_CHECKING:
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from roarbench.api.suites import Suite
     from roarbench.store.results import ResultsStore
 
-Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
+_Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
 
 
 def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
@@ -48,27 +55,27 @@ def _load_results_and_run_records(
     suite_results = load_from_open_store(results, plan, loaded.query)
     if not suite_results.data and (other_results := describe_other_results(suite_results, command)):
         raise CallerError(other_results)
-    chosen, rows = parse_estimators_option(suite_results.suite, estimators), list_run_records(suite_results, results)
-    return suite_results, [row for row in rows if not chosen or row["estimator"] in chosen]
+    chosen = parse_estimators_option(suite_results.suite, estimators)
+    records = list_run_records(suite_results, results)
+    return suite_results, [record for record in records if not chosen or record["estimator"] in chosen]
 
 
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
     from roarbench.analysis.load_results import open_writable_results
-    from roarbench.common.text import format_count
 
     with open_writable_results(source.store, source.db) as results:
-        suite_results, rows = _load_results_and_run_records("retry", loaded, results, estimators)
-        keys = [row["key"] for row in rows if row["state"] == "failed"]
+        suite_results, records = _load_results_and_run_records("retry", loaded, results, estimators)
+        keys = [record["key"] for record in records if record["state"] == "failed"]
         due = results.failures.retry(keys, suite_results.data)
     verb = "is" if len(due) == 1 else "are"
-    words = f"{format_count(len(due), 'failed run')} of {suite_results.title} {verb} due again"
-    then = f"`{propose_command('run')}` starts them" if due else "nothing to retry"
-    err.print(f"{words}; {then}", soft_wrap=True)
+    counted = f"{format_count(len(due), 'failed run')} of {suite_results.title} {verb} due again"
+    advice = f"`{propose_command('run')}` starts them" if due else "nothing to retry"
+    err.print(f"{counted}; {advice}", soft_wrap=True)
 
 
-def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
+def run_info(key: _Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load_results import find_run_key, open_read_only_results
     from roarbench.report.run_list import format_run, make_run_record
@@ -89,14 +96,41 @@ def archive(
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_writable_results
-    from roarbench.common.text import format_count
     from roarbench.report.run_list import find_named_runs
-    from roarbench.store.archived_rows import archive_rows as take_off
+    from roarbench.store.archived_rows import archive_rows
 
     with open_writable_results(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)
         if chosen.built_in and not yes:
             raise CallerError(f"{chosen.words} comes with roarbench; add --yes to take it off the boards anyway")
-        gone = take_off(results.database, chosen.keys, why)
-    counts = f"{format_count(gone.results, 'result')} and {format_count(gone.failures, 'failure')}"
+        archived = archive_rows(results.database, chosen.keys, why)
+    counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
     err.print(f"taken off the boards: {counts} of {chosen.words}; `run-info` still shows them", soft_wrap=True)
+
+
+def reproduce(
+    key: Annotated[str, declare_argument("Key of a stored run, or its first digits.")],
+    store: StoreDir = STORE,
+    db: Db = "",
+    data: Data = None,
+    workers: Workers = None,
+    reference: Annotated[
+        list[str] | None,
+        declare_option("Weights that were explained or scored, if they came from a file. Repeatable.", "FILE", "none"),
+    ] = None,
+    trust: Trust = False,
+    trust_network: TrustNetwork = "",
+) -> None:
+    """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
+    from roarbench.analysis.load_results import open_writable_results
+    from roarbench.execution import reproduce as reproduction
+    from roarbench.execution.local_workers_and_rates import count_workers
+    from roarbench.store.submissions_and_annotations import ReproductionOutcome
+    from roarbench.store.workspace import Workspace
+
+    request = reproduction.RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network, trust)
+    with open_writable_results(store, db) as results:
+        outcome = reproduction.reproduce(request, Workspace(store), results, err)
+    out.print(outcome.format_report(), soft_wrap=True)
+    if outcome.verdict is ReproductionOutcome.DIFFERENT:
+        raise typer.Exit(1)

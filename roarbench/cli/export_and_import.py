@@ -1,0 +1,137 @@
+"""Commands that move results and rankings between stores."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roarbench.api.suites import print_store_if_default
+from roarbench.cli.options import (
+    STORE,
+    Db,
+    StoreDir,
+    SuiteName,
+    WorkOptions,
+    declare_argument,
+    declare_option,
+    expand_option_records,
+)
+from roarbench.cli.suggested_commands import propose_command
+from roarbench.cli.terminal import err
+from roarbench.common.errors import CallerError, Hint
+from roarbench.common.text import format_count
+
+if TYPE_CHECKING:
+    from roarbench.execution.job_context import JobContext
+    from roarbench.store.rankings import Rankings
+    from roarbench.store.results import ResultsStore
+
+rankings = typer.Typer(
+    help="Export or import the rankings of a suite, so that others retrain without computing maps.",
+    epilog="Example: `roarbench rankings export quick-rankings --suite quick --about lab`",
+    no_args_is_help=True,
+)
+
+
+def export_(
+    file: Annotated[Path, declare_argument("New file: .parquet for another store, .csv for a spreadsheet.")],
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
+    from roarbench.analysis.load_results import open_read_only_results
+    from roarbench.store.rankings import RankingsStore
+    from roarbench.store.transfer import export_results
+    from roarbench.store.workspace import Workspace
+    from roarbench.store.write_results_csv import write_results_csv
+
+    stability = RankingsStore(Workspace(store).rankings).read_prediction_stability()
+    exporters: dict[str, Callable[[ResultsStore, Path], int]]
+    exporters = {".parquet": partial(export_results, stability_by_rankings=stability), ".csv": write_results_csv}
+    if file.suffix not in exporters:
+        kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
+        raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
+    with open_read_only_results(store, db) as results:
+        if not results.list_result_keys(""):
+            raise CallerError(
+                f"results store {results.database.where} has no results", Hint("; `{}` computes them", "run")
+            )
+        count = exporters[file.suffix](results, file)
+    err.print(f"written: {file}: {count} results", soft_wrap=True)
+
+
+def import_(
+    source: Annotated[
+        str, declare_argument("File of `roarbench export`, or a folder of published results.", "FILE|FOLDER")
+    ],
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
+    from roarbench.analysis.load_results import find_unranked_rows, open_writable_results
+    from roarbench.report.import_summary import format_import_summary
+    from roarbench.store.published_folder import list_checked_result_files
+    from roarbench.store.transfer import check_exports, import_results
+
+    print_store_if_default(store, err)
+    files = list_checked_result_files(source)
+    unchecked = [] if Path(source).is_dir() else files
+    with open_writable_results(store, db, partial(check_exports, unchecked)) as results:
+        for file in files:
+            outcome = import_results(results, file)
+            unranked_rows = find_unranked_rows(outcome.new | outcome.known, results, store)
+            for line in format_import_summary(file, outcome, unranked_rows):
+                err.print(line, soft_wrap=True)
+
+
+@rankings.command("export")
+@expand_option_records
+def export_rankings(
+    *,
+    folder: Annotated[Path, declare_argument("New folder.")],
+    suite: SuiteName,
+    about: Annotated[str, declare_option("One line on who made the rankings, and on which machine.")],
+    references_only: Annotated[
+        bool, declare_option("Write only the explained networks, without rankings.", flags="--references-only")
+    ] = False,
+    work: WorkOptions,
+) -> None:
+    """Write all rankings of a suite and the explained networks to a folder, with checksums."""
+    from roarbench.analysis.load_results import open_read_only_results
+    from roarbench.execution import ranking_bundle
+
+    open_read_only_results(work.store, work.db).close()  # a wrong path fails before images are decoded
+    with _open_results_with_images(work, suite) as (context, _):
+        exported = ranking_bundle.export_rankings(context, folder, about, references_only)
+    err.print(f"written: {folder}: {_count_rankings(exported)}", soft_wrap=True)
+
+
+@rankings.command("import")
+@expand_option_records
+def import_rankings(
+    *,
+    folder: Annotated[Path, declare_argument("Folder of `roarbench rankings export`.")],
+    suite: SuiteName,
+    work: WorkOptions,
+) -> None:
+    """Import a suite's rankings from a folder; their rows are self-reported until `reproduce KEY` repeats them."""
+    from roarbench.execution import ranking_bundle
+
+    ranking_bundle.read_bundle_index(folder)  # a wrong folder fails before images are decoded
+    with _open_results_with_images(work, suite) as (context, store):
+        imported = ranking_bundle.import_rankings(context, store, folder)
+    err.print(f"read: {folder}: {_count_rankings(imported)}; next: {propose_command('run')}", soft_wrap=True)
+
+
+def _count_rankings(rankings: list["Rankings"]) -> str:
+    return format_count(len(rankings), "ranking") if rankings else "only explained networks"
+
+
+@contextmanager
+def _open_results_with_images(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, ResultsStore]]":
+    loaded = work.load(suite)
+    with loaded.open_writable_results(err) as store:
+        yield loaded.make_context_with_images(loaded.runnable_plan, store, err), store
