@@ -143,7 +143,7 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
 def _make_submission_mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
     from roarbench.execution.submission_intake import SubmissionMode
 
-    return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
+    return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan, suite.limit)
 
 
 def _print_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:

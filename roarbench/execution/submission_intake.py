@@ -33,6 +33,7 @@ class SubmissionMode(NamedTuple):
     trust: bool  # run without sandbox, for checks and for the suite; the id has a permanent mark
     cuda: bool  # make maps on a GPU; the id has a permanent mark
     suite: SuiteSpec = SUITES[USUAL]  # suite to which the submission is added
+    limit: int | None = None  # images per split; None for all
 
 
 class SubmittedEntries(NamedTuple):
@@ -52,7 +53,7 @@ def check_and_store_submissions(
     accepted = []
     for submission in () if mode.trust else submissions:
         # check stored submissions, too, because imported and trusted submissions may be stored without a check
-        accepted.append(check_submission(submission, console, mode.suite))
+        accepted.append(check_submission(submission, console, mode.suite, mode.limit))
         console.print(accepted[-1].format_report(), soft_wrap=True)
     for submission in submissions:
         store_submission(store.database, submission)
@@ -62,11 +63,13 @@ def check_and_store_submissions(
     return _make_entries(submissions, mode, [checked.pace for checked in accepted])
 
 
-def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> AcceptedSubmission:
+def check_submission(
+    submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL], limit: int | None = None
+) -> AcceptedSubmission:
     """Validate a submission, and show the stages to the user; a refusal names the submission."""
     try:
         with StageDisplay(console, STAGES) as stages:
-            return validate_submission(submission, suite, stages.begin_stage)
+            return validate_submission(submission, suite, stages.begin_stage, limit)
     except Refusal as refusal:
         raise refusal.add_subject(submission.name) from None
 
@@ -80,7 +83,7 @@ def read_entries_without_storing(
     """
     submissions = read_submissions(paths)
     timed = submissions if measure and not (mode.trust or mode.cuda) else []
-    paces = [check_submission(submission, console, mode.suite).pace for submission in timed]
+    paces = [check_submission(submission, console, mode.suite, mode.limit).pace for submission in timed]
     return _make_entries(submissions, mode, paces)
 
 

@@ -75,6 +75,7 @@ class AcceptedSubmission:
     drew: bool  # the estimator draws from the generator, so images are explained one at a time
     pace: SubmissionPace
     suite: SuiteSpec  # suite for the submission
+    limit: int | None  # images per split that the cost assumes; None for all
     cost: SuiteCost
     warnings: tuple[ValidationFinding, ...]
 
@@ -89,7 +90,8 @@ class AcceptedSubmission:
         lines += [f"parameters: ({values}); {others}"] if values else []
         time = f"about {format_duration(self.cost.seconds)} of one core"
         takes = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
-        lines += [f"maps of {self.suite.name_in_commands}: {takes}", f"images: {batching}"]
+        images = f" --max-images {self.limit}" if self.limit else ""
+        lines += [f"maps of {self.suite.name_in_commands}{images}: {takes}", f"images: {batching}"]
         return "\n".join([*lines, *(f"warning: {_WARNINGS[finding]}" for finding in self.warnings)])
 
 
@@ -103,12 +105,15 @@ _WARNINGS = {
 
 
 def validate_submission(
-    submission: Submission, suite: SuiteSpec = SUITES[USUAL], report_stage: Callable[[str], object] = lambda stage: None
+    submission: Submission,
+    suite: SuiteSpec = SUITES[USUAL],
+    report_stage: Callable[[str], object] = lambda stage: None,
+    limit: int | None = None,
 ) -> AcceptedSubmission:
     """Check a submission in fresh sandboxes; raise Refusal with the first reason against it.
 
-    The result includes the estimated cost for the suite. `report_stage` is called at the start of each of the `STAGES`
-    stages, with the stage's name.
+    The result includes the estimated cost for the suite with at most `limit` images per split. `report_stage` is called
+    at the start of each of the `STAGES` stages, with the stage's name.
     """
     report_stage("checking the sandbox")
     check_sandbox_isolation()
@@ -131,8 +136,8 @@ def validate_submission(
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _find_warnings(once, other_target, other_model)
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
-    priced = _estimate_cost(suite, count_maps_of_run(suite, submission.id), first.drew, pace, again.memory)
-    return AcceptedSubmission(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
+    priced = _estimate_cost(suite, count_maps_of_run(suite, submission.id, limit), first.drew, pace, again.memory)
+    return AcceptedSubmission(submission, summed, first.drew, pace, suite, limit, priced, tuple(warnings))
 
 
 def _run_sandbox(submission: Submission, *parts: ExplainedPart) -> SandboxAnswer:
@@ -216,12 +221,16 @@ def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> 
     return findings
 
 
-def count_maps_of_run(suite: SuiteSpec, row: str) -> int:
-    """Count the maps that a submission computes for its row of a suite and the row's twins; count shared maps once."""
+def count_maps_of_run(suite: SuiteSpec, row: str, limit: int | None = None) -> int:
+    """Count the maps that a submission computes for its row of a suite and the row's twins; count shared maps once.
+
+    `limit` is the number of images per split; None for all.
+    """
     joined = add_estimators(suite, [row])
     ranked = [spec for spec in list_shared_inputs(joined, expand_points(joined)).rankings if spec.estimator.submitted]
     made = {(find_job_group(spec.estimator), spec.reference, spec.split) for spec in ranked}
-    return sum(suite.dataset_record.image_counts[split] for *_, split in made)
+    counts = suite.dataset_record.image_counts
+    return sum(min(counts[split], limit or counts[split]) for *_, split in made)
 
 
 def _estimate_cost(

@@ -169,6 +169,14 @@ def test_count_maps_of_run_equals_count_work(name, maps):
     assert count_maps_of_run(suite, MINE) == maps == count_work(joined, expand_points(joined)).images_submitted
 
 
+def test_count_maps_of_run_uses_images_per_split_of_max_images():
+    suite = find_suite("quick@6")
+    assert count_maps_of_run(suite, MINE, 60) == (60 + 2 * 60) * 3
+    assert count_maps_of_run(suite, MINE, 5000) == (5000 + 2 * TEST) * 3, (
+        "the test split has fewer images than the limit"
+    )
+
+
 WIDE = """
 from torch import nn
 def build(classes, channels, size):

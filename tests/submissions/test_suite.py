@@ -106,7 +106,7 @@ def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch)
     store_submission(store.database, parse_submission(GOOD))
     paces = iter((SubmissionPace(0.1, 2.0), SubmissionPace(0.3, 1.0)))
 
-    def validated(entry, suite, begin):
+    def validated(entry, suite, begin, limit):
         asked.append(entry)
         return SimpleNamespace(format_report=str, pace=next(paces), submission=entry, warnings=[])
 
