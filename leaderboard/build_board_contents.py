@@ -33,7 +33,7 @@ def make_board_contents(
     here, there = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     scores = draws.draw_gains(protocol, table.unit).scores
     doubts = {row.estimator: list_row_doubts(draws, protocol, row) for row in table.rows}
-    shared = _find_labels_of_shared_doubts(table, doubts)
+    shared = _find_labels_of_shared_origin_doubts(table, doubts)
     rows = tuple(
         BoardRow(
             row.estimator,
@@ -138,7 +138,7 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
         yield Doubt("no rank", f"No rank: {reason}.")
 
 
-def _find_labels_of_shared_doubts(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
+def _find_labels_of_shared_origin_doubts(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
     """Return the labels of doubts about the origin that all rows share; the board's facts state these doubts."""
     started = [doubts[row.estimator] for row in table.rows if row.estimator in table.estimators_with_results]
     changed = bool(started) and all(CHANGED_CODE in (doubt.short for doubt in found) for found in started)

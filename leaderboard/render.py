@@ -119,7 +119,7 @@ def list_addresses(views: Views) -> list[Address]:
     if sum(view.results.has_rows for view in suites) > 1:
         several = sum(view.leads_with_roar_and_own_network and view.results.has_rows for view in suites) > 1
         addresses.insert(0 if several else len(addresses), make_address("suites"))
-    if trust_and_claims.find_suites_with_paper_protocols(views):
+    if trust_and_claims.find_suites_that_test_claims(views):
         addresses.append(make_address("claims"))
     names = dict.fromkeys(name for view in suites for name in view.rows)
     addresses += [make_address("method", estimator=name) for name in names]

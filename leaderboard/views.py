@@ -92,14 +92,14 @@ class SuiteView:
 
     def get_tab_label(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that the board compares."""
-        return f"{protocol.tab} {self.describe_incomplete_levels(protocol)}".rstrip()
+        return f"{protocol.tab} {self.describe_included_levels(protocol)}".rstrip()
 
-    def describe_incomplete_levels(self, protocol: Protocol) -> str:
+    def describe_included_levels(self, protocol: Protocol) -> str:
         """Return the levels of a protocol's board in words, or an empty string if the board has all the suite's."""
         results = self.results
         units = results.list_units(protocol)[:1]
         return "".join(
-            results.describe_incomplete_levels(protocol, unit, results.list_included_levels(protocol, unit))
+            results.describe_included_levels(protocol, unit, results.list_included_levels(protocol, unit))
             for unit in units
         )
 

@@ -40,7 +40,7 @@ def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
             yield {"name": suite.name, "about": suite.about, "runs": runs}
 
 
-def find_suites_with_paper_protocols(views: Views) -> list[SuiteView]:
+def find_suites_that_test_claims(views: Views) -> list[SuiteView]:
     """Return the suites that have results of the paper's protocols or of own-network gain."""
     paper_protocols = (ROAR, MORF, OWN_NETWORK)
     return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in paper_protocols)]
@@ -50,10 +50,10 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the claims page: each claim with its verdict in each table."""
     records_by_view = {
         view: view.get_or_compute("claims", partial(list_claim_verdicts, view.suite_draws))
-        for view in find_suites_with_paper_protocols(site.views)
+        for view in find_suites_that_test_claims(site.views)
     }
     ours = {
-        (shorten_line(view.title), f"{title} {view.describe_incomplete_levels(protocol)}".rstrip()): [
+        (shorten_line(view.title), f"{title} {view.describe_included_levels(protocol)}".rstrip()): [
             row[name] for row in records
         ]
         for view, records in records_by_view.items()

@@ -161,7 +161,7 @@ class Versions:
         return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
-def _load_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
+def _list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(source for source in sources if source.dataset == suite.dataset)
     failed = tuple(store.failures.list_data_of_failed_runs(suite.dataset, suite.model))
@@ -185,7 +185,7 @@ def collect_results(
 
     `limit` is the number of images per split, or None for all.
     """
-    versions = _load_versions(suite, store, sources)
+    versions = _list_versions(suite, store, sources)
     images = versions.find_default_data(limit) if data is None else data
     return _load_results(versions, Version(images, limit, suite.given), store)
 
@@ -194,7 +194,7 @@ def collect_results_by_images_and_weights(
     suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()
 ) -> list[SuiteResults]:
     """Collect the results of a suite's stored versions: largest data sets first, defaults first among equal sizes."""
-    versions = _load_versions(suite, store, sources)
+    versions = _list_versions(suite, store, sources)
     loaded = [_load_results(versions, version, store) for version in versions.stored]
     return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
 
@@ -268,12 +268,14 @@ def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> di
 def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
     rankings = RankingsStore(Workspace(folder).rankings)
-    stability = _average_by_estimator(suite_results, suite_results.shares | rankings.read_prediction_stability())
-    ties = _average_by_estimator(suite_results, rankings.read_tied_shares())
+    stability = _average_rankings_by_estimator(
+        suite_results, suite_results.shares | rankings.read_prediction_stability()
+    )
+    ties = _average_rankings_by_estimator(suite_results, rankings.read_tied_shares())
     return replace(suite_results, prediction_stability=stability, ties=ties)
 
 
-def _average_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
+def _average_rankings_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
     """Average `shares`, a dict from checksums of rankings, over the rankings of each estimator."""
     by_rankings: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():

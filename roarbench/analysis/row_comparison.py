@@ -113,11 +113,13 @@ def _compare_at_level(drawn: SampledGains, protocol: Protocol, t: float, first: 
     one, other = ((drawn.draws.differences or drawn.draws).get_accuracy((name, t)) for name in (first, second))
     assert one and other, "asked only for points with results"
     over = one.subtract(other) if protocol.order is Order.LERF else other.subtract(one)
-    counted, against = (_count_predictions(drawn, protocol, (name, t)) for name in (first, second))
+    counted, against = (_count_predictions_for_and_against(drawn, protocol, (name, t)) for name in (first, second))
     return LevelComparison(t, counted, against, drawn.estimate(over).in_points)
 
 
-def _count_predictions(drawn: SampledGains, protocol: Protocol, point: tuple[str, float]) -> PredictionCount:
+def _count_predictions_for_and_against(
+    drawn: SampledGains, protocol: Protocol, point: tuple[str, float]
+) -> PredictionCount:
     removed_first = protocol.order is Order.MORF
     if drawn.scores.differences:
         answers = drawn.scores.differences.correct[point]

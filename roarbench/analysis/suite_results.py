@@ -233,7 +233,7 @@ class SuiteResults:
         """Return the levels of the suite that are not in `levels`."""
         return [t for t in self.suite.list_protocol_rows_and_levels(protocol, unit)[1] if t not in levels]
 
-    def describe_incomplete_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
+    def describe_included_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
         if not self.list_left_out_levels(protocol, unit, levels):
             return ""

@@ -16,7 +16,7 @@ from roarbench.api.ranking_and_removal import (
     RemovalSettings,
     compute_image_seeds,
     flatten_maps,
-    make_fill_function,
+    make_image_filler,
     mark_removed,
     rank_maps,
     read_fill_value,
@@ -270,7 +270,7 @@ def perturbation_curve(
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))
-    removal, replace = RemovalSettings.read(order, levels), make_fill_function(pixels, fill)
+    removal, replace = RemovalSettings.read(order, levels), make_image_filler(pixels, fill)
     steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps, read_whole_number(seed, "seed"))
     by_level = []

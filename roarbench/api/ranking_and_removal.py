@@ -172,7 +172,7 @@ def reraise_as_caller_error() -> Iterator[None]:
         raise CallerError(str(error)) from None
 
 
-def make_fill_function(pixels: Tensor, fill: Any) -> FillFunction:
+def make_image_filler(pixels: Tensor, fill: Any) -> FillFunction:
     """Return a function of (rows, removed) that returns the images `rows` with their removed features filled."""
     if not isinstance(fill, str) or fill == "mean":
         value = read_fill_value(pixels, None if isinstance(fill, str) else fill)

@@ -22,7 +22,7 @@ from roarbench.api.network_checks_and_logits import (
 )
 from roarbench.api.own_network_gain_of_maps import find_agreed_images, make_own_network_table
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.ranking_and_removal import RemovalSettings, make_fill_function, read_fill_value
+from roarbench.api.ranking_and_removal import RemovalSettings, make_image_filler, read_fill_value
 from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
@@ -71,7 +71,7 @@ def check(
     fills = tuple(fills)
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
-    replace = {fill: make_fill_function(pixels, fill) for fill in fills}
+    replace = {fill: make_image_filler(pixels, fill) for fill in fills}
     middle = (steps[len(steps) // 2],)
     columns = [RemovalMeasure(order, fill, steps if fill == "mean" else middle) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)

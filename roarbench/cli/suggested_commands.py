@@ -27,7 +27,7 @@ STORE = ("--store", "--db")
 
 
 @cache
-def list_reusable_options(command: str) -> list[str]:
+def list_inheritable_options(command: str) -> list[str]:
     """Return the options that a proposed command can take over from the current call."""
     known = getattr(get_command(app), "commands", {})
     has = {flag for parameter in known[command].params for flag in parameter.opts} if command in known else set()
@@ -41,7 +41,7 @@ def propose_command(command: str, *arguments: object, reused: Collection[str] = 
     """
     own = [str(word) for word in arguments]
     options = _collect_options_in_use()
-    taken = [option for option in list_reusable_options(command) if option in (*reused, "-o") and option not in own]
+    taken = [option for option in list_inheritable_options(command) if option in (*reused, "-o") and option not in own]
     reused_words = [word for option in taken if option in options for word in options[option]]
     return shlex.join([find_program_name(), command, *own, *reused_words])
 

@@ -75,7 +75,7 @@ class MapNumerics(StrEnum):
         return Precision.BF16 if self in (MapNumerics.BF16, MapNumerics.BF16_STEM) else Precision.FLOAT32
 
     @property
-    def shares_stem_pass(self) -> bool:
+    def passes_path_through_stem_at_once(self) -> bool:
         """Return whether all points of a path pass together through the network's stem, its first convolution."""
         return self in (MapNumerics.FLOAT32_STEM, MapNumerics.BF16_STEM)
 

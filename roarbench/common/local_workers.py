@@ -116,7 +116,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             raise make_all_workers_failed_error(self._last)
         ready = wait(list(self._busy), timeout)
         connections = [source for source in ready if isinstance(source, Connection)]
-        ended = [self._collect_outcome_and_free_worker(connection) for connection in connections]
+        ended = [self._collect_outcome_and_free_or_replace_worker(connection) for connection in connections]
         self._assign_jobs()
         self._kill_silent_workers()
         return ended
@@ -136,7 +136,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         if not worker.process.is_alive():  # the worker died while idle
             _join_worker(worker)
             worker = self._start_worker(worker.number, worker.failed_jobs)
-        with suppress(OSError):  # if the worker dies now, `_collect_outcome_and_free_worker` detects its death
+        with suppress(
+            OSError
+        ):  # if the worker dies now, `_collect_outcome_and_free_or_replace_worker` detects its death
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
         self._busy[worker.connection] = (worker, job)
@@ -158,7 +160,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._killed[worker.number] = reason
         worker.process.kill()
 
-    def _collect_outcome_and_free_worker(self, connection: Connection) -> JobOutcome:
+    def _collect_outcome_and_free_or_replace_worker(self, connection: Connection) -> JobOutcome:
         worker, job = self._busy.pop(connection)
         try:
             value, error, seconds = connection.recv()

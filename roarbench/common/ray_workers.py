@@ -195,7 +195,11 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
         for reference in self._starting.keys() & set(happened):
             self._handle_started_worker(reference)
-        return [self._collect_outcome_and_free_worker(reference) for reference in happened if reference in self._busy]
+        return [
+            self._collect_outcome_and_free_or_replace_worker(reference)
+            for reference in happened
+            if reference in self._busy
+        ]
 
     def _request_more_workers(self) -> None:
         """Request a worker for every GPU or core that joined the cluster."""
@@ -227,7 +231,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         else:
             raise CallerError(wrong)
 
-    def _collect_outcome_and_free_worker(self, reference: Any) -> JobOutcome:
+    def _collect_outcome_and_free_or_replace_worker(self, reference: Any) -> JobOutcome:
         worker, job = self._busy.pop(reference)
         try:
             value, error, seconds = ray.get(reference)

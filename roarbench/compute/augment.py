@@ -173,7 +173,7 @@ def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor
 def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
     """Stamp a class's pattern into each corner of images (n, 3, h, w), in [0, 255]; -1 leaves a corner unchanged."""
     stamped, size = images.clone(), images.shape[3]
-    patterns = torch.from_numpy(planted_corners.draw_class_patterns(CLASSES, size)).float()
+    patterns = torch.from_numpy(planted_corners.draw_corner_patterns(CLASSES, size)).float()
     patterns = send_to_device(patterns, images.device)
     for corner in range(planted_corners.CORNERS):
         chosen, (rows, columns) = classes[:, corner], planted_corners.locate_patch(corner, size)

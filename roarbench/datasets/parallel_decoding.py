@@ -97,7 +97,7 @@ def decode_splits(
     done = _read_journal(folder / JOURNAL)
     total = sum(len(raw.labels) for raw in splits.values())
     size = total * record.channels * record.size**2
-    free = _check_free_space(folder, record, size)
+    free = _measure_and_check_free_space(folder, record, size)
     tallies = {split: _create_pixel_file(files[split], raw, record) for split, raw in splits.items()}
     parts = [part for split, raw in splits.items() for part in _split_into_parts(record, split, raw, files[split])]
     todo = [part for part in parts if part.name not in done]
@@ -119,7 +119,7 @@ def decode_splits(
     return tallies
 
 
-def _check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
+def _measure_and_check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
     """Return the free bytes of the disk; raise StoreError if the parts that are still to be decoded need more."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free

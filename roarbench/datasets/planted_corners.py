@@ -26,7 +26,7 @@ def find_corner_of_network(seed: int) -> int:
     return seed // 2 % CORNERS
 
 
-def draw_class_patterns(classes: int, size: int) -> NDArray[np.uint8]:
+def draw_corner_patterns(classes: int, size: int) -> NDArray[np.uint8]:
     """Draw one pattern per class, uint8 (classes, 3, side, side), for images of `size` pixels per side."""
     import numpy as np  # imported here, because the commands that list estimators do not need NumPy
 
@@ -46,5 +46,5 @@ def stamp_patterns(pixels: NDArray[np.uint8], labels: NDArray[np.int64], classes
     stamped = pixels.copy()
     for corner in range(CORNERS):
         rows, columns = locate_patch(corner, pixels.shape[3])
-        stamped[:, :, rows, columns] = draw_class_patterns(classes, pixels.shape[3])[labels]
+        stamped[:, :, rows, columns] = draw_corner_patterns(classes, pixels.shape[3])[labels]
     return stamped

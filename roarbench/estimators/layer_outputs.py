@@ -54,7 +54,7 @@ def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str
     finally:
         for hook in hooks:
             hook.remove()
-    used = _find_nodes_reaching_logits(logits)
+    used = _find_nodes_with_ungated_path_to_logits(logits)
     return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in used]), logits
 
 
@@ -79,7 +79,7 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
     )
 
 
-def _find_nodes_reaching_logits(logits: Tensor) -> set[GradNode]:
+def _find_nodes_with_ungated_path_to_logits(logits: Tensor) -> set[GradNode]:
     """Find the operations of the autograd graph that reach the logits, except those that do so only as a gate."""
     used: set[GradNode] = set()
     front = [logits.grad_fn]

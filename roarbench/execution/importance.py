@@ -263,7 +263,9 @@ def _load_network_to_explain(
     """
     model = load_explained_variant(explained, variant)
     if numerics is not MapNumerics.FLOAT32:
-        model = split_stem(fold_batchnorm(model)) if numerics.shares_stem_pass else fold_batchnorm(model)
+        model = (
+            split_stem(fold_batchnorm(model)) if numerics.passes_path_through_stem_at_once else fold_batchnorm(model)
+        )
     return model.to(choose_device())
 
 

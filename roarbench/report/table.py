@@ -228,7 +228,7 @@ class SuiteTable:
     @property
     def incomplete_levels_text(self) -> str:
         """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
-        return self.suite_results.describe_incomplete_levels(self.board.protocol, self.unit, self.board.levels)
+        return self.suite_results.describe_included_levels(self.board.protocol, self.unit, self.board.levels)
 
     @cached_property
     def estimators_with_results(self) -> frozenset[str]:

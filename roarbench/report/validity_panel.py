@@ -217,14 +217,14 @@ def _split_section(section: Section, width: int) -> list[Section]:
     parts = [dict([names])]
     for heading, cells in columns:
         wider = parts[-1] | {heading: cells}
-        if len(parts[-1]) > 1 and _measure_line_width(wider) > width:
+        if len(parts[-1]) > 1 and _measure_table_width(wider) > width:
             parts.append(dict([names, (heading, cells)]))
         else:
             parts[-1] = wider
     return [section._replace(columns=part) for part in parts]
 
 
-def _measure_line_width(columns: Columns) -> int:
+def _measure_table_width(columns: Columns) -> int:
     """Return the width of a table's line: its columns, a space after each, between neighbours and at both ends."""
     return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
 
@@ -237,5 +237,5 @@ def _make_table(section: Section, width: int) -> Table:
         shown.add_column(heading, justify="right", no_wrap=True)
     for line in section.rows:
         shown.add_row(*line)
-    shown.width = min(width, _measure_line_width(section.columns))
+    shown.width = min(width, _measure_table_width(section.columns))
     return shown

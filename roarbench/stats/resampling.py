@@ -158,9 +158,9 @@ def draw_repetition_noise(
         if not is_not_constant_zero(bits):
             continue
         if references and point in scores.references:
-            true[column], whole[column] = references.draw_cell_deviations(point)
+            true[column], whole[column] = references.draw_true_and_noisy_deviations(point)
         elif trainings:
-            true[column], whole[column] = trainings.draw_cell_deviations(bits)
+            true[column], whole[column] = trainings.draw_true_and_noisy_deviations(bits)
     return true.T, whole.T
 
 
@@ -183,7 +183,7 @@ class _TrainingDraws:
         self.true, self.whole = np.sqrt(variance), np.sqrt(variance + estimate.noise)
         self.deviations, self.bootstrap = estimate.deviations, bootstrap
 
-    def draw_cell_deviations(self, bits: Bits) -> tuple[Floats, Floats]:
+    def draw_true_and_noisy_deviations(self, bits: Bits) -> tuple[Floats, Floats]:
         """Return the mean deviation of a cell's training runs in every draw, true and with noise, (resamples,) each.
 
         The bits seed the draws. So the same training run under two names has the same deviation, different cells have
@@ -228,7 +228,7 @@ class _ReferenceDraws:
         # rows share the common part of their deviations
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean_network_effect)
 
-    def draw_cell_deviations(self, point: Point) -> tuple[Floats, Floats]:
+    def draw_true_and_noisy_deviations(self, point: Point) -> tuple[Floats, Floats]:
         """Return a cell's mean deviation over its networks in every draw, true and with noise, (resamples,) each."""
         names, curve = self.scores.references[point], self.rows[point[0]]
         common = self._mean(_COMMON, self.estimate.digest, names, point[1])

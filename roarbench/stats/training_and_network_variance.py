@@ -71,7 +71,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
         noise += curve.noise
     networks = sorted({name for board_areas in areas for name in board_areas})
     deviations = _center_rows(areas, networks)
-    variance, shared, own_freedom = split_shared_and_row_variance(deviations)
+    variance, shared, own_freedom = estimate_variance_and_shared_fraction(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     return ReferenceVariance(
         *_factor_covariance(curves),
@@ -166,7 +166,7 @@ def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
     return {name: answers[names == name].mean(0) for name in sorted(set(references))}
 
 
-def split_shared_and_row_variance(deviations: Floats) -> tuple[float, float, int]:
+def estimate_variance_and_shared_fraction(deviations: Floats) -> tuple[float, float, int]:
     """Split the variance between networks into a part that rows share and a rest, by the method of moments.
 
     Args:

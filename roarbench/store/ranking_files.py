@@ -288,7 +288,7 @@ def find_rankings_with_other_levels(folder: Path, spec: RankingSpec) -> Iterator
                 yield other
 
 
-def are_same_rankings(
+def are_rankings_equal_at_shared_levels(
     planes: Mapping[Split, NDArray[np.uint8]],
     layout: Layout,
     other_planes: Mapping[Split, NDArray[np.uint8]],

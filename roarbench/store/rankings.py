@@ -44,7 +44,7 @@ from roarbench.store.ranking_files import (
     MapProvenance,
     RankingSpec,
     advise_to_delete,
-    are_same_rankings,
+    are_rankings_equal_at_shared_levels,
     choose_covering_parts,
     compute_share,
     drop_first_images,
@@ -243,7 +243,9 @@ class RankingsStore:
         for sibling in find_rankings_with_other_levels(self.get_folder(spec), spec):
             with suppress(StoreError):  # damage of other rankings does not concern these rankings
                 other = self.open(sibling)
-                if other.weights == weights and are_same_rankings(planes, spec.layout, other.splits, other.layout):
+                if other.weights == weights and are_rankings_equal_at_shared_levels(
+                    planes, spec.layout, other.splits, other.layout
+                ):
                     return other.checksum
         return ""
 

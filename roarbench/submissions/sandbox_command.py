@@ -62,7 +62,7 @@ def build_python_command(root: Path, script: str) -> list[str]:
     The script can import from `root`, the folders of `list_package_folders` and the standard library.
     """
     paths = os.pathsep.join([str(root), *list_package_folders()])
-    return [_find_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
+    return [_find_python_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
 
 
 def list_package_folders() -> list[str]:
@@ -73,7 +73,7 @@ def list_package_folders() -> list[str]:
     return [path for path in folders if Path(path).is_dir()]
 
 
-def _find_executable() -> str:
+def _find_python_executable() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 
@@ -87,7 +87,7 @@ def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
     """Return the arguments that build the file tree of the sandbox: read-only, except for a small private /tmp."""
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     libraries = [sysconfig.get_path(kind, vars=base) for kind in ("stdlib", "platstdlib")]
-    same = [_find_executable(), *libraries, *_find_libpython(), *list_package_folders()]
+    same = [_find_python_executable(), *libraries, *_find_libpython(), *list_package_folders()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
     own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}

@@ -23,7 +23,7 @@ def make_stamped_images(n=40):
 
 def test_stamp_patterns_marks_class_in_every_corner():
     images, labels = make_stamped_images()
-    patterns = planted_corners.draw_class_patterns(10, SIZE)
+    patterns = planted_corners.draw_corner_patterns(10, SIZE)
     assert len(np.unique(patterns.reshape(10, -1), axis=0)) == 10
     for rows, columns in PLACES:
         assert (images[:, :, rows, columns] == patterns[labels]).all()
