@@ -13,9 +13,8 @@ from roarbench.stats.board import Board, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_board_from_draws
 from roarbench.stats.curves import Correctness
-from roarbench.stats.probability_drop import compute_areas_between_lerf_and_morf
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.sampled_gains import SampledGains
+from roarbench.stats.sampled_gains import SampledGains, compute_areas_between_lerf_and_morf
 from roarbench.stats.verdicts import Comparison
 
 _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks

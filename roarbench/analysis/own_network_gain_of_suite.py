@@ -1,26 +1,43 @@
-"""Compute own-network gain of a suite's rows from stored predictions of every network under every network's maps."""
+"""Compute a suite's own-network gains and board from stored predictions of each network under each network's maps."""
 
 from base64 import b64decode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.enums import FEWEST_NETWORKS, Unit
+from roarbench.common.enums import FEWEST_NETWORKS, OTHER_IMAGE, Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import REPLICATION, SIBLINGS
-from roarbench.stats.board import Board, drop_ranks_and_verdicts
-from roarbench.stats.bootstrap_intervals import Bootstrap
-from roarbench.stats.compute_board import KeptPredictions, compute_own_network_board
-from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Point
-from roarbench.stats.own_network_gain import OwnNetworkGain, compute_own_network_gain_per_row
+from roarbench.stats.board import RANDOM, Board, IntervalScope, Row, drop_ranks_and_verdicts
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
+from roarbench.stats.compute_board import Judge
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point
+from roarbench.stats.own_network_gain import (
+    OwnNetworkGain,
+    OwnNetworkTest,
+    OwnNetworkVerdict,
+    compute_own_network_gain_per_row,
+    predict_replicated_gain,
+)
+from roarbench.stats.resampling import draw_resamples
+from roarbench.stats.verdicts import compute_detectable_difference
 from roarbench.store.run_result import RunResult
 
 Grid = Sequence[Sequence[RunResult]]  # [map][network]
+
+
+class KeptPredictions(NamedTuple):
+    """Predictions of one estimator's row that stay the same after removal by each network's map."""
+
+    # (maps, networks, levels, images), see `compute_own_network_gain`; only images on which all networks agree
+    kept: NDArray[np.bool_]
+    same_masks: bool  # whether all networks' maps remove the same features of each of these images
 
 
 def make_own_network_board(
@@ -28,25 +45,85 @@ def make_own_network_board(
     protocol: Protocol,
     unit: Unit,
     bootstrap: Bootstrap,
-    shown: Collection[str] | None = None,
+    shown_rows: Collection[str] | None = None,
     levels: Collection[float] = (),
 ) -> Board | None:
     """Judge rows by own-network gain, at all levels if `levels` is empty; None if the suite lacks the protocol."""
     if not results.list_included_levels(protocol, unit):
         return None
     scores = _make_empty_correctness(results, protocol, unit, levels)
-    kept = _find_kept_by_row(results, protocol, unit, scores)
-    judged = compute_own_network_board(scores, kept, protocol, bootstrap, shown)
-    return drop_ranks_and_verdicts(judged) if results.at_chance_warning else judged
+    predictions = _find_kept_by_row(results, protocol, unit, scores)
+    gains = _compute_gains(predictions, protocol, bootstrap)
+    areas = {name: own_gain.gain for name, own_gain in gains.items()}
+    draws = draw_resamples(scores, bootstrap, None)
+    judge = Judge(scores, protocol, bootstrap, None, draws, areas, IntervalScope.NETWORKS)
+    # rows whose gain is 0 by construction are ranked but not tested
+    untested = {name for name, row in predictions.items() if row.same_masks}
+    judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
+    networks, _, _, images = next((row.kept.shape for row in predictions.values()), (0, 0, 0, 0))
+    board = Board(
+        protocol,
+        scores.levels,
+        tuple(
+            _make_row(judge, judge_of_tested, name, predictions[name], gains[name])
+            if name in predictions
+            else _make_empty_row(name, scores)
+            for name in scores.estimators
+            if shown_rows is None or name in shown_rows
+        ),
+        images,
+        bootstrap,
+        IntervalScope.NETWORKS,
+        compute_detectable_difference(judge.pairs_without_submissions) if judge.ranked_gains else None,
+        sum(name not in scores.submitted for name, _ in judge_of_tested.comparisons),
+        networks,
+    )
+    return drop_ranks_and_verdicts(board) if results.at_chance_warning else board
+
+
+def _make_row(
+    judge: Judge, judge_of_tested: Judge, name: str, predictions: KeptPredictions, own_gain: OwnNetworkGain
+) -> Row:
+    """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
+    kept, same_masks = predictions
+    own = np.einsum("iilx->l", kept.astype(int)) / (len(kept) * kept.shape[3])
+    sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
+    levels = (Sample(sign * sample.value, sign * sample.draws) for sample in own_gain.levels)
+    beside_zero, twins = judge_of_tested.comparisons.get((name, RANDOM)), judge.estimate_gains_over_twins(name)
+    network = beside_zero and OwnNetworkTest.from_verdict(beside_zero.verdict, own_gain.permutation)
+    return replace(
+        _make_empty_row(name, judge.scores),
+        seeds=len(kept),
+        clean=Estimate(1.0),
+        accuracies=tuple(Estimate(float(share)) for share in own),
+        differences=tuple(Estimate(0.0) if same_masks else judge.estimate(sample) for sample in levels),
+        gain=Estimate(0.0) if same_masks else judge.estimate_area(name),
+        place=judge.rank_intervals.get(name),
+        predicted=Estimate() if same_masks else judge.estimate(predict_replicated_gain(own_gain.gain)),
+        delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
+        against=judge_of_tested.comparisons_by_row[name],
+        delta_twins=twins,
+        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if same_masks else network,
+    )
+
+
+def _make_empty_row(name: str, scores: Correctness) -> Row:
+    nothing = (Estimate(),) * len(scores.levels)
+    return Row(name, 0, Estimate(), nothing, nothing, Estimate(), None, name in scores.checks)
 
 
 def compute_own_network_gains(
     results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap
 ) -> dict[str, OwnNetworkGain]:
     """Compute the own-network gain of each complete row, with paired draws."""
-    _, predictions = load_kept_predictions(results, protocol, unit)
-    answers = {name: row.answers for name, row in predictions.items()}
-    return compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
+    return _compute_gains(load_kept_predictions(results, protocol, unit)[1], protocol, bootstrap)
+
+
+def _compute_gains(
+    predictions: Mapping[str, KeptPredictions], protocol: Protocol, bootstrap: Bootstrap
+) -> dict[str, OwnNetworkGain]:
+    kept = {name: row.kept for name, row in predictions.items()}
+    return compute_own_network_gain_per_row(kept, protocol.order, bootstrap)
 
 
 def load_kept_predictions(
@@ -123,9 +200,9 @@ def _find_kept_by_row(
         grids = [_arrange_by_map_and_network(results, stored.get((name, t), {}), per_network) for t in scores.levels]
         complete = [grid for grid in grids if grid]
         if complete and len(complete) == len(grids) and name not in scores.inconsistent:
-            answers = np.array([[[result.correctness[shared] for result in row] for row in grid] for grid in complete])
+            kept = np.array([[[result.correctness[shared] for result in row] for row in grid] for grid in complete])
             same_masks = _has_same_masks_for_all_networks(complete, results.masks, shared)
-            by_row[name] = KeptPredictions(answers.transpose(1, 2, 0, 3), same_masks)
+            by_row[name] = KeptPredictions(kept.transpose(1, 2, 0, 3), same_masks)
     return by_row
 
 

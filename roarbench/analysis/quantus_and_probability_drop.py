@@ -1,12 +1,14 @@
-"""Measure faithfulness without retraining by Quantus' metrics and by the drop of the predicted probability.
+"""Define Quantus' metrics, and compute the drop of the predicted probability as features are removed.
 
-These metrics use a network that was never trained on images with removed features; ROAR avoids this problem. Therefore
-the metrics have separate columns and do not affect gains, ranks, verdicts and warnings (docs/quantus.md). This
-module does not import torch.
+Both measure faithfulness on a network that was never trained on images with removed features; ROAR avoids this problem.
+Therefore they have separate columns and do not affect gains, ranks, verdicts and warnings (docs/quantus.md).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +18,8 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
-from roarbench.stats.probability_drop import ProbabilityDrop, compute_probability_drop
 from roarbench.store.quantus_scores import ScoreSpec
 
 IMAGES = 64  # the first test images; one batch of Quantus
@@ -65,13 +67,23 @@ def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], Score
     }
 
 
+class ProbabilityDrop(NamedTuple):
+    """Drop of the softmax probability of the class predicted on the clean image, with intervals over test images."""
+
+    untouched: Estimate  # mean probability on clean images, p_0, in [0, 1]
+    probabilities: tuple[Estimate, ...]  # mean probability per level, p_k
+    # mean of |p_0 - p_k| / p_0 per level, at least 0 (Khakzar et al. 2021, as in their code)
+    changes: tuple[Estimate, ...]
+    # mean of p_0 - p_k over images and levels above 0, in [-1, 1] (Samek et al. 2017); missing if a level is missing
+    aopc: Estimate
+
+
 def compute_probability_drops(
     suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: Sequence[float]
 ) -> dict[str, ProbabilityDrop]:
     """Return the probability drops of all rows under a protocol without retraining; empty for other protocols.
 
-    Rows with results for different explained networks are left out. The result is empty until the untouched images are
-    scored.
+    Inconsistent rows are left out. The result is empty until the untouched images are scored.
     """
     if not protocol.has_probabilities:
         return {}
@@ -92,3 +104,31 @@ def _collect_probabilities(suite_results: SuiteResults, protocol: Protocol, unit
         if ((row >= 0) & (row <= 1)).all():  # comparisons with NaN are false
             probabilities[point] = row
     return probabilities
+
+
+def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
+    """Compute AOPC and related scores of one estimator and order.
+
+    Args:
+        untouched: Probability p_0 of every image, in (0, 1], shape (images,).
+        degraded: Probability p_k of every image at each level, in [0, 1], shape (images,); None for a missing level.
+    """
+    drops = [None if row is None else untouched - row for row in degraded]
+    whole = [drop for drop in drops if drop is not None]
+    return ProbabilityDrop(
+        _estimate_mean(untouched),
+        tuple(map(_estimate_mean, degraded)),
+        tuple(_estimate_mean(None if drop is None else np.abs(drop) / untouched) for drop in drops),
+        _estimate_mean(np.mean(whole, axis=0) if len(whole) == len(drops) else None),
+    )
+
+
+def _estimate_mean(values: Floats | None) -> Estimate:
+    """Return a mean over images with its 95 % interval by the central limit theorem; one image has no interval."""
+    if values is None:
+        return Estimate()
+    mean = float(values.mean())
+    if len(values) < 2:
+        return Estimate(mean)
+    half = NormalDist().inv_cdf(0.975) * float(values.std(ddof=1)) / sqrt(len(values))
+    return Estimate(mean, mean - half, mean + half)

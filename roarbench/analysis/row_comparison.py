@@ -77,7 +77,7 @@ def _compare_own_network_gains(draws: SuiteDraws, protocol: Protocol, unit: Unit
     counted = _describe_counted_predictions(protocol)
     if not {first, second} <= predictions.keys():
         return RowPair(Estimate(), None, (), counted)
-    bits, bootstrap = {name: predictions[name].answers for name in (first, second)}, draws.bootstrap
+    bits, bootstrap = {name: predictions[name].kept for name in (first, second)}, draws.bootstrap
     gains = compute_own_network_gain_per_row(bits, protocol.order, bootstrap)
     one, two = gains[first], gains[second]
     difference = make_estimate(one.gain.subtract(two.gain), bootstrap.confidence)

@@ -29,7 +29,7 @@ from roarbench.stats.board import RANDOM, Board, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import select_variance_components
-from roarbench.stats.training_and_network_variance import VarianceComponents, estimate_variance_components
+from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.file import Submission
 

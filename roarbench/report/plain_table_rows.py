@@ -6,13 +6,13 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from roarbench.analysis.quantus_and_probability_drop import ProbabilityDrop
 from roarbench.analysis.results_by_images_and_weights import describe_prediction_under_noise
 from roarbench.analysis.row_warnings import Grade
 from roarbench.common.text import format_records_as_csv
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import ControlComparison
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # suffixes of the names of a number and of its interval's ends

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.quantus_and_probability_drop import METRICS, Metric, compute_probability_drops
+from roarbench.analysis.quantus_and_probability_drop import METRICS, Metric, ProbabilityDrop, compute_probability_drops
 from roarbench.analysis.results_by_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.row_warnings import (
     Mark,
@@ -29,7 +29,6 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 

@@ -1,4 +1,4 @@
-"""Bootstrap settings, values with their draws, intervals, and ratios of two values."""
+"""Compute intervals of values and of ratios from bootstrap draws."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
 
 
 def compute_half_width(sample: Sample, confidence: float) -> float:
-    """Return half the width of the interval, symmetric about the value, that contains this fraction of the draws."""
+    """Return half the width of the interval around the value that contains this fraction of the draws."""
     return float(compute_quantile(np.abs(sample.draws - sample.value), confidence))
 
 
@@ -57,9 +57,9 @@ def compute_quantile(numbers: Floats, share: float) -> Floats:
     position = (numbers.shape[-1] - 1) * share
     index = int(position)
     ordered = np.partition(numbers, index, axis=-1)  # one pivot: a partition with two pivots takes four times as long
-    one, part = ordered[..., index], position - index
-    two = ordered[..., index + 1 :].min(-1) if index + 1 < numbers.shape[-1] else one
-    quantile: Floats = one + (two - one) * part if part < 0.5 else two - (two - one) * (1 - part)
+    low, fraction = ordered[..., index], position - index
+    high = ordered[..., index + 1 :].min(-1) if index + 1 < numbers.shape[-1] else low
+    quantile: Floats = low + (high - low) * fraction if fraction < 0.5 else high - (high - low) * (1 - fraction)
     return quantile
 
 
@@ -76,13 +76,13 @@ def estimate_ratio(numerator: Sample, denominator: Sample, confidence: float) ->
     problems in interval estimation, 1954). Its lower end therefore exceeds c exactly if `numerator` is significantly
     above c times `denominator`. The interval is bounded because the interval of `denominator` is above 0.
     """
-    wide, own = compute_half_width(denominator, confidence), compute_half_width(numerator, confidence)
-    if denominator.value <= wide:
+    top, bottom = compute_half_width(numerator, confidence), compute_half_width(denominator, confidence)
+    if denominator.value <= bottom:
         return Estimate()
-    shared = wide * own * _compute_correlation(numerator, denominator)
-    square = denominator.value**2 - wide**2
-    middle = numerator.value * denominator.value - shared
-    rest = numerator.value**2 - own**2
+    # the ends are the roots of square * c^2 - 2 * middle * c + rest
+    square = denominator.value**2 - bottom**2
+    middle = numerator.value * denominator.value - top * bottom * _compute_correlation(numerator, denominator)
+    rest = numerator.value**2 - top**2
     reach = float(np.sqrt(max(0.0, middle**2 - square * rest)))
     return Estimate(numerator.value / denominator.value, (middle - reach) / square, (middle + reach) / square)
 

@@ -1,31 +1,21 @@
-"""Compute boards of one protocol from draws: the gains, verdicts and ranks of all estimators."""
+"""Compute the board of one protocol from draws: the gains, verdicts and ranks of all estimators."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE, Order, ScoredNetwork
+from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM, ZERO, Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.curves import POINTS, UNTOUCHED, Correctness
-from roarbench.stats.own_network_gain import (
-    OwnNetworkGain,
-    OwnNetworkTest,
-    OwnNetworkVerdict,
-    compute_own_network_gain_per_row,
-    predict_replicated_gain,
-)
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import SampledGains, sample_gains, select_variance_components
-from roarbench.stats.training_and_network_variance import VarianceComponents, estimate_variance_components
+from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
@@ -87,7 +77,7 @@ _Differences = dict[tuple[str, str], Sample]  # gain differences by (row, row th
 
 
 class Judge(SampledGains):
-    """The gains of one protocol, with methods that compare any two rows."""
+    """Gains of one protocol; its methods compare, test and rank the rows."""
 
     @cached_property
     def replication_gains(self) -> dict[str, Sample]:
@@ -104,16 +94,16 @@ class Judge(SampledGains):
 
     def drop_gains_of_submissions(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
         """Return the gains of the suite's own rows, without submissions; all gains if there are only submissions."""
-        return {name: one for name, one in gains.items() if name not in self.scores.submitted} or dict(gains)
+        return {name: gain for name, gain in gains.items() if name not in self.scores.submitted} or dict(gains)
 
     @cached_property
     def ranked_pairs(self) -> Pairs:
-        """Return all pairs of the rows that have a rank."""
+        """Return all pairs of rows with a rank."""
         return Pairs.from_samples(list(self.ranked_gains.values()), self.bootstrap.confidence)
 
     @property
     def pairs_without_submissions(self) -> Pairs:
-        """Return the pairs of the suite's own rows."""
+        """Return all pairs of the suite's own rows with a rank."""
         own = self.drop_gains_of_submissions(self.ranked_gains)
         if len(own) == len(self.ranked_gains):
             return self.ranked_pairs
@@ -136,10 +126,9 @@ class Judge(SampledGains):
     @cached_property
     def controls(self) -> tuple[str, ...]:
         """Return the controls to compare rows with: the usual and the suite's, but only Random for own-network gain."""
-        own = [
-            name for name in self.scores.estimators if name in self.scores.model_free_controls - self.scores.submitted
-        ]
-        return (RANDOM,) if self.protocol.compares_networks else tuple(dict.fromkeys((*CONTROLS, *own)))
+        own = self.scores.model_free_controls - self.scores.submitted
+        in_order = dict.fromkeys((*CONTROLS, *(name for name in self.scores.estimators if name in own)))
+        return (RANDOM,) if self.protocol.compares_networks else tuple(in_order)
 
     @cached_property
     def family_differences(self) -> _Differences:
@@ -157,9 +146,12 @@ class Judge(SampledGains):
         return self._compare(*self._split_by_submitted_row(self.family_differences)) if self.has_intervals else {}
 
     def _compare(self, family: _Differences, of_added_rows: list[_Differences]) -> dict[tuple[str, str], Comparison]:
-        samples = {pair: sample for part in (family, *of_added_rows) for pair, sample in part.items()}
-        comparisons = judge_comparisons(family, of_added_rows)
-        return {pair: one._replace(difference=self.estimate(samples[pair])) for pair, one in comparisons.items()}
+        """Judge all comparisons, and add the interval of each difference."""
+        samples = {pair: sample for differences in (family, *of_added_rows) for pair, sample in differences.items()}
+        return {
+            pair: comparison._replace(difference=self.estimate(samples[pair]))
+            for pair, comparison in judge_comparisons(family, of_added_rows).items()
+        }
 
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals.
@@ -180,31 +172,27 @@ class Judge(SampledGains):
     def comparisons_by_row(self) -> dict[str, dict[str, Comparison]]:
         """Return every row's comparisons with the controls and with its twins."""
         comparisons: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
-        for (name, other), one in self.comparisons.items():
-            comparisons[name][other] = one
+        for (name, other), comparison in self.comparisons.items():
+            comparisons[name][other] = comparison
         return comparisons
 
     def estimate_gains_over_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus the gain of each of its twins, by kind of twin."""
-        over = (
-            {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS}
-            if name in self.ranked_gains
-            else {}
-        )
-        return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
+        if name not in self.ranked_gains:
+            return {}
+        differences = {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS}
+        return {kind: self.estimate(difference) for kind, difference in differences.items() if difference}
 
     def compare_with_controls(self, name: str) -> ControlComparison | None:
-        """Compare a row that depends on the network with every model-free control; None if a gain is missing."""
-        silent, against = self.scores.model_free_controls - self.scores.submitted, self.comparisons_by_row[name]
-        if (
-            name in self.scores.model_free_controls
-            or not silent
-            or not silent <= against.keys() & self.ranked_gains.keys()
-        ):
+        """Compare a row with every model-free control; None for a control, and if a control has no gain."""
+        own, against = self.scores.model_free_controls - self.scores.submitted, self.comparisons_by_row[name]
+        is_control = name in self.scores.model_free_controls
+        if is_control or not own or not own <= against.keys() & self.ranked_gains.keys():
             return None
-        return ControlComparison({control: against[control] for control in self.controls if control in silent})
+        return ControlComparison({control: against[control] for control in self.controls if control in own})
 
     def _split_by_submitted_row(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
+        """Return the differences without submissions, and the differences of each submission."""
         rows: dict[str, _Differences] = {}
         for pair, difference in pairs.items():
             rows.setdefault(next((name for name in pair if name in self.scores.submitted), ""), {})[pair] = difference
@@ -242,81 +230,3 @@ def _make_row(judge: Judge, name: str) -> Row:
         beating=judge.compare_with_controls(name),
         delta_twins=twins,
     )
-
-
-class KeptPredictions(NamedTuple):
-    """Record of one estimator that says which predictions stay the same after removal by each network's map."""
-
-    # (maps, networks, levels, images), see `compute_own_network_gain`; only images on which all networks agree
-    answers: NDArray[np.bool_]
-    same_masks: bool  # all networks' maps remove the same features of each of these images
-
-
-def compute_own_network_board(
-    scores: Correctness,
-    predictions: Mapping[str, KeptPredictions],
-    protocol: Protocol,
-    bootstrap: Bootstrap,
-    shown_rows: Collection[str] | None,
-) -> Board:
-    """Judge the rows that have complete predictions; `scores` lists rows and levels, without correctness bits."""
-    answers = {name: row.answers for name, row in predictions.items()}
-    gains = compute_own_network_gain_per_row(answers, protocol.order, bootstrap)
-    areas = {name: own_gain.gain for name, own_gain in gains.items()}
-    judge = Judge(
-        scores, protocol, bootstrap, None, draw_resamples(scores, bootstrap, None), areas, IntervalScope.NETWORKS
-    )
-    # rows whose gain is 0 by construction are ranked but not tested
-    untested = {name for name, row in predictions.items() if row.same_masks}
-    judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
-    names = [name for name in scores.estimators if shown_rows is None or name in shown_rows]
-    rows = [
-        _make_own_network_row(judge, judge_of_tested, name, predictions[name], gains[name])
-        if name in predictions
-        else _make_empty_row(name, scores)
-        for name in names
-    ]
-    networks, _, _, images = next((row.answers.shape for row in predictions.values()), (0, 0, 0, 0))
-    return Board(
-        protocol,
-        scores.levels,
-        tuple(rows),
-        images,
-        bootstrap,
-        IntervalScope.NETWORKS,
-        compute_detectable_difference(judge.pairs_without_submissions) if judge.ranked_gains else None,
-        sum(name not in scores.submitted for name, _ in judge_of_tested.comparisons),
-        networks,
-    )
-
-
-def _make_own_network_row(
-    judge: Judge, judge_of_tested: Judge, name: str, predictions: KeptPredictions, own_gain: OwnNetworkGain
-) -> Row:
-    """Build a row; its accuracies are the shares of predictions that stay the same after removal by own maps."""
-    answers = predictions.answers
-    own = np.einsum("iilx->l", answers.astype(int)) / (len(answers) * answers.shape[3])
-    sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
-    levels = (Sample(sign * sample.value, sign * sample.draws) for sample in own_gain.levels)
-    beside_zero, twins = judge_of_tested.comparisons.get((name, RANDOM)), judge.estimate_gains_over_twins(name)
-    network = beside_zero and OwnNetworkTest.from_verdict(beside_zero.verdict, own_gain.permutation)
-    return replace(
-        _make_empty_row(name, judge.scores),
-        seeds=len(answers),
-        clean=Estimate(1.0),
-        accuracies=tuple(Estimate(float(share)) for share in own),
-        differences=tuple(Estimate(0.0) if predictions.same_masks else judge.estimate(sample) for sample in levels),
-        gain=Estimate(0.0) if predictions.same_masks else judge.estimate_area(name),
-        place=judge.rank_intervals.get(name),
-        predicted=Estimate() if predictions.same_masks else judge.estimate(predict_replicated_gain(own_gain.gain)),
-        delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
-        against=judge_of_tested.comparisons_by_row[name],
-        delta_twins=twins,
-        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if predictions.same_masks else network,
-    )
-
-
-def _make_empty_row(name: str, scores: Correctness) -> Row:
-    nothing = (Estimate(),) * len(scores.levels)
-    check = name in scores.checks
-    return Row(name, 0, Estimate(), nothing, nothing, Estimate(), None, check)

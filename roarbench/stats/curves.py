@@ -1,4 +1,4 @@
-"""Correctness of predictions under one protocol, and the area between two accuracy curves."""
+"""Store the correctness of predictions under one protocol, and compute the area between two accuracy curves."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Point = tuple[str, float]  # estimator and level
 
 UNTOUCHED: Point = (CLEAN, 0.0)  # the point at t = 0, shared by all curves
-POINTS = 100.0  # accuracy points in an accuracy of 1
+POINTS = 100.0  # accuracy points (percent) per unit of accuracy
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +24,12 @@ class Correctness:
 
     estimators: tuple[str, ...]
     levels: tuple[float, ...]  # levels above 0, ascending
-    # (seeds, images) by (estimator, level); clean images are under `UNTOUCHED`. Cells may be missing, and may differ in
-    # their number of seeds, but all have the same images
+    # bits of shape (seeds, images) by (estimator, level); clean images are under `UNTOUCHED`. Cells may be missing, and
+    # may differ in their number of seeds, but all have the same images
     correct: Mapping[Point, Bits]
     # estimators without a curve, because their points have different rankings
     inconsistent: frozenset[str] = frozenset()
-    # twins and other checks: these estimators have gains, but neither verdicts nor ranks
+    # sanity-check variants (twins) and other checks: these estimators have gains, but neither verdicts nor ranks
     checks: frozenset[str] = frozenset()
     # explained network of each row of bits, by cell. Cells that depend on no network (controls, retrained clean images)
     # are missing
@@ -63,7 +63,7 @@ class Correctness:
         return next((bits.shape[1] for bits in self.correct.values()), 0)
 
     def list_points(self, estimator: str) -> tuple[Point, ...]:
-        """Return the points of an estimator's curve, from t = 0."""
+        """List the points of an estimator's curve, from t = 0."""
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
     def is_complete(self, estimator: str) -> bool:
@@ -101,5 +101,5 @@ def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: 
     Returns:
         Gains of shape (...).
     """
-    below = sum(w * (r - c) for w, r, c in zip(compute_area_weights(levels), random, curve, strict=True))
-    return np.asarray(POINTS * below if order is Order.MORF else -POINTS * below) + 0.0  # + 0.0 turns -0 into 0
+    area = sum(w * (r - c) for w, r, c in zip(compute_area_weights(levels), random, curve, strict=True))
+    return np.asarray(POINTS * area if order is Order.MORF else -POINTS * area) + 0.0  # + 0.0 turns -0 into 0

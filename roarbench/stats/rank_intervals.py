@@ -1,4 +1,4 @@
-"""Rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
+"""Compute rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ from roarbench.stats.curves import Floats
 class Pairs:
     """All pairs of numbers with paired draws.
 
-    Differences are computed row by row, because the draws of all pairs of 200 numbers would take 320 MB.
+    Draws of differences are computed for one row of the (n, n) matrix at a time, because the draws of all pairs of 200
+    numbers would take 320 MB.
     """
 
     values: Floats  # shape (n,)
@@ -26,7 +27,8 @@ class Pairs:
     @classmethod
     def from_samples(cls, samples: Sequence[Sample], confidence: float) -> Self:
         """Build the pairs of these samples."""
-        return cls(np.array([one.value for one in samples]), np.array([one.draws for one in samples]), confidence)
+        values, draws = [sample.value for sample in samples], [sample.draws for sample in samples]
+        return cls(np.array(values), np.array(draws), confidence)
 
     @cached_property
     def upper_triangle(self) -> NDArray[np.bool_]:
@@ -42,26 +44,25 @@ class Pairs:
     def half_widths(self) -> Floats:
         """Return half the width of every difference's interval, shape (n, n); 0 where `upper_triangle` is False."""
         widths = np.zeros_like(self.differences)
-        for one in range(len(widths) - 1):
-            widths[one, one + 1 :] = compute_quantile(
-                self._compute_deviations(one, slice(one + 1, None)), self.confidence
-            )
+        for row in range(len(widths) - 1):
+            deviations = self._compute_deviations(row, slice(row + 1, None))
+            widths[row, row + 1 :] = compute_quantile(deviations, self.confidence)
         return widths
 
     def find_largest_deviations(self, chosen: NDArray[np.bool_]) -> Floats:
         """Return the largest deviation among the chosen pairs in each draw, in half widths, shape (resamples,)."""
         largest = np.zeros(self.draws.shape[1])
-        for one, paired in enumerate(chosen):
-            if paired.any():
-                shares = self._compute_deviations(one, paired)
-                shares /= self.half_widths[one, paired, None]
-                np.maximum(largest, shares.max(0), out=largest)
+        for row, columns in enumerate(chosen):
+            if columns.any():
+                ratios = self._compute_deviations(row, columns)
+                ratios /= self.half_widths[row, columns, None]
+                np.maximum(largest, ratios.max(0), out=largest)
         return largest
 
-    def _compute_deviations(self, index: int, paired: NDArray[np.bool_] | slice) -> Floats:
-        """Return the absolute deviation of each difference from its value in each draw, (paired, resamples)."""
-        deviations: Floats = self.draws[index] - self.draws[paired]
-        deviations -= self.differences[index, paired, None]
+    def _compute_deviations(self, row: int, columns: NDArray[np.bool_] | slice) -> Floats:
+        """Return the absolute deviation of each difference from its value in each draw, (columns, resamples)."""
+        deviations: Floats = self.draws[row] - self.draws[columns]
+        deviations -= self.differences[row, columns, None]
         return np.abs(deviations, out=deviations)
 
 
@@ -77,14 +78,14 @@ class RankInterval(NamedTuple):
 
 
 def rank_by_gain(gains: Floats, added: Collection[int] = ()) -> list[RankInterval]:
-    """Return ranks from the gains alone, shape (estimators,); `added` is as in `compute_rank_intervals`."""
+    """Rank gains of shape (estimators,) without intervals; `added` is as in `compute_rank_intervals`."""
     own = _mark_rows_not_added(len(gains), added)
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [RankInterval(1 + count, added=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
 def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[RankInterval]:
-    """Return ranks with simultaneous intervals at the confidence level of the pairs.
+    """Rank estimators, with simultaneous intervals at the confidence level of the pairs.
 
     The best possible rank of an estimator is one below all estimators that are significantly better, and its worst
     possible rank is one above all estimators that are significantly worse (Klein, Wright, Wieczorek 2020; Mogstad,
@@ -95,15 +96,15 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
     gains, apart = pairs.values, _find_different_pairs(pairs, added)
     groups = find_maximal_tie_groups(gains, apart)
     own = _mark_rows_not_added(len(gains), added)
-    above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
-    rivals = own.sum() + ~own  # number of rows to rank among: the suite's own, and the row itself
+    better, worse = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
+    ranks = own.sum() + ~own  # number of ranks: the suite's own rows and, if it was added, the row itself
     return [
-        point._replace(
-            low=1 + int(above[index]),
-            high=int(rivals[index] - below[index]),
+        rank._replace(
+            low=1 + int(better[index]),
+            high=int(ranks[index] - worse[index]),
             groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
         )
-        for index, point in enumerate(rank_by_gain(gains, added))
+        for index, rank in enumerate(rank_by_gain(gains, added))
     ]
 
 

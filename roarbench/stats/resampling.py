@@ -3,7 +3,7 @@
 The accuracy of a cell varies for three reasons: other test images, other explained networks (references), and other
 training runs. A bootstrap draw repeats all three. Test images are drawn with replacement, the same for every cell, so
 that comparisons are paired. The effects of references and training runs are drawn as deviations, whose sizes are
-estimated from all cells together (`training_and_network_variance`). All rows share a part of a reference's deviation.
+estimated from all cells together (`variance_components`). All rows share a part of a reference's deviation.
 `docs/statistics.md` has the formulas and the coverage.
 """
 
@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.curves import Bits, Correctness, Floats, Point, hash_correctness
-from roarbench.stats.training_and_network_variance import (
-    PRIORS,
+from roarbench.stats.explained_network_variance import (
+    PRIOR_FREEDOMS,
     ReferenceCurve,
     ReferenceVariance,
+    compute_reference_curves,
+)
+from roarbench.stats.variance_components import (
     TrainingVariance,
     VarianceComponents,
-    compute_reference_curves,
+    can_vary,
     estimate_variance_components,
-    is_not_constant_zero,
 )
 
 _CHUNK = 2_000_000  # image counts that are converted to float32 at once, which takes 8 MB
@@ -38,19 +40,19 @@ _SPREAD, _CELL, _COMMON, _OWN, _SIZES, _ROW = range(1, 7)
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The accuracies of all cells, as measured and in every draw."""
+    """Accuracies of all cells, as measured and in every draw."""
 
     column: dict[Point, int]  # index of each point in the arrays
     values: Floats  # accuracies in [0, 1], shape (cells,)
     resampled: Floats  # accuracies in every draw, for a repetition of the whole experiment, shape (resamples, cells)
-    # accuracies in every draw, for a replication with the same test images, around the noisy measured accuracies;
-    # prediction intervals use these draws; shape (resamples, cells)
+    # accuracies of a replication with the same test images, drawn around the measured accuracies; prediction intervals
+    # use these draws, shape (resamples, cells)
     repeated: Floats
     differences: "Draws | None" = None  # draws of `Correctness.differences`, if present
 
     @property
     def replication(self) -> "Draws":
-        """Return the same accuracies, with the draws of a replication in `resampled`."""
+        """Return a copy that has the draws of a replication in `resampled`."""
         differences = self.differences.replication if self.differences else None
         return replace(self, resampled=self.repeated, differences=differences)
 
@@ -76,11 +78,11 @@ def draw_resamples(scores: Correctness, bootstrap: Bootstrap, variances: Varianc
     if not scores.differences:
         return _combine_draws(scores, bootstrap, variances, *_resample_images([scores], bootstrap))
     accuracies = replace(scores, differences=None)
-    one, other = _resample_images([accuracies, scores.differences], bootstrap)
-    differences = _combine_draws(scores.differences, bootstrap, variances, other)
+    resampled_accuracies, resampled_differences = _resample_images([accuracies, scores.differences], bootstrap)
+    own_variances = variances and estimate_variance_components([accuracies])
     return replace(
-        _combine_draws(accuracies, bootstrap, variances and estimate_variance_components([accuracies]), one),
-        differences=differences,
+        _combine_draws(accuracies, bootstrap, own_variances, resampled_accuracies),
+        differences=_combine_draws(scores.differences, bootstrap, variances, resampled_differences),
     )
 
 
@@ -124,9 +126,9 @@ def _resample_images(boards: Sequence[Correctness], bootstrap: Bootstrap) -> lis
 
 def draw_image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
     """Yield the count of every image in every draw, in blocks of shape (draws of the block, images)."""
-    counts, rows = draw_image_counts(images, bootstrap), max(1, _CHUNK // images)
-    for start in range(0, bootstrap.resamples, rows):
-        yield counts[start : start + rows].astype(np.float32)
+    counts, block = draw_image_counts(images, bootstrap), max(1, _CHUNK // images)
+    for start in range(0, bootstrap.resamples, block):
+        yield counts[start : start + block].astype(np.float32)
 
 
 @lru_cache(1)  # all boards of a store have the same images
@@ -155,7 +157,7 @@ def draw_repetition_noise(
     trainings = _TrainingDraws(variances.trainings, bootstrap) if variances.trainings else None
     references = _ReferenceDraws(variances.references, scores, bootstrap) if variances.references else None
     for column, (point, bits) in enumerate(scores.correct.items()):
-        if not is_not_constant_zero(bits):
+        if not can_vary(bits):
             continue
         if references and point in scores.references:
             true[column], whole[column] = references.draw_true_and_noisy_deviations(point)
@@ -184,7 +186,7 @@ class _TrainingDraws:
         self.deviations, self.bootstrap = estimate.deviations, bootstrap
 
     def draw_true_and_noisy_deviations(self, bits: Bits) -> tuple[Floats, Floats]:
-        """Return the mean deviation of a cell's training runs in every draw, true and with noise, (resamples,) each.
+        """Draw the mean deviation of a cell's training runs, without and with image noise, (resamples,) each.
 
         The bits seed the draws. So the same training run under two names has the same deviation, different cells have
         different deviations, and no draw depends on the choice of shown rows.
@@ -207,11 +209,11 @@ def _compute_shared_and_own_deviations(total_variance: Floats, own_variance: Flo
 class _ReferenceDraws:
     """Draws of the deviations of cells' accuracies that come from explained networks.
 
-    For each explained network, the deviation of a row's curve is the sum of a part that all rows share and a part of
-    its own; both parts have the same covariance between levels. The total variance and the variance of the own parts
-    are drawn by their degrees of freedom. The own parts have many more degrees of freedom, so differences between rows
-    are known more precisely. The variance of a row is then drawn from the pooled variance and the row's own mean square
-    (Smyth 2004).
+    For each explained network, the deviation of a row's curve is the sum of a shared part, which all rows have in
+    common, and the row's own part; both parts have the same covariance between levels. The total variance and the
+    variance of the own parts are drawn with their degrees of freedom. The own parts have many more degrees of freedom,
+    so differences between rows are known more precisely. The variance of a row is then drawn from the pooled variance
+    and the row's own mean square (Smyth 2004).
     """
 
     def __init__(self, estimate: ReferenceVariance, scores: Correctness, bootstrap: Bootstrap) -> None:
@@ -221,7 +223,7 @@ class _ReferenceDraws:
         self.own = np.zeros(bootstrap.resamples)
         if estimate.own_freedom:
             self.own = (1 - estimate.shared) / _draw_mean_square(estimate.own_freedom, generator, bootstrap)
-        self.prior = generator.choice(PRIORS, bootstrap.resamples, p=estimate.prior)
+        self.prior = generator.choice(PRIOR_FREEDOMS, bootstrap.resamples, p=estimate.prior)
         self.rows = compute_reference_curves(scores)
         self._sizes = lru_cache(1)(self._draw_shared_and_own_deviations)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw_network_normals)
@@ -229,7 +231,7 @@ class _ReferenceDraws:
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean_network_effect)
 
     def draw_true_and_noisy_deviations(self, point: Point) -> tuple[Floats, Floats]:
-        """Return a cell's mean deviation over its networks in every draw, true and with noise, (resamples,) each."""
+        """Draw the mean deviation of a cell's networks, without and with image noise, (resamples,) each."""
         names, curve = self.scores.references[point], self.rows[point[0]]
         common = self._mean(_COMMON, self.estimate.digest, names, point[1])
         own = self._mean(_OWN, curve.digest, names, point[1])
@@ -239,11 +241,11 @@ class _ReferenceDraws:
     def _draw_shared_and_own_deviations(
         self, curve: ReferenceCurve
     ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Draw the sizes of the shared part and the row's own part, (resamples,): true, and with image noise."""
+        """Draw standard deviations of the shared and the row's own part, (resamples,), without and with image noise."""
         ratio = self._draw_variance_ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.estimate.noise / self.estimate.variance if self.estimate.variance else 0.0
-        least = noise if self.estimate.own_freedom else 0.0  # image noise is known and is a part of each row's own part
+        least = noise if self.estimate.own_freedom else 0.0  # a row's own part contains all image noise
         true = _compute_shared_and_own_deviations(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
         return true, _compute_shared_and_own_deviations(whole, np.maximum(own, least))
 

@@ -1,4 +1,4 @@
-"""Accuracies and gains of one protocol with their draws, computed before verdicts."""
+"""Compute accuracies, gains and areas of one protocol with their draws."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -10,9 +10,9 @@ from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM, IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
-from roarbench.stats.curves import Correctness, Floats, compute_gain
+from roarbench.stats.curves import POINTS, Correctness, Floats, compute_area_weights, compute_gain
 from roarbench.stats.resampling import Draws
-from roarbench.stats.training_and_network_variance import VarianceComponents
+from roarbench.stats.variance_components import VarianceComponents
 
 
 def select_variance_components(protocol: Protocol, variances: VarianceComponents | None) -> VarianceComponents | None:
@@ -54,17 +54,35 @@ def _compute_areas(scores: Correctness, protocol: Protocol, draws: Draws, baseli
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.is_complete(name)
     }
-    return {name: Sample(float(both[0]), both[1:]) for name, both in gains.items()}
+    return {name: Sample(float(gain[0]), gain[1:]) for name, gain in gains.items()}
+
+
+def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
+    """Compute the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
+
+    Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
+    SRG (Bluecher et al. 2024). `scores.inconsistent` must include the rows that are inconsistent under either order;
+    `morf` and `lerf` have the same images, levels and bootstrap.
+    """
+    weights = POINTS * compute_area_weights((0.0, *scores.levels))
+    areas = {}
+    for name in scores.estimators:
+        curve = scores.list_points(name)
+        if name not in scores.inconsistent and all(point in draws.column for draws in (morf, lerf) for point in curve):
+            # both curves have the same accuracy at t = 0
+            area = weights[1:] @ (lerf.stack_accuracies(curve[1:]) - morf.stack_accuracies(curve[1:]))
+            areas[name] = Sample(float(area[0]), area[1:])
+    return areas
 
 
 @dataclass(frozen=True, eq=False)
 class SampledGains:
-    """Accuracies, and gains or areas, of one protocol with their draws."""
+    """Accuracies of one protocol, and gains or areas between two protocols' curves, with their draws."""
 
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
     bootstrap: Bootstrap
-    variances: VarianceComponents | None  # variance between references and between training runs; None if unknown
+    variances: VarianceComponents | None  # None if unknown
     draws: Draws
     areas: dict[str, Sample]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
     covers: IntervalScope

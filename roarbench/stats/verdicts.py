@@ -14,7 +14,7 @@ from roarbench.stats.rank_intervals import Pairs
 
 FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a board
 TAIL = 0.05  # smaller p values are computed from the pooled draws of the family, not from a comparison's own draws
-POWER = 0.8  # power behind `detectable`; the usual value (Cohen 1988)
+POWER = 0.8  # power of `compute_detectable_difference`; the usual value (Cohen 1988)
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -38,8 +38,8 @@ class Comparison(NamedTuple):
     @property
     def reversed(self) -> "Comparison":
         """Return the comparison in the opposite direction."""
-        word = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(self.verdict, self.verdict)
-        return Comparison(word, self.p, self.q, self.difference.negative)
+        verdict = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(self.verdict, self.verdict)
+        return Comparison(verdict, self.p, self.q, self.difference.negative)
 
 
 def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
@@ -62,28 +62,28 @@ def judge_comparisons(
         added_rows: Differences of each row that is not part of the family. Each added row is judged in the family plus
             this row alone, and the family is judged without added rows.
     """
-    whole: dict[Key, Comparison] = {}
-    tails, own = _Tails(), list[float]()
-    for part in (family, *added_rows):
-        joined = tails.add_samples(part.values())
-        ps = joined.compute_p_values(part.values())
-        qs = adjust_by_benjamini_hochberg([*own, *ps])[len(own) :]
-        for key, p, q in zip(part, ps, qs, strict=True):
-            whole[key] = Comparison(choose_verdict(part[key].value, q), p, q)
-        if part is family:
-            tails, own = joined, ps
-    return whole
+    comparisons: dict[Key, Comparison] = {}
+    family_tails, family_ps = _Tails(), list[float]()
+    for differences in (family, *added_rows):
+        tails = family_tails.add_samples(differences.values())
+        ps = tails.compute_p_values(differences.values())
+        qs = adjust_by_benjamini_hochberg([*family_ps, *ps])[len(family_ps) :]
+        for key, p, q in zip(differences, ps, qs, strict=True):
+            comparisons[key] = Comparison(choose_verdict(differences[key].value, q), p, q)
+        if differences is family:
+            family_tails, family_ps = tails, ps
+    return comparisons
 
 
 def choose_verdict(difference: float, q: float) -> Verdict:
-    """Return the verdict for a difference (positive is better) with adjusted p value q."""
+    """Return the verdict on a difference (positive is better) with adjusted p value q."""
     if q > FALSE_DISCOVERIES:
         return Verdict.SAME
     return Verdict.BETTER if difference > 0 else Verdict.WORSE
 
 
 class _Tails(NamedTuple):
-    """Pooled deviations of a family's draws, sorted.
+    """Sorted deviations of the draws of all comparisons of a family; they give small p values.
 
     The deviations of each comparison's draws are divided by the distance that 5 % of them exceed, then pooled; only
     values above 1 are used. This assumes that comparisons differ in scale far more than in shape. More comparisons
@@ -94,8 +94,8 @@ class _Tails(NamedTuple):
 
     def add_samples(self, samples: Collection[Sample]) -> Self:
         """Return the tails with the draws of more samples added."""
-        moving = [far / end for far, end in map(_compute_deviations, samples) if end > 0]
-        return self._replace(pools=(*self.pools, np.sort(np.concatenate(moving)))) if moving else self
+        scaled = [deviations / end for deviations, end in map(_compute_deviations, samples) if end > 0]
+        return self._replace(pools=(*self.pools, np.sort(np.concatenate(scaled)))) if scaled else self
 
     def compute_p_values(self, samples: Collection[Sample]) -> list[float]:
         """Compute two-sided p values for "the true value is 0"."""
@@ -110,8 +110,8 @@ class _Tails(NamedTuple):
 
 def _compute_deviations(sample: Sample) -> tuple[Floats, float]:
     """Return each draw's distance from the value, and the distance that 5 % of the draws exceed."""
-    far = np.abs(sample.draws - sample.value)
-    return far, float(compute_quantile(far, 1 - TAIL))
+    deviations = np.abs(sample.draws - sample.value)
+    return deviations, float(compute_quantile(deviations, 1 - TAIL))
 
 
 def compute_detectable_difference(pairs: Pairs) -> float | None:
@@ -138,7 +138,7 @@ class ControlComparison(NamedTuple):
 
     @property
     def hardest_control(self) -> str:
-        """Return the control that is hardest to beat; a control that is better than the row comes first."""
+        """Return the control that is hardest to beat: one that is better than the row, else the largest p value."""
 
         def make_sort_key(control: str) -> tuple[bool, float, float]:
             comparison = self.against[control]

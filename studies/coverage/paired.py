@@ -25,7 +25,7 @@ from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.compute_board import compute_board_from_draws
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.training_and_network_variance import estimate_variance_components
+from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
 from studies.page import make_parser
 

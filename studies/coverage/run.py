@@ -26,7 +26,7 @@ from roarbench.stats.compute_board import compute_board_from_draws
 from roarbench.stats.curves import Correctness
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
-from roarbench.stats.training_and_network_variance import VarianceComponents, estimate_variance_components
+from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Verdict
 from studies.coverage.tau import simulate_agreement
 from studies.coverage.worlds import (

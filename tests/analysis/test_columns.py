@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.quantus_and_probability_drop import METRICS, compute_probability_drops, list_score_specs
+from roarbench.analysis.quantus_and_probability_drop import (
+    METRICS,
+    compute_probability_drop,
+    compute_probability_drops,
+    list_score_specs,
+)
 from roarbench.analysis.results_by_images_and_weights import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
@@ -18,7 +23,6 @@ from roarbench.plan.planned_runs import Point
 from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts, list_sections
-from roarbench.stats.probability_drop import compute_probability_drop
 from roarbench.store.quantus_scores import Score, store_scores
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
@@ -201,3 +205,16 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
             each for each in list_sections(compute_validity_panel(whole)) if each.title == "Removal masks"
         ).columns
     )
+
+
+def test_probability_drop_matches_manual_computation():
+    """Two images whose probabilities fall, at two levels, by .2 and 0, then by .6 and -.1."""
+    untouched, degraded = np.array([0.8, 0.5]), np.array([[0.6, 0.5], [0.2, 0.6]])
+    drop = compute_probability_drop(untouched, degraded)
+    assert drop.aopc.value == pytest.approx((0.2 + 0.0 + 0.6 - 0.1) / 4)
+    assert drop.aopc.high == pytest.approx(0.175 + 1.96 * 0.225, rel=1e-4)  # of means of 0.4 and -0.05
+    assert [one.value for one in drop.changes] == pytest.approx([0.25 / 2, (0.75 + 0.2) / 2])
+    assert [one.value for one in drop.probabilities] == pytest.approx([0.55, 0.4])
+    assert drop.probabilities[1].high == pytest.approx(0.4 + 1.96 * 0.2, rel=1e-4)  # 0.2: the error of a mean of two
+    one = compute_probability_drop(untouched[:1], degraded[:, :1])
+    assert (one.aopc.low, one.aopc.high) == (None, None)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.common.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.plan.suite import Block
-from roarbench.stats.compute_board import KeptPredictions
 from tests.helpers.made_up import SUITE, make_suite_results
 
 

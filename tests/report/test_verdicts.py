@@ -9,6 +9,7 @@ import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_row_warning
@@ -29,7 +30,6 @@ from roarbench.report.replication_comparison import (
 )
 from roarbench.report.validity_panel import format_text, list_sections
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
-from roarbench.stats.compute_board import KeptPredictions
 from roarbench.stats.sampled_gains import SampledGains
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results

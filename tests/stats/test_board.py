@@ -12,7 +12,7 @@ from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.training_and_network_variance import estimate_variance_components
+from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 

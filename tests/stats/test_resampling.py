@@ -10,16 +10,14 @@ from scipy.stats import t as student
 from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.curves import Correctness, compute_area_weights
-from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
-from roarbench.stats.training_and_network_variance import (
-    PRIORS,
+from roarbench.stats.explained_network_variance import (
+    PRIOR_FREEDOMS,
     ReferenceVariance,
-    TrainingVariance,
-    VarianceComponents,
     compute_posterior_over_priors,
     estimate_variance_and_shared_fraction,
-    estimate_variance_components,
 )
+from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
+from roarbench.stats.variance_components import TrainingVariance, VarianceComponents, estimate_variance_components
 
 LEVELS = (0.5, 0.9)
 MANY = Bootstrap(20_000, seed=2)
@@ -34,7 +32,7 @@ KNOWN = ReferenceVariance(
     shared=0.5,
     freedom=1e9,
     own_freedom=10**9,
-    prior=np.eye(len(PRIORS))[-1],
+    prior=np.eye(len(PRIOR_FREEDOMS))[-1],
     rows=9,
     digest=bytes(16),
 )
@@ -184,8 +182,8 @@ def test_image_noise_enters_replication_but_not_true_deviations():
 @pytest.mark.parametrize("prior", [1.0, 4.0])
 def test_row_variance_is_moderated_as_by_smyth(prior):
     """Draws follow Student's t of prior and own degrees of freedom, times the root of the moderated variance."""
-    scores, chosen = make_explained_rows(2, 3), np.eye(len(PRIORS))[np.abs(PRIORS - prior).argmin()]
-    prior = float(PRIORS @ chosen)
+    scores, chosen = make_explained_rows(2, 3), np.eye(len(PRIOR_FREEDOMS))[np.abs(PRIOR_FREEDOMS - prior).argmin()]
+    prior = float(PRIOR_FREEDOMS @ chosen)
     answers = [scores.correct["e0", t].mean(1) for t in LEVELS]
     square = np.var(compute_area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
     moderated = (prior + 2 * square / KNOWN.variance) / (prior + 2)
@@ -241,12 +239,13 @@ def test_network_variance_matches_mean_squares(trainings):
 def test_posterior_over_priors_matches_f_likelihood():
     squares, freedom = np.array([0.2, 0.5, 1.1, 2.2]), np.array([2, 2, 2, 1])
     mean = 5.8 / 7
-    expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIORS]
+    expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIOR_FREEDOMS]
     np.testing.assert_allclose(
         compute_posterior_over_priors(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9
     )
     alike, apart = (
-        compute_posterior_over_priors(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0)
+        compute_posterior_over_priors(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIOR_FREEDOMS)
+        for odd in (1.0, 25.0)
     )
     assert alike < 0.1 < 0.3 < apart
 
