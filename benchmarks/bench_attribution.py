@@ -19,9 +19,10 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.compute.ranking import draw_tie_order
-from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
-from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps, count_fitting_images
-from roarbench.estimators.estimator import NOISE, SEED, Batch
+from roarbench.estimators.catalogue import PAPER_IDS, count_passes, find_estimator
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importance_maps, count_fitting_images
+from roarbench.estimators.estimator import NOISE, SEED
+from roarbench.estimators.map_input import Batch
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
@@ -35,7 +36,7 @@ def main() -> None:
     torch.set_num_threads(1)
     cost = count_network_cost(NETWORK, CLASSES, 3, SIZE)
     n = (
-        count_fitting_images(count_available_gpu_bytes(), cost.activations, SHAPE, len(PAPER))
+        count_fitting_images(count_available_gpu_bytes(), cost.activations, SHAPE, len(PAPER_IDS))
         if GPU
         else IMAGES_PER_PASS
     )
@@ -44,7 +45,7 @@ def main() -> None:
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
     black = torch.full((3, 1, 1), -2.0)
     print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
-    for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER)):
+    for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER_IDS)):
         wanted = [find_estimator(id_) for id_ in ids]
         took = time_seconds(partial(compute_importance_maps, wanted, model, batch, black))
         rate = n * count_passes(wanted).forward / took

@@ -19,14 +19,15 @@ from torch import Tensor, nn
 from roarbench.common.device_settings import can_use_bf16
 from roarbench.common.enums import Precision
 from roarbench.compute.networks import build_network, count_network_cost
-from roarbench.estimators.catalogue import PAPER, count_passes, find_estimator
-from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
-from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Batch, Estimator
+from roarbench.estimators.catalogue import PAPER_IDS, count_passes, find_estimator
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importance_maps
+from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.map_input import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
 from tests.helpers.networks import CountingPasses
 
-ALL = [find_estimator(name) for name in PAPER]
+ALL = [find_estimator(name) for name in PAPER_IDS]
 BLACK = torch.full((3, 1, 1), -2.0)
 BY_CAPTUM = 8  # images for captum
 TUNNELS = {

@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader
 from roarbench.compute.bit_planes import Layout, encode_planes
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import draw_tie_order, make_sort_keys
-from roarbench.estimators.engine import IMAGES_PER_PASS, compute_importance_maps
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.faster_networks import fold_batchnorm
 from roarbench.execution.workload import Work, count_work

@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_type
-from roarbench.estimators.engine import use_exact_eager_mode
+from roarbench.estimators.compute_maps import use_exact_eager_mode
 
 
 @contextmanager

@@ -25,8 +25,9 @@ from roarbench.common.text import describe_type, format_count
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import Maps, compute_importance_maps
-from roarbench.estimators.estimator import Batch, Estimator
+from roarbench.estimators.compute_maps import Maps, compute_importance_maps
+from roarbench.estimators.estimator import Estimator
+from roarbench.estimators.map_input import Batch
 from roarbench.submissions.adapters import adapt_captum, adapt_function, adapt_quantus
 
 _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"

@@ -15,7 +15,7 @@ from roarbench.api.ranking_and_removal import FillFunction, RemovalSettings, mar
 from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import Order
 from roarbench.compute.degrade import degrade
-from roarbench.estimators.engine import Maps
+from roarbench.estimators.compute_maps import Maps
 
 
 class RemovalMeasure(NamedTuple):

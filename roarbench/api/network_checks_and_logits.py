@@ -20,7 +20,7 @@ from roarbench.compute.external_networks import (
 )
 from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
 from roarbench.compute.prediction import choose_scoring_batch_size
-from roarbench.estimators.engine import IMAGES_PER_PASS
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 
 _PIXELS = 2**17  # pixels per batch of images to explain: larger batches take more memory and are not faster on a CPU
 _SCORED = 4 * 224**2  # pixels per forward pass, for the same reason

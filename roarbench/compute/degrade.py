@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from roarbench.common.device_settings import send_to_device, use_exact_float32
 from roarbench.common.enums import Unit
-from roarbench.estimators.estimator import blur
+from roarbench.estimators.map_input import blur
 from roarbench.estimators.noise_and_random_draws import draw_fill_noise
 
 _ROAD_NOISE = 2.55  # standard deviation: 0.01 for images in [0, 1] in the code of Rong et al. 2022

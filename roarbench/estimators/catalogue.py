@@ -48,7 +48,7 @@ _OTHER_NAMES = {  # names in captum, zennit and Quantus that differ from our ids
 # which take one pass per coalition of an image's features
 FEATURES = 10
 _BLACK = ("ig", "deeplift", "gradient-shap")  # bases whose path starts at black by default
-Form = tuple[str, str]  # (base, form), as in the table of estimators
+BaseAndForm = tuple[str, str]
 
 
 def _load_declarations() -> Iterator[Estimator]:
@@ -61,7 +61,7 @@ _SET = r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a 
 # id of a submission, to which suffixes of twins may be appended
 _ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")
 ESTIMATORS = {row.id: row for row in sorted(_load_declarations(), key=lambda row: not row.control)}
-PAPER = tuple(row.id for row in ESTIMATORS.values() if row.uses_shared_pass)  # the 18 of Hooker et al. 2019
+PAPER_IDS = tuple(row.id for row in ESTIMATORS.values() if row.uses_shared_pass)  # the 18 of Hooker et al. 2019
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
     "untrained": "its map of the explained network with random weights",
@@ -254,20 +254,19 @@ def find_display_name(estimator: str) -> DisplayName:
 
 def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
     """Count the passes per image that compute the maps of all these estimators: (400, 416) for the paper's 18."""
-    variants: dict[tuple[str, SharedPassSettings], set[Form]] = {}  # forms of one variant and settings share passes
+    # forms of one explained variant with equal settings share passes
+    shared: dict[tuple[str, SharedPassSettings], set[BaseAndForm]] = {}
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin has its parent's key and shares its passes
-    for e in estimators:
-        if e.cost:
-            own[e.explained_variant, e.base, e.values] = e.cost(e, features) if callable(e.cost) else e.cost
-        elif not e.control:
-            variants.setdefault((e.explained_variant, find_shared_pass_settings(e)), set()).add((e.base, e.form))
+    for row in estimators:
+        if row.cost:
+            cost = row.cost(row, features) if callable(row.cost) else row.cost
+            own[row.explained_variant, row.base, row.values] = cost
+        elif not row.control:
+            shared.setdefault((row.explained_variant, row.shared_pass_settings), set()).add((row.base, row.form))
     costs = list(own.values())
-    for (_, settings), wanted in variants.items():
-        single, repeated = list_plain_and_noisy_bases(wanted)
-        costs += [
-            _count_shared_passes(single, settings),
-            *[_count_shared_passes(repeated, settings)] * settings.samples,
-        ]
+    for (_, settings), wanted in shared.items():
+        plain, noisy = list_plain_and_noisy_bases(wanted)
+        costs += [_count_shared_passes(plain, settings), *[_count_shared_passes(noisy, settings)] * settings.samples]
     return Passes(sum(cost.forward for cost in costs), sum(cost.backward for cost in costs))
 
 
@@ -276,12 +275,7 @@ def _count_shared_passes(bases: Set[str], settings: SharedPassSettings) -> Passe
     return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
 
 
-def list_plain_and_noisy_bases(wanted: Set[Form]) -> tuple[set[str], set[str]]:
+def list_plain_and_noisy_bases(wanted: Set[BaseAndForm]) -> tuple[set[str], set[str]]:
     """Return the bases whose maps are needed for the image itself, and the bases needed for its noisy copies."""
     single = {base for base, form in wanted if form not in NOISY}
     return single, {base for base, form in wanted if form in NOISY}
-
-
-def find_shared_pass_settings(estimator: Estimator) -> SharedPassSettings:
-    """Return the estimator's settings for the shared pass."""
-    return SharedPassSettings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]

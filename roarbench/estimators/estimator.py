@@ -1,7 +1,4 @@
-"""Records of an estimator, its papers, and the input of the function that computes its maps.
-
-torch is imported at first use.
-"""
+"""The record of an estimator and the records of its papers. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -9,12 +6,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.common.identity import hash_value, make_json_record
 from roarbench.estimators.ids import EstimatorId, Value
-from roarbench.estimators.lazy_torch import F, Tensor, nn, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from roarbench.estimators.map_input import MapInput
 
 _PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
 _FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)
@@ -70,6 +71,18 @@ class Passes(NamedTuple):
 
     forward: int
     backward: int
+
+
+class SharedPassSettings(NamedTuple):
+    """Parameters of the shared pass; the defaults are the values of Hooker et al. 2019."""
+
+    noise: float = NOISE  # standard deviation of the noise, divided by the range of the image
+    samples: int = SAMPLES  # noisy copies per image
+    steps: int = IG_STEPS  # points on the path of integrated gradients
+    baseline: str = "black"  # start of the path, a name for `make_baseline_images`
+
+
+PAPER_SETTINGS = SharedPassSettings()
 
 
 def _make_unhashed_field(default: Any) -> Any:
@@ -174,6 +187,26 @@ class Estimator:
         return self.submitted or (self.maps is not None and not self.control)
 
     @property
+    def shared_pass_settings(self) -> SharedPassSettings:
+        """Return the settings of the shared pass that computes the maps."""
+        return SharedPassSettings(**{**self.parameters, **dict(self.values)})  # type: ignore[arg-type]
+
+    @property
+    def job_group(self) -> str:
+        """Return the name of the group of estimators whose maps one job computes.
+
+        The controls that use the predicted class form the group `answered`, and all other controls the group
+        `controls`. The estimators of the shared pass are grouped by their explained variant. A submission, or another
+        estimator with its own passes, has its own job, so that its failure affects no other estimator; the job computes
+        the estimator's map and the map of its blurred twin in one call.
+        """
+        if self.has_own_passes:
+            return self.parent_id if self.explained_variant == "trained" else self.id
+        if self.control:
+            return "answered" if self.uses_prediction else "controls"
+        return self.explained_variant
+
+    @property
     def depends_on_network(self) -> bool:
         """Return whether the maps depend on the network itself or on the network's prediction."""
         return self.uses_prediction or not self.control
@@ -209,118 +242,3 @@ class Estimator:
     def get_integer(self, name: str) -> int:
         """Return the value of an integer parameter."""
         return int(self.get_value(name))
-
-
-class ClassImages(NamedTuple):
-    """One image per class, computed from training images without the explained network.
-
-    Both tensors are float32 (classes, c, h, w), in the range of normalised images.
-    """
-
-    means: Tensor  # mean image of each class minus the mean of all images
-    # weights of a linear classifier of thumbnails (6 x 6 pixels), enlarged to the size of the images
-    weights: Tensor
-
-    def to(self, device: torch.device) -> ClassImages:
-        """Return a copy of the class images on a device."""
-        return ClassImages(self.means.to(device), self.weights.to(device))
-
-
-class Batch(NamedTuple):
-    """Images, targets and all other data that estimators and controls may use, except the model."""
-
-    images: Tensor  # float32 (n, c, h, w), normalised; float64 gives float64 maps
-    targets: Tensor  # int64 (n,), the classes to explain
-    # int64 (n,), each image's number in the data set, unique over both splits; it seeds the image's random numbers
-    ids: Tensor
-    # planted data's true importance, (n, c, h, w), larger = more important; None for other data
-    truth: Tensor | None = None
-    class_images: ClassImages | None = None  # class statistics of the training images; None if no control needs them
-    seed: int = 0  # seed with which the explained network was trained, for the controls of `planted-corners`
-
-    def to(self, device: torch.device) -> Batch:
-        """Copy the batch to a device; `ids` stays on the CPU, where random numbers are drawn."""
-        truth = None if self.truth is None else self.truth.to(device)
-        class_images = None if self.class_images is None else self.class_images.to(device)
-        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, class_images, self.seed)
-
-    def select_rows(self, rows: slice) -> Batch:
-        """Return these rows of the batch."""
-        truth = None if self.truth is None else self.truth[rows]
-        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, self.class_images, self.seed)
-
-
-class SharedPassSettings(NamedTuple):
-    """Parameters of the shared pass; the defaults are those of Hooker et al. 2019."""
-
-    noise: float = NOISE  # standard deviation of the noise, divided by the range of the image
-    samples: int = SAMPLES  # noisy copies per image
-    steps: int = IG_STEPS  # points on the path of integrated gradients
-    baseline: str = "black"  # start of the path, a name for `make_baseline_images`
-
-
-PAPERS = SharedPassSettings()
-
-
-class MapInput(NamedTuple):
-    """Input of a function that computes an estimator's maps."""
-
-    estimator: Estimator
-    batch: Batch
-    black: Tensor  # float (c, 1, 1), the black pixel, normalised
-    network: nn.Module | None = None  # explained network, which returns logits, in eval mode; None for controls
-
-    @property
-    def images(self) -> Tensor:
-        """Return the images, float (n, c, h, w), normalised."""
-        return self.batch.images
-
-    @property
-    def model(self) -> nn.Module:
-        """Return the network."""
-        assert self.network is not None, "a control never asks the network"
-        return self.network
-
-    @property
-    def baseline(self) -> Tensor:
-        """Return the baseline of each image, (n, c, h, w), according to the estimator's parameter `baseline`."""
-        return make_baseline_images(str(self.estimator.get_value("baseline")), self.images, self.black)
-
-    def compute_logit(self, images: Tensor) -> Tensor:
-        """Return the target logits, (n, 1), of modified images, (n, c, h, w)."""
-        logit: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
-        return logit
-
-
-def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
-    """Return the baseline of each image, float (n, c, h, w), normalised, as a new tensor.
-
-    Args:
-        name: `black` for black images, `mean` for the mean colour of the training images, which is 0 after
-            normalisation, or `blur` for the images after a Gaussian blur.
-        images: Float (n, c, h, w), normalised.
-        black: The black pixel, normalised, (c, 1, 1).
-    """
-    if name == "black":
-        return torch.empty_like(images).copy_(black)
-    return torch.zeros_like(images) if name == "mean" else blur(images)
-
-
-def blur(importance: Tensor, width: float = BLUR) -> Tensor:
-    """Blur each channel of a map (n, c, h, w) with a Gaussian, which adds no information (Song et al. 2023).
-
-    The standard deviation is `width` times the side; `width` is at most 0.2. The kernel is cut off at 4 standard
-    deviations, and the map is mirrored at its border (Song et al., arXiv 2304.13836).
-    """
-    h, w = importance.shape[2:]
-    return _make_blur_matrix(h, width, importance).T @ importance @ _make_blur_matrix(w, width, importance)
-
-
-def _make_blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
-    """Return the blur along one side as a matrix (side, side): row i is the blurred unit impulse at position i."""
-    sigma = width * side
-    radius = round(4 * sigma)
-    offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)
-    kernel = torch.exp(-0.5 * (offsets / sigma) ** 2)
-    lines = F.pad(torch.eye(side, dtype=torch.float64)[:, None], (radius, radius), mode="reflect")
-    return F.conv1d(lines, (kernel / kernel.sum())[None, None])[:, 0].to(like)

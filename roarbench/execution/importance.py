@@ -25,18 +25,18 @@ from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import count_passes, find_estimator
-from roarbench.estimators.engine import (
+from roarbench.estimators.compute_maps import (
     IMAGES_PER_PASS,
     Maps,
-    MapSubject,
-    PassNotes,
-    compute_maps_of_subjects,
+    MapTask,
+    PassReport,
+    compute_maps_of_tasks,
     count_fitting_images,
-    find_job_group,
 )
-from roarbench.estimators.estimator import SEED, Batch, ClassImages, Estimator, blur
+from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.ids import CUDA, TRUSTED
+from roarbench.estimators.map_input import Batch, ClassImages, blur
 from roarbench.estimators.noise_and_random_draws import call_with_each_row, draw_other_targets
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
@@ -93,8 +93,8 @@ def make_maps_for_networks(
     """Make the maps of images `start` to `stop - 1` for several networks; all networks share the draws of noise."""
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
     pairs = ((explained, find_estimator(name)) for explained, name in set(wanted))
-    for explained, estimator in sorted(pairs, key=lambda pair: (find_job_group(pair[1]), pair[0].number, pair[1].id)):
-        groups[find_job_group(estimator)][explained].append(estimator)
+    for explained, estimator in sorted(pairs, key=lambda pair: (pair[1].job_group, pair[0].number, pair[1].id)):
+        groups[estimator.job_group][explained].append(estimator)
     maps: dict[MapKey, MapWithProvenance] = {}
     for group in groups.values():
         parts = [_load_group_inputs(*subject, split, start, stop) for subject in group.items()]
@@ -210,16 +210,16 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     n, estimator_count = len(parts[0].batch.ids), sum(len(part.estimators) for part in parts)
     size = choose_map_batch_size(first.work.suite, estimator_count)
     used_numerics = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
-    notes_of_batches: list[list[PassNotes]] = []
+    notes_of_batches: list[list[PassReport]] = []
     maps_of_batches: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         subjects = [
-            MapSubject(
+            MapTask(
                 estimators, model, batch.select_rows(rows).to(device), _choose_normalisation(explained, estimator).black
             )
             for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
-        maps_of_batches.append(compute_maps_of_subjects(subjects, precision, notes_of_batches.append))
+        maps_of_batches.append(compute_maps_of_tasks(subjects, precision, notes_of_batches.append))
     passes = sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
     seconds_per_pass = (clock() - start) / passes
     by_network = zip(parts, zip(*notes_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)
@@ -232,7 +232,7 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
 def _join_maps_of_batches(
     variant: str,
     estimators: list[Estimator],
-    notes: Sequence[PassNotes],
+    notes: Sequence[PassReport],
     maps: Sequence[Maps],
     numerics: MapNumerics,
     seconds_per_pass: float,

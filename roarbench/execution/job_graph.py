@@ -19,7 +19,7 @@ from roarbench.common.enums import OTHER_REFERENCE, ScoredNetwork, Split
 from roarbench.common.identity import hash_value
 from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import count_passes
-from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.execution import network_jobs, ranking_jobs
 from roarbench.execution.common_network_training import fine_tune_common_network, train_common_network
@@ -147,7 +147,7 @@ def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], referen
     """Yield the ranking steps: first of controls, then of the other estimators, which share passes of networks."""
     groups: dict[str, list[RankingSpec]] = {}
     for spec in sorted(missing, key=lambda spec: bool(spec.reference)):
-        groups.setdefault(find_job_group(spec.estimator_record), []).append(spec)
+        groups.setdefault(spec.estimator_record.job_group, []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _list_unranked_shards(work, specs):
             job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))

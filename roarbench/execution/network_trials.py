@@ -13,9 +13,10 @@ from roarbench.common.text import describe_error, fit_on_one_line
 from roarbench.compute.external_networks import is_view_error
 from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.estimator import Batch, Estimator
+from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.faster_networks import fold_batchnorm
+from roarbench.estimators.map_input import Batch
 from roarbench.execution.workload import build_suite_network
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec

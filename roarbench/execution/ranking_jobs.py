@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from roarbench.common.enums import Split
 from roarbench.common.errors import RunError
 from roarbench.compute.device_ranking import rank_to_bit_planes
-from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.execution.importance import (
     choose_map_batch_size,
     find_map_device,
@@ -64,7 +64,7 @@ def rank_shard(
 
 def list_lock_names(specs: Sequence[RankingSpec]) -> list[str]:
     """Return names of locks, one per group of estimators and explained network, sorted to prevent deadlocks."""
-    return sorted({find_job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
+    return sorted({spec.estimator_record.job_group + spec.reference[:8] for spec in specs})
 
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:

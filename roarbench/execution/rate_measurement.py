@@ -38,8 +38,8 @@ from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import decode_image
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.estimator import Batch
+from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.map_input import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
 from roarbench.execution.device_inputs import refuse_too_large_filled_images
 from roarbench.execution.importance import choose_map_batch_size

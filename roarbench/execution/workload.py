@@ -19,7 +19,7 @@ from roarbench.compute.networks import NetworkCost, build_network, count_network
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.undecoded_splits import check_image_limit
 from roarbench.estimators.catalogue import count_passes
-from roarbench.estimators.engine import IMAGES_PER_PASS, find_job_group
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.estimator import NOISY, Estimator
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import (
@@ -125,7 +125,7 @@ def count_work(
         ),
         copies_drawn=sum(n * count_noisy_copies(chain(*explained)) for n, explained, _ in parts),
         images_submitted=sum(
-            n * len(set(map(find_job_group, theirs))) for n, _, submitted in parts for theirs in submitted
+            n * len({estimator.job_group for estimator in theirs}) for n, _, submitted in parts for theirs in submitted
         ),
         images_ranked=sum(counts[split] * len(rows) for split, rows in rankings.items()),
         images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
@@ -144,7 +144,7 @@ def count_work(
 
 def _count_jobs(suite: SuiteSpec, points: Collection[Point], missing: SharedInputs) -> int:
     """Count the jobs for a small data set; for a large one, rankings and scorings are divided into more jobs."""
-    ranked = {(find_job_group(row.estimator), row.split) for row in missing.rankings}
+    ranked = {(row.estimator.job_group, row.split) for row in missing.rankings}
     joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
     scored = {make_job_grouping_key(suite, point.cell, point.seed) for point in points}
     return sum(map(len, (missing.references, missing.common, missing.tuned, ranked, joined, scored)))
@@ -169,8 +169,8 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
     """Return how many noisy copies of an image these estimators need, for any number of explained networks."""
     noisy = [e for e in estimators if e.uses_shared_pass and e.form in NOISY]
     samples = {
-        group: [int(e.get_value("samples")) for e in noisy if find_job_group(e) == group]
-        for group in map(find_job_group, noisy)
+        group: [int(e.get_value("samples")) for e in noisy if e.job_group == group]
+        for group in (estimator.job_group for estimator in noisy)
     }
     return sum(map(max, samples.values()))
 

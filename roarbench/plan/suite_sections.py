@@ -16,7 +16,7 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
 from roarbench.datasets.catalogue import DATASETS, DatasetRecord
-from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, find_estimator
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
 from roarbench.plan.protocols import find_protocol
@@ -58,7 +58,7 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
 
 def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
     """Return the lists of estimators that blocks may name: built-in lists, and the lists in section `[lists]`."""
-    lists = {"paper": PAPER, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
+    lists = {"paper": PAPER_IDS, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
     for name in section:
         if name in lists or name in ESTIMATORS:
             raise section.make_error(f"{name} is the name of a built-in list or estimator; write another name")

@@ -18,7 +18,7 @@ from roarbench.common.errors import SandboxError
 from roarbench.common.identity import hash_value
 from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.compute.networks import NetworkCost, count_network_cost
-from roarbench.estimators.engine import IMAGES_PER_PASS
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_printable_fault
 from roarbench.submissions.limits import FILES, Limits
 from roarbench.submissions.sandbox_command import make_sandbox_command, make_trusted_command

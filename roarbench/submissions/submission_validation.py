@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from roarbench.common.text import format_bytes, format_duration
 from roarbench.compute.networks import build_network, set_batch_norm_scales_to_one
-from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.ids import format_value
 from roarbench.plan.planned_runs import expand_points, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
@@ -228,7 +227,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str, limit: int | None = None) -> i
     """
     joined = add_estimators(suite, [row])
     ranked = [spec for spec in list_shared_inputs(joined, expand_points(joined)).rankings if spec.estimator.submitted]
-    made = {(find_job_group(spec.estimator), spec.reference, spec.split) for spec in ranked}
+    made = {(spec.estimator.job_group, spec.reference, spec.split) for spec in ranked}
     counts = suite.dataset_record.image_counts
     return sum(min(counts[split], limit or counts[split]) for *_, split in made)
 

@@ -14,7 +14,7 @@ from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, Curve, read_ho
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
-from roarbench.estimators.catalogue import PAPER, find_estimator, format_id_with_samples
+from roarbench.estimators.catalogue import PAPER_IDS, find_estimator, format_id_with_samples
 from roarbench.plan.planned_runs import expand_points
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
@@ -43,7 +43,7 @@ HERE = Path(__file__).parent
 EXPLAINS = OwnNetworkVerdict.EXPLAINS
 _SHOWN = 4  # estimators of each order in the table of the best
 _NEAR, _FAR = 5.0, 10.0  # points that masks alone may be below retraining, if the mask sets what remains, or not
-ROWS = ("random", "sobel", "sobel-released", "random-blurred", *PAPER)  # of tables of accuracies
+ROWS = ("random", "sobel", "sobel-released", "random-blurred", *PAPER_IDS)  # of tables of accuracies
 
 
 def counts(sets: list[DataSet]) -> str:

@@ -11,8 +11,8 @@ from roarbench.api.check_table import CheckTable
 from roarbench.api.ranking_and_removal import compute_image_seeds
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.estimator import Batch
+from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.map_input import Batch
 from roarbench.stats.bootstrap_intervals import Sample
 
 

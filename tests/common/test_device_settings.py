@@ -24,7 +24,7 @@ from roarbench.common.errors import CallerError, MachineError
 from roarbench.compute.networks import build_network
 from roarbench.compute.train import let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators.engine import IMAGES_PER_PASS
+from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.execution import device_inputs as inputs
 from roarbench.execution import importance, local_workers_and_rates
 from roarbench.store.software_and_hardware import count_cores

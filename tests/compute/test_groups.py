@@ -10,7 +10,7 @@ from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_cod
 from roarbench.compute.degrade import compute_removal_magnitudes
 from roarbench.compute.mask_smoothness import compute_smoothness
 from roarbench.compute.matched_other_image_masks import assign_strata, make_other_image_masks
-from roarbench.estimators.estimator import blur
+from roarbench.estimators.map_input import blur
 from tests.helpers.streamed import encoded
 
 N, SHAPE = 4, (3, 8, 8)

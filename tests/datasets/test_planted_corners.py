@@ -7,7 +7,7 @@ import torch
 from roarbench.compute.augment import augment
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets import planted_corners
-from roarbench.estimators.estimator import Batch
+from roarbench.estimators.map_input import Batch
 from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded
 

@@ -9,8 +9,8 @@ import torch
 
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator
-from roarbench.estimators.estimator import Batch, ClassImages
 from roarbench.estimators.ids import PARAMETERS
+from roarbench.estimators.map_input import Batch, ClassImages
 from tests.helpers.networks import CountingPasses, importance
 from tests.helpers.streamed import seeded
 

@@ -11,9 +11,10 @@ from torch.nn.functional import relu
 
 from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
-from roarbench.estimators.estimator import IG_STEPS, PAPERS
-from roarbench.estimators.families.gradients import compute_base_maps, compute_logit_gradients
+from roarbench.estimators.estimator import IG_STEPS, PAPER_SETTINGS
+from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.shared_pass import compute_base_maps
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomise_weights
 from tests.helpers.streamed import seeded
 
@@ -155,7 +156,7 @@ def test_guided_backprop_accepts_gates_pools_and_clamps():
 )
 def test_split_stem_gives_same_maps_with_fewer_passes(model, batch, black, baseline, bases):
     before = copy.deepcopy(model.state_dict())
-    short, settings = split_stem(fold_batchnorm(model)), PAPERS._replace(baseline=baseline, steps=5)
+    short, settings = split_stem(fold_batchnorm(model)), PAPER_SETTINGS._replace(baseline=baseline, steps=5)
     assert isinstance(short, SplitStem)
     assert not any(module.training or isinstance(module, nn.BatchNorm2d) for module in short.modules())
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)

@@ -13,10 +13,11 @@ from torch.nn.functional import interpolate
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.estimator import SEED, Batch
+from roarbench.estimators.estimator import SEED
 from roarbench.estimators.families.cam import resize_maps_to_images
 from roarbench.estimators.families.perturbation import count_grid_squares, number_grid_squares
 from roarbench.estimators.layer_outputs import compute_layer_output_and_logits, find_blocks
+from roarbench.estimators.map_input import Batch
 from roarbench.estimators.noise_and_random_draws import (
     draw_coalitions,
     draw_path_points,

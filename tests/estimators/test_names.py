@@ -7,13 +7,12 @@ import pytest
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import (
     ESTIMATORS,
-    PAPER,
+    PAPER_IDS,
     TWINS,
     choose_row_names,
     find_estimator,
     split_estimator_ids,
 )
-from roarbench.estimators.engine import find_job_group
 from roarbench.estimators.estimator import CONTROLS, UNRANKED_TWINS
 from roarbench.estimators.ids import EstimatorId
 
@@ -43,7 +42,7 @@ def test_split_estimator_ids_ignores_commas_in_parentheses(parts):
 
 
 def test_has_own_row_is_false_for_twins_and_checks():
-    assert all(find_estimator(name).has_own_row for name in (*CONTROLS, *PAPER, "truth", "mine@12345678~cuda"))
+    assert all(find_estimator(name).has_own_row for name in (*CONTROLS, *PAPER_IDS, "truth", "mine@12345678~cuda"))
     checks = ("random-redrawn", "sobel~blurred", *(f"grad~{twin}" for twin in TWINS))
     assert not any(find_estimator(name).has_own_row for name in checks)
     assert find_estimator("sobel~blurred").control
@@ -80,7 +79,7 @@ def test_parameter_value_changes_fingerprint_but_not_form():
         "var-grad~blurred",
         (("noise", 0.05),),
     )
-    assert {find_job_group(row) for row in (found, default, twin, ESTIMATORS["grad"])} == {"trained"}
+    assert {row.job_group for row in (found, default, twin, ESTIMATORS["grad"])} == {"trained"}
 
 
 @pytest.mark.parametrize(

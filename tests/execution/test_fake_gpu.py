@@ -16,10 +16,10 @@ from roarbench.compute.normalised_inputs import MEMORY_SHARE
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
-from roarbench.estimators import engine
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.estimator import Batch, ClassImages, SharedPassSettings
+from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.estimator import Estimator, SharedPassSettings
+from roarbench.estimators.map_input import Batch, ClassImages
 from tests.helpers import trainings
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.streamed import seeded
@@ -141,7 +141,7 @@ def test_predict_logits_waits_for_gpu_once():
 
 @pytest.mark.parametrize("controls", [False, True])
 def test_shared_pass_maps_are_made_on_gpu(controls, monkeypatch):
-    monkeypatch.setattr(engine, "find_shared_pass_settings", lambda estimator: SharedPassSettings(samples=2, steps=3))
+    monkeypatch.setattr(Estimator, "shared_pass_settings", SharedPassSettings(samples=2, steps=3))
     chosen = [
         e
         for e in map(find_estimator, ESTIMATORS)

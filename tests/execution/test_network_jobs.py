@@ -14,7 +14,7 @@ from roarbench.common.enums import MapNumerics, Order, Precision, ScoredNetwork,
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.compute import train
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.estimator import Batch
+from roarbench.estimators.map_input import Batch
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
 from roarbench.execution import importance, network_jobs, ranking_jobs
 from tests.helpers import slow_pipeline as slow

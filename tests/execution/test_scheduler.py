@@ -77,14 +77,14 @@ def test_results_record_hardware_and_versions_of_worker(fresh, store, monkeypatc
 
 def test_run_missing_resumes_after_interruption_with_other_job_sizes(fresh, store, monkeypatch):
     work, runs = fresh
-    explained, done, maps = Counter(), Counter(), importance.compute_maps_of_subjects
+    explained, done, maps = Counter(), Counter(), importance.compute_maps_of_tasks
 
     def counted(subjects, *rest):
         for estimators, _, batch, _ in subjects:
             explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
         return maps(subjects, *rest)
 
-    monkeypatch.setattr(importance, "compute_maps_of_subjects", counted)
+    monkeypatch.setattr(importance, "compute_maps_of_tasks", counted)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
         size_jobs(monkeypatch, 8, size)
         events = run_missing(work, runs, store, InlineEngine())
@@ -100,7 +100,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
-    lost, scored, maps = {bad, *truth, *explaining}, network_jobs.execute_run, importance.compute_maps_of_subjects
+    lost, scored, maps = {bad, *truth, *explaining}, network_jobs.execute_run, importance.compute_maps_of_tasks
 
     def diverging(*given):
         if given[5] == work.explained[0].reference.seed:
@@ -120,7 +120,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
 
     monkeypatch.setattr(network_jobs, "fit", diverging)
     monkeypatch.setattr(network_jobs, "execute_run", sometimes)
-    monkeypatch.setattr(importance, "compute_maps_of_subjects", broken)
+    monkeypatch.setattr(importance, "compute_maps_of_tasks", broken)
     engine = InlineEngine()
     assert {run for run, _ in list_failures(run_missing(work, runs, store, engine)) if run} == lost
     assert store.find_done_keys(list_keys(runs)) == set(list_keys(runs)) - set(list_keys(lost)) != set()

@@ -14,7 +14,7 @@ from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.compute.prediction import predict_logits
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import compute_importance_maps
+from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.execution import importance
 from roarbench.execution import ranking_jobs as shards
 from roarbench.execution.device_inputs import remove_features

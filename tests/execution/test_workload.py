@@ -11,9 +11,9 @@ from roarbench.common.enums import Split
 from roarbench.compute import train
 from roarbench.compute.networks import SmallResNet, count_network_cost
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators import engine
+from roarbench.estimators import shared_pass
 from roarbench.estimators.catalogue import TWINS
-from roarbench.estimators.engine import compute_maps_of_subjects
+from roarbench.estimators.compute_maps import compute_maps_of_tasks
 from roarbench.estimators.estimator import VARIANTS
 from roarbench.execution import importance, network_jobs, ranking_jobs
 from roarbench.execution.scheduler import run_missing
@@ -119,13 +119,13 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
             done["explained"] += len(inputs[0]) if isinstance(module, SmallResNet) else 0
 
         with register_module_forward_pre_hook(passed):
-            return compute_maps_of_subjects(*given)
+            return compute_maps_of_tasks(*given)
 
     note("trained", train.Training, "_load_images_and_labels", lambda self, index: index)
     note("scored", network_jobs, "predict_logits", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
-    note("drawn", engine, "draw_normal_noise", lambda images, ids, *_: ids)
-    monkeypatch.setattr(importance, "compute_maps_of_subjects", explained)
+    note("drawn", shared_pass, "draw_normal_noise", lambda images, ids, *_: ids)
+    monkeypatch.setattr(importance, "compute_maps_of_tasks", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
     inline = tiny_suite.InlineEngine()

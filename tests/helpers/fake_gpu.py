@@ -123,7 +123,7 @@ def _with_moved_weights(model: nn.Module, device: Any = None, memory_format: Any
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
     from roarbench.compute import replayed_steps
-    from roarbench.estimators import engine
+    from roarbench.estimators import shared_pass
 
     gpu = FakeGpu()
     with ExitStack() as stack:
@@ -137,7 +137,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.cuda, "memory_reserved", lambda device: 0),
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
-            (engine, "prefetch", lambda items: items),  # the modes are of one thread
+            (shared_pass, "prefetch", lambda items: items),  # the modes are of one thread
             (replayed_steps, "_run_on_own_stream", lambda step, *batch: step(*batch)),
             (replayed_steps, "_StepGraph", EagerGraph),
         ):

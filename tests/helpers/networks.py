@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import compute_importance_maps
-from roarbench.estimators.estimator import Batch, ClassImages
+from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.map_input import Batch, ClassImages
 
 CLASSES = 5
 SIDE = 12

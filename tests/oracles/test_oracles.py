@@ -17,8 +17,8 @@ from roarbench.compute.degrade import DegradedImages, interpolate_removed_values
 from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.compute.prediction import predict_logits
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.estimator import MapInput
 from roarbench.estimators.families.perturbation import number_grid_squares
+from roarbench.estimators.map_input import MapInput
 from tests.helpers.networks import assert_near, make_residual_network, make_smooth_images
 from tests.helpers.streamed import encoded, seeded
 

@@ -14,7 +14,7 @@ from roarbench.common.errors import RunError
 from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.estimator import blur
+from roarbench.estimators.map_input import blur
 from roarbench.execution import importance, network_jobs
 from roarbench.execution import submission_intake as submitting
 from roarbench.execution.scheduler import run_missing

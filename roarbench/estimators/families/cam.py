@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 
 from roarbench.common.errors import CallerError, RunError
-from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
+from roarbench.estimators.estimator import Estimator, Paper, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
 from roarbench.estimators.lazy_torch import F, Tensor, layer_outputs, torch
+from roarbench.estimators.map_input import MapInput
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
     title = {Grad-CAM: Visual Explanations from Deep Networks via Gradient-Based Localization},

@@ -4,9 +4,10 @@ The class templates raise DataError if the training images are not available.
 """
 
 from roarbench.common.errors import DataError
-from roarbench.estimators.estimator import SEED, ClassImages, Estimator, MapInput, Paper, blur
+from roarbench.estimators.estimator import SEED, Estimator, Paper
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.estimators.lazy_torch import F, Tensor, noise_and_random_draws, torch
+from roarbench.estimators.map_input import ClassImages, MapInput, blur
 
 _SMOOTH_SEED = SEED + 3  # differs from the seed of the random control
 # standard deviation of the blur in `saturation-deviation` as a share of the image's side, 2 of 64 pixels; this width

@@ -1,7 +1,6 @@
 """Input times gradient, and the 18 estimators of Hooker et al. 2019: gradients, guided backprop, integrated gradients.
 
-`roarbench.estimators.engine` computes the maps of the 18 estimators, including those over noisy copies, in shared
-passes.
+`roarbench.estimators.shared_pass` computes the maps of the 18 estimators.
 """
 
 from __future__ import annotations
@@ -10,21 +9,10 @@ from collections.abc import Callable, Set
 from contextlib import nullcontext
 
 from roarbench.common.errors import CallerError
-from roarbench.estimators.estimator import (
-    IG_STEPS,
-    NOISE,
-    NOISY,
-    PAPERS,
-    SAMPLES,
-    Estimator,
-    MapInput,
-    Paper,
-    Passes,
-    SharedPassSettings,
-    make_baseline_images,
-)
+from roarbench.estimators.estimator import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator, Paper, Passes
 from roarbench.estimators.ids import Value
-from roarbench.estimators.lazy_torch import Tensor, backward_rules, faster_networks, nn, torch
+from roarbench.estimators.lazy_torch import Tensor, backward_rules, nn, torch
+from roarbench.estimators.map_input import MapInput
 
 HOOKER = Paper("""@inproceedings{hooker2019benchmark,
     title = {A Benchmark for Interpretability Methods in Deep Neural Networks},
@@ -60,49 +48,6 @@ SHRIKUMAR = Paper("""@misc{shrikumar2016not,
     title = {Not Just a Black Box: Learning Important Features Through Propagating Activation Differences},
     author = {Avanti Shrikumar and Peyton Greenside and Anna Shcherbina and Anshul Kundaje},
     howpublished = {arXiv}, year = {2016}, eprint = {1605.01713}}""")
-
-
-def compute_base_maps(
-    model: nn.Module,
-    images: Tensor,
-    targets: Tensor,
-    black: Tensor,
-    bases: Set[str],
-    report_logits: ReportLogits = lambda logits: None,
-    settings: SharedPassSettings = PAPERS,
-) -> dict[str, Tensor]:
-    """Compute the requested base maps of one batch, float (n, c, h, w), signed, in as few passes as possible.
-
-    Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
-    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image; `settings` may have another number of points or another
-    baseline. The last point is the image itself, so its gradient is also the map of the base `grad`. For integrated
-    gradients, the stem of a `SplitStem` runs once for the images and once for the baselines. `report_logits` is called
-    with the logits of the images themselves, (n, classes).
-    """
-    if not bases:
-        return {}
-    rules = {"gb" if base == "gb" else "grad" for base in bases}
-    if "ig" not in bases:
-        return compute_logit_gradients(model, images, targets, rules, report_logits)
-    parts = model if isinstance(model, faster_networks.SplitStem) else faster_networks.SplitStem(nn.Identity(), model)
-    with torch.enable_grad():
-        inputs = images.detach().requires_grad_()
-        outputs = parts.stem(inputs)
-    end, start = outputs.detach(), make_baseline_images(settings.baseline, images, black)
-    with torch.no_grad():
-        begin = parts.stem(start)
-    maps = compute_logit_gradients(parts.rest, end, targets, rules, report_logits)
-    total = maps["grad"].clone()
-    for i in range(1, settings.steps):
-        point = torch.lerp(begin, end, i / settings.steps)
-        total += compute_logit_gradients(parts.rest, point, targets, {"grad"})["grad"]
-
-    def back(gradients: Tensor) -> Tensor:
-        (gradient,) = torch.autograd.grad(outputs, inputs, grad_outputs=gradients, retain_graph=True)
-        return gradient
-
-    along = (images - start) * back(total) / settings.steps
-    return {base: along if base == "ig" else back(maps[base]) for base in bases}
 
 
 def compute_logit_gradients(

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.estimator import NOISE, SEED, Estimator, MapInput, Paper, Passes, make_baseline_images
+from roarbench.estimators.estimator import NOISE, SEED, Estimator, Paper, Passes
 from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
 from roarbench.estimators.lazy_torch import F, Tensor, device_settings, noise_and_random_draws, torch
+from roarbench.estimators.map_input import MapInput, make_baseline_images
 
 ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
     title = {Visualizing and Understanding Convolutional Networks},

@@ -8,8 +8,9 @@ from functools import partial
 
 from roarbench.common.errors import DataError
 from roarbench.datasets import planted_corners
-from roarbench.estimators.estimator import SEED, Estimator, MapInput
+from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.lazy_torch import Tensor, torch
+from roarbench.estimators.map_input import MapInput
 
 
 def read_true_importance(inputs: MapInput) -> Tensor:

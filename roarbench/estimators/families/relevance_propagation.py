@@ -3,8 +3,9 @@
 import warnings
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.estimator import Estimator, MapInput, Paper, Passes
+from roarbench.estimators.estimator import Estimator, Paper, Passes
 from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_network, lrp_rules, nn, torch
+from roarbench.estimators.map_input import MapInput
 
 SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
     title = {Learning Important Features Through Propagating Activation Differences},

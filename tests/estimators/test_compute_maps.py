@@ -14,19 +14,13 @@ from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.common.errors import MachineError
 from roarbench.compute.bit_planes import Layout, read_bin_codes
 from roarbench.compute.networks import build_network
-from roarbench.estimators import engine
-from roarbench.estimators.catalogue import ESTIMATORS, PAPER, count_passes, find_estimator
-from roarbench.estimators.engine import (
-    MapRequest,
-    MapSubject,
-    PassNotes,
-    RunningMoments,
-    compute_importance_maps,
-    compute_maps_of_subjects,
-    compute_shared_pass_maps,
-)
-from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Batch, Passes, blur
+from roarbench.estimators import compute_maps, shared_pass
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, count_passes, find_estimator
+from roarbench.estimators.compute_maps import MapTask, PassReport, compute_importance_maps, compute_maps_of_tasks
+from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Passes
+from roarbench.estimators.map_input import Batch, blur
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
+from roarbench.estimators.shared_pass import MapRequest, RunningMoments, compute_shared_pass_maps
 from tests.helpers.networks import (
     CountingPasses,
     Small,
@@ -45,7 +39,7 @@ def find_estimators(*names):
 @pytest.mark.parametrize(
     ("names", "forward", "backward"),
     [
-        (PAPER, 400, 416),  # docs/protocol.md, section 3
+        (PAPER_IDS, 400, 416),  # docs/protocol.md, section 3
         (("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"), 15 + 25, 15 + 25 + 1),
         (("gb", "grad-sq"), 1, 2),
         (("grad", "var-grad", "var-grad(noise=0.05)", "sgsq-grad(noise=0.05)~blurred"), 1 + 15 + 15, 1 + 15 + 15),
@@ -91,7 +85,7 @@ SLOW = {  # from the clean map and the array of noisy ones (docs/protocol.md, se
 @pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU")  # captum's, on each guided backprop
 @pytest.mark.parametrize("base", ["grad", "gb", "ig"])
 def test_paper_estimators_match_captum_bases_combined(base, model, batch, black):
-    assert {row.form for row in map(ESTIMATORS.get, PAPER) if row.base == base} == set(SLOW)
+    assert {row.form for row in map(ESTIMATORS.get, PAPER_IDS) if row.base == base} == set(SLOW)
     copies = [batch.images, *(make_noisy_copies(batch.images, batch.ids, j, SEED, NOISE) for j in range(SAMPLES))]
     clean, *noisy = (compute_captum_base(base, model, copy, batch.targets, black).detach().numpy() for copy in copies)
     (found,) = compute_shared_pass_maps([MapRequest({(base, form) for form in SLOW}, model, batch, black)])
@@ -150,15 +144,13 @@ def test_bf16_maps_use_bf16_passes_and_float32_sums():
     "error", [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("not enough memory")]
 )
 def test_batches_are_halved_until_they_fit_in_memory(error, tiny, batch, black):
-    small, told, whole = Small(tiny, 1, error).eval(), list[list[PassNotes]](), list[list[PassNotes]]()
+    small, told, whole = Small(tiny, 1, error).eval(), list[list[PassReport]](), list[list[PassReport]]()
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
-    (found,) = compute_maps_of_subjects(
-        [MapSubject(find_estimators(*names), small, batch, black)], report_passes=told.append
-    )
+    (found,) = compute_maps_of_tasks([MapTask(find_estimators(*names), small, batch, black)], report_passes=told.append)
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
     assert [each.images for (each,) in told] == [1, 1, 1]  # batches that did not fit are not counted
-    (expected,) = compute_maps_of_subjects(
-        [MapSubject(find_estimators(*names), tiny, batch, black)], report_passes=whole.append
+    (expected,) = compute_maps_of_tasks(
+        [MapTask(find_estimators(*names), tiny, batch, black)], report_passes=whole.append
     )
     stable_copies = torch.cat([each.stable_copies[names[-1]] for (each,) in told])
     assert torch.equal(stable_copies, whole[0][0].stable_copies[names[-1]])
@@ -196,7 +188,7 @@ def test_compilation_resumes_when_last_exact_eager_block_exits():
     """Blocks of threads overlap in any order; torch alone would restore the stance when the first block exits."""
     import torch._dynamo
 
-    graphs, blocks = [], [engine.use_exact_eager_mode() for _ in range(2)]
+    graphs, blocks = [], [compute_maps.use_exact_eager_mode() for _ in range(2)]
     compiled = torch.compile(nn.Linear(3, 2), backend=lambda graph, examples: graphs.append(graph) or graph.forward)
     for step in (blocks[0].__enter__, blocks[1].__enter__, partial(blocks[0].__exit__, None, None, None)):
         step()
@@ -216,34 +208,34 @@ def test_paper_maps_on_gpu_fall_into_bins_of_cpu_maps():
         torch.randn(8, 3, 32, 32, generator=seeded(1)),
     )
     drawn, black = Batch(images, torch.arange(8), torch.arange(8)), torch.full((3, 1, 1), -2.0)
-    here = compute_importance_maps(find_estimators(*PAPER), model, drawn, black)
-    there = compute_importance_maps(find_estimators(*PAPER), model.cuda(), drawn.to(torch.device("cuda")), black)
+    here = compute_importance_maps(find_estimators(*PAPER_IDS), model, drawn, black)
+    there = compute_importance_maps(find_estimators(*PAPER_IDS), model.cuda(), drawn.to(torch.device("cuda")), black)
     layout = Layout((3, 32, 32), Unit.SCALAR, PAPER_LEVELS)
-    for name in PAPER:
+    for name in PAPER_IDS:
         one, other = (read_bin_codes(encoded(maps[name].cpu().numpy(), layout), layout) for maps in (here, there))
         assert (one == other).mean() > 0.999
 
 
 def test_jointly_explained_subjects_equal_separate_maps_and_share_noise(tiny, model, batch, black, monkeypatch):
-    drawn, draws = [], engine.draw_normal_noise
-    monkeypatch.setattr(engine, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
+    drawn, draws = [], shared_pass.draw_normal_noise
+    monkeypatch.setattr(shared_pass, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
     brighter = batch._replace(images=batch.images + 1, targets=batch.targets.flip(0))  # its own normalisation
     subjects = [
-        MapSubject(find_estimators("grad", "var-grad", "sobel"), tiny, batch, black),
-        MapSubject(find_estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
-        MapSubject(find_estimators("gb"), model, batch, black),  # without noisy copies
-        MapSubject(find_estimators("random"), None, batch, black),
+        MapTask(find_estimators("grad", "var-grad", "sobel"), tiny, batch, black),
+        MapTask(find_estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
+        MapTask(find_estimators("gb"), model, batch, black),  # without noisy copies
+        MapTask(find_estimators("random"), None, batch, black),
     ]
-    told: list[list[PassNotes]] = []
-    together = compute_maps_of_subjects(subjects, report_passes=told.append)
+    told: list[list[PassReport]] = []
+    together = compute_maps_of_tasks(subjects, report_passes=told.append)
     assert drawn == list(range(SAMPLES))
     (noted,) = told
     assert [set(each.stable_copies) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for subject, found, counted in zip(subjects, together, noted, strict=True):
-        alone: list[list[PassNotes]] = []
+        alone: list[list[PassReport]] = []
         torch.testing.assert_close(found, compute_importance_maps(*subject), rtol=0, atol=0)
         torch.testing.assert_close(
-            [found], compute_maps_of_subjects([subject], report_passes=alone.append), rtol=0, atol=0
+            [found], compute_maps_of_tasks([subject], report_passes=alone.append), rtol=0, atol=0
         )
         torch.testing.assert_close(counted.stable_copies, alone[0][0].stable_copies, rtol=0, atol=0)
 
@@ -271,10 +263,10 @@ def test_parameters_of_estimator_name_set_samples_steps_and_baseline(tiny, batch
 
 def test_pass_notes_count_noisy_copies_with_unchanged_class(tiny, batch, black):
     names = ("grad", "var-grad", "sg-ig", "var-gb~blurred", "sgsq-grad(noise=2)")
-    told: list[list[PassNotes]] = []
+    told: list[list[PassReport]] = []
     asked = batch._replace(targets=tiny(batch.images).argmax(1))
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
-    compute_maps_of_subjects([MapSubject(find_estimators(*names), tiny, asked, black)], report_passes=told.append)
+    compute_maps_of_tasks([MapTask(find_estimators(*names), tiny, asked, black)], report_passes=told.append)
     ((noted,),) = told
     assert set(noted.stable_copies) == {name for name in names if name != "grad"}
     for name, kept in noted.stable_copies.items():
