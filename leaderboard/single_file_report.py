@@ -2,6 +2,8 @@
 
 import shutil
 import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,35 +11,84 @@ from leaderboard.curves_and_preview_pictures import make_estimator_curves
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
+from roarbench.analysis.results_by_images_and_weights import shorten_reference
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
+from roarbench.common.text import capitalize, fit_on_one_line, format_count, format_percent_number
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.plan.fill_names import find_displayed_fill_name
 from roarbench.plan.suites import make_suite_option_value
-from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
-from roarbench.report.table_notes import describe_methods, list_provenance
+from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
+from roarbench.report.table import SuiteTable
+from roarbench.report.table_notes import write_all_notes
 from roarbench.store.software_and_hardware import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-_PRINT = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
-_SECONDS = 120  # maximum seconds that a browser may take to print
+_PRINT_OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
+_TIMEOUT = 120  # maximum seconds that a browser may take to print
 
 
 def render_report(view: SuiteView) -> str:
-    """Render a page without other files: the boards of the headline protocol and of ROAR, with details."""
+    """Render the report as HTML that needs no other file, with the boards of the headline protocols."""
     rows = [row for board in view.headline_boards for row in board.rows]
-    profiles = [collect_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
-    return (load_templates().get_template("report.html")).render(
-        title=shorten_line(view.title),
-        headline=view.paired_board.headline if view.paired_board else view.board.headline,
-        to=lambda *page, **choices: "",
-        boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
-        figure=make_estimator_curves,
-        methods=describe_methods,
-        doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
-        origin=list(list_provenance(view.results)),
-        called=make_suite_option_value(view.results.suite),
-        bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
-        style=(TEMPLATES / "board.css").read_text("utf-8"),
-        version=read_code_version(),
+    papers = [collect_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
+    return (
+        load_templates()
+        .get_template("report.html")
+        .render(
+            title=shorten_line(view.title),
+            headline=view.paired_board.headline if view.paired_board else view.board.headline,
+            to=lambda *page, **choices: "",
+            boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
+            figure=make_estimator_curves,
+            methods=describe_methods,
+            doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
+            provenance=list(list_provenance(view.results)),
+            suite_option=make_suite_option_value(view.results.suite),
+            bibtex="\n\n".join(dict.fromkeys(entry.bibtex for entry in papers if entry.bibtex)),
+            style=(TEMPLATES / "board.css").read_text("utf-8"),
+            version=read_code_version(),
+        )
+    )
+
+
+def list_provenance(results: SuiteResults) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each fact about the origin of a suite's runs; several values come with their counts."""
+    counts = defaultdict[str, Counter[str]](Counter)
+    for result in results.results.values():
+        facts = {"roarbench": fit_on_one_line(result.provenance.code_version, 60), **result.provenance.known_values}
+        for name, value in facts.items():
+            counts[name][value] += 1
+    for name, values in counts.items():
+        several = len(values) > 1
+        yield name, ", ".join(f"{value} ({n:,} runs)" if several else value for value, n in values.most_common())
+
+
+def describe_methods(table: SuiteTable) -> str:
+    """Describe in sentences how a table was computed, with its numbers, for a paper's section on methods."""
+    results, protocol = table.suite_results, table.board.protocol
+    suite, data = results.suite, results.suite.dataset_record
+    controls = [
+        find_display_name(name).full_name for name in table.names if find_estimator_or_placeholder(name).control
+    ]
+    networks = [results.references[number] for number in sorted(results.references)]
+    shares = ", ".join(f"{format_percent_number(network.correct / network.total)} %" for network in networks)
+    accuracy = f"; {shares} of {networks[0].total:,} test images are classified correctly" if networks else ""
+    if suite.given:
+        origin = f"with given weights ({', '.join(map(shorten_reference, suite.given.split(',')))})"
+    else:
+        origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} images of {data.name}"
+    explained = f"{format_count(suite.references, 'network')} ({suite.architecture_names}) {origin}"
+    return (
+        f"{len(table.rows) - len(controls)} estimators and {len(controls)} controls were compared by "
+        f"{protocol.gain or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
+        f"{explained} {'was' if suite.references == 1 else 'were'} explained{accuracy}. "
+        f"{capitalize(protocol.method)}. Unit of features: {table.unit}. "
+        f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "
+        f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
+        f"Controls: {', '.join(controls)}; they {table.control_inputs_text}. {table.caption}. "
+        f"{write_all_notes(table, signs=False)}"
     )
 
 
@@ -63,8 +114,14 @@ def _print_pdf(html: str, path: Path) -> None:
     with TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         page.write_text(html, "utf-8")
-        command = [browser, *_PRINT, f"--user-data-dir={folder}/profile", f"--print-to-pdf={path}", page.as_uri()]
+        command = [
+            browser,
+            *_PRINT_OPTIONS,
+            f"--user-data-dir={folder}/profile",
+            f"--print-to-pdf={path}",
+            page.as_uri(),
+        ]
         try:
-            subprocess.run(command, capture_output=True, timeout=_SECONDS, check=True)
+            subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=True)
         except (OSError, subprocess.SubprocessError) as error:
             raise CallerError(f"{Path(browser).name} printed no PDF ({type(error).__name__}); write .html") from None

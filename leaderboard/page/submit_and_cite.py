@@ -11,7 +11,7 @@ from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suites import VERSIONS
-from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
+from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.submissions.file import TEMPLATE
 
 COMMANDS = (  # each command with its purpose; {} stands for the suite

@@ -26,7 +26,7 @@ def suites(
     ] = "",
 ) -> None:
     """List all suites, show one suite, check a TOML file and try its network, or print a suite's TOML file."""
-    from roarbench.report import suite_and_estimator_lists as lists
+    from roarbench.report import suite_and_estimator_descriptions as descriptions
 
     if (suite == "show") != bool(name):
         raise CallerError(f"cannot read suites {suite} {name}".rstrip() + "; write suites NAME, or suites show NAME")
@@ -40,10 +40,10 @@ def suites(
         spec = loaded.runnable_plan if suite.endswith(".toml") else loaded.plan
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
-        out.print(lists.format_suite(spec), soft_wrap=True)
+        out.print(descriptions.format_suite(spec), soft_wrap=True)
         err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
         return
-    out.print(lists.format_suite_list(out.width), soft_wrap=True)
+    out.print(descriptions.format_suite_list(out.width), soft_wrap=True)
     plan = propose_command("plan", "--suite", "NAME")
     out.print(f"{plan} estimates time, disk and memory; --measure times a suite on this machine", soft_wrap=True)
 
@@ -73,9 +73,9 @@ def new_suite(
 
 def estimators() -> None:
     """List the estimators and controls."""
-    from roarbench.report import suite_and_estimator_lists as lists
+    from roarbench.report import suite_and_estimator_descriptions as descriptions
 
-    out.print(lists.make_estimator_table())
+    out.print(descriptions.make_estimator_table())
 
 
 def toy(

@@ -125,7 +125,7 @@ def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
 def _find_warning_grade(table: SuiteTable, row: Row) -> str | None:
     if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
         return None
-    return table.flags[row.estimator].grade if row.estimator in table.flags else Grade.NONE
+    return table.row_warnings[row.estimator].grade if row.estimator in table.row_warnings else Grade.NONE
 
 
 def _make_level_gain_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:

@@ -20,7 +20,6 @@ from roarbench.report import table_formats
 from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_notes import PAGE, describe_shared_origin, list_table_doubts, write_all_notes
-from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -257,8 +256,8 @@ def format_text(
     if isinstance(table, SuiteTable):
         return table_formats.format_text(table, width, notes, on_command_line)
     texts = [i for i, side in enumerate(_SIDES.values()) if i and side == "left"]
-    wrapped = wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
-    shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_table_width(wrapped))
+    wrapped = table_formats.wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
+    shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=table_formats.measure_table_width(wrapped))
     for side, (heading, *_) in zip(_SIDES.values(), wrapped, strict=True):
         shown.add_column(heading, justify=side, no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading

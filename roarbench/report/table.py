@@ -1,4 +1,4 @@
-"""Build the table of a suite: its ordered rows and their context; `table_formats` formats the table."""
+"""Build one protocol's table of a suite: rows in order, with gains, verdicts, ranks and reasons to doubt a row."""
 
 import hashlib
 from collections.abc import Collection
@@ -29,31 +29,30 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.verdicts import Verdict
+from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
-CONFUSED = "†"  # mark of rows with low prediction stability
+UNSTABLE_SIGN = "†"  # sign of rows with low prediction stability
 
 
 @dataclass(frozen=True, repr=False)
 class SuiteTable:
-    """The table of one protocol: its board (rows with gains, verdicts and ranks) and the context of the board."""
+    """The table of one protocol: a board (rows with gains, verdicts and ranks), and warnings and marks by estimator."""
 
     suite_results: SuiteResults
     board: Board
     unit: Unit
-    flags: dict[str, RowWarning]  # reasons to doubt a row, by estimator
-    # evidence against a row, with its size, by estimator
+    row_warnings: dict[str, RowWarning]
     marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
     # accuracy minus accuracy of mask-only networks under ROAR, in [-1, 1], by estimator and level
     above_masks: dict[str, dict[float, Estimate]] = field(default_factory=dict)
-    # levels at which a row is no better than mask-only, by estimator
-    floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    # by estimator, the levels at which its accuracy is not significantly above that of mask-only networks
+    levels_not_above_mask_only: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        what = f"{self.board.protocol.title} table of {self.suite_results.title}, {len(self.board.rows)} rows"
-        return f"<{what}; to_dataframe() of the result has them>"
+        title = f"{self.board.protocol.title} table of {self.suite_results.title}"
+        return f"<{title}, {len(self.board.rows)} rows; to_dataframe() of the result has them>"
 
     @property
     def rows(self) -> list[Row]:
@@ -88,23 +87,16 @@ class SuiteTable:
     @property
     def controls_using_predictions(self) -> tuple[str, ...]:
         """Return the controls that use the explained network's predicted class."""
-        names = (row.estimator for row in self.board.rows)
-        return tuple(
-            name
-            for name in names
-            if find_estimator(name).is_model_free_control and find_estimator(name).uses_prediction
-        )
+        estimators = [find_estimator(row.estimator) for row in self.board.rows]
+        return tuple(one.id for one in estimators if one.is_model_free_control and one.uses_prediction)
 
     @property
     def control_inputs_text(self) -> str:
         """Describe the controls' use of the explained network, as the predicate of a sentence."""
-        verb = "uses" if len(self.controls_using_predictions) == 1 else "use"
-        but = (
-            f", except that {' and '.join(self.controls_using_predictions)} {verb} its predicted class"
-            if self.controls_using_predictions
-            else ""
-        )
-        return f"do not use the network{but}"
+        controls = self.controls_using_predictions
+        verb = "uses" if len(controls) == 1 else "use"
+        exception = f", except that {' and '.join(controls)} {verb} its predicted class" if controls else ""
+        return f"do not use the network{exception}"
 
     @cached_property
     def nonzero_controls(self) -> dict[str, Estimate]:
@@ -112,9 +104,9 @@ class SuiteTable:
         return {row.estimator: row.gain for row in self.board.rows if is_control_off_zero(self.board.protocol, row)}
 
     def list_better_than(self, row: Row) -> tuple[str, ...]:
-        """Return which of `CONTROLS` and `UNTRAINED` a row beats.
+        """Return which of `CONTROLS` and `UNTRAINED` a row beats; empty for controls.
 
-        The result is empty for controls, and for all protocols but DiffROAR and protocols with two masks per image.
+        The result is not empty only under DiffROAR and under protocols with two masks per image.
 
         A row beats `CONTROLS` if it is significantly better than Random and than each of `nonzero_controls`, and if no
         control whose gain should be 0 has a larger gain. It is compared with its untrained twin only if it beats the
@@ -122,19 +114,15 @@ class SuiteTable:
         (Binder et al. 2022).
         """
         protocol = self.board.protocol
-        asks = (
-            protocol.random_is_zero
-            and not protocol.compares_networks
-            and not find_estimator(row.estimator).is_model_free_control
-        )
-        below = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
-        if not asks or any(comparison is None or comparison.verdict is not Verdict.BETTER for comparison in below):
+        if not protocol.random_is_zero or protocol.compares_networks:
             return ()
-        nothing = (other.gain.value for other in self.board.rows if other.estimator in protocol.zeros)
-        if any(gain is not None and gain > (row.gain.value or 0) for gain in nothing):
+        comparisons = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
+        if find_estimator(row.estimator).is_model_free_control or not all(map(_is_better, comparisons)):
             return ()
-        over = row.get_twin_comparison("untrained")
-        return (CONTROLS, UNTRAINED) if over and over.verdict is Verdict.BETTER else (CONTROLS,)
+        gains_of_zeros = (other.gain.value for other in self.board.rows if other.estimator in protocol.zeros)
+        if any(gain is not None and gain > (row.gain.value or 0) for gain in gains_of_zeros):
+            return ()
+        return (CONTROLS, UNTRAINED) if _is_better(row.get_twin_comparison("untrained")) else (CONTROLS,)
 
     @property
     def chance(self) -> float:
@@ -144,14 +132,13 @@ class SuiteTable:
     @cached_property
     def runs_hash(self) -> str:
         """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
-        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if do_warnings_apply_to(self.board.protocol) else ())}
-        results = {result.run.key: result for result in self.suite_results.list_used_results(parts)}
-        seen = hashlib.sha256(f"statistics {VERSION}".encode())
-        for key in sorted(results):
-            row = results[key]
-            text = "".join((key, row.rankings, row.weights)).encode()
-            seen.update(text + row.bits + (row.probability or b""))
-        return seen.hexdigest()[:12]
+        protocols = {self.board.protocol, *((ROAR, MASK_ONLY) if do_warnings_apply_to(self.board.protocol) else ())}
+        results = {result.run.key: result for result in self.suite_results.list_used_results(protocols)}
+        digest = hashlib.sha256(f"statistics {VERSION}".encode())
+        for key, result in sorted(results.items()):
+            text = "".join((key, result.rankings, result.weights)).encode()
+            digest.update(text + result.bits + (result.probability or b""))
+        return digest.hexdigest()[:12]
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -175,7 +162,7 @@ class SuiteTable:
 
     @property
     def probability_columns_note(self) -> str:
-        """Describe the columns on the predicted class's probability; empty if there are no such columns."""
+        """Explain the columns of the predicted class's probability; empty if there are no such columns."""
         if not self.board.protocol.has_probabilities:
             return ""
         p_0 = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), "")
@@ -189,8 +176,8 @@ class SuiteTable:
     def unstable_predictions(self) -> dict[str, float]:
         """Return the prediction stability, in [0, 1], of the rows whose stability is below `STABLE_ENOUGH`."""
         stability = self.suite_results.prediction_stability
-        shares = {row.estimator: stability[row.estimator] for row in self.board.rows if row.estimator in stability}
-        return {name: share for name, share in shares.items() if share < STABLE_ENOUGH}
+        names = [row.estimator for row in self.board.rows]
+        return {name: stability[name] for name in names if stability.get(name, 1.0) < STABLE_ENOUGH}
 
     @cached_property
     def inconsistency_reasons(self) -> dict[str, str]:
@@ -200,29 +187,30 @@ class SuiteTable:
     @cached_property
     def doubts(self) -> dict[str, str]:
         """Return, by estimator, sentences on why the row has no rank or should be doubted."""
-        reasons = {name: flag.reason for name, flag in self.flags.items()}
-        names = [row.estimator for row in self.board.rows if row.estimator in {**self.inconsistency_reasons, **reasons}]
-        return {
-            name: ". ".join(filter(None, (self.inconsistency_reasons.get(name), reasons.get(name)))) for name in names
+        sources = self.inconsistency_reasons, {name: warning.reason for name, warning in self.row_warnings.items()}
+        reasons = {
+            row.estimator: [found[row.estimator] for found in sources if row.estimator in found]
+            for row in self.board.rows
         }
+        return {name: ". ".join(found) for name, found in reasons.items() if found}
 
     @cached_property
     def self_reported(self) -> bool:
-        """Return whether all rows with results are self-reported; then rows have no mark for this reason."""
+        """Return whether all rows with results are self-reported; single rows then have no warning for this reason."""
         names = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.by_estimator]
         reasons = {self.suite_results.doubts.get(name) for name in names}
         return reasons == {UNVERIFIED[Origin.SELF_REPORTED]}
 
     def find_warning_sign(self, estimator: str) -> str:
         """Return `(!!)` or `(!)` for a row with a warning of its own; empty for other rows."""
-        flag = self.flags.get(estimator)
+        warning = self.row_warnings.get(estimator)
         shared = self.self_reported and join_reasons([self.suite_results.doubts.get(estimator, "")])
-        return "" if flag is None or flag.reason == shared else flag.warning_sign
+        return "" if warning is None or warning.reason == shared else warning.warning_sign
 
     def format_row_signs(self, estimator: str) -> str:
         """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
-        doubt = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistency_reasons)
-        return " ".join(filter(None, (CONFUSED * (estimator in self.unstable_predictions), doubt)))
+        warning = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistency_reasons)
+        return " ".join(filter(None, (UNSTABLE_SIGN * (estimator in self.unstable_predictions), warning)))
 
     @property
     def incomplete_levels_text(self) -> str:
@@ -232,9 +220,9 @@ class SuiteTable:
     @cached_property
     def estimators_with_results(self) -> frozenset[str]:
         """Return the estimators with at least one result under the protocol."""
-        parts = self.board.protocol.made_of or (self.board.protocol,)
-        stored = (self.suite_results.find_results(part, self.unit, self.fill) for part in parts)
-        return frozenset(name for points in stored for name, _ in points)
+        protocols = self.board.protocol.made_of or (self.board.protocol,)
+        results = (self.suite_results.find_results(protocol, self.unit, self.fill) for protocol in protocols)
+        return frozenset(name for points in results for name, _ in points)
 
     @property
     def fill(self) -> str:
@@ -243,15 +231,15 @@ class SuiteTable:
 
     @property
     def _seeds_text(self) -> str:
-        counts = sorted({row.seeds for row in self.board.rows if row.seeds})
-        here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
+        started = [row for row in self.board.rows if row.seeds]
+        counts = sorted({row.seeds for row in started})
+        seeds = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
         planned = self._planned_seed_counts
         most = max(planned.values(), default=0)  # number of seeds for added rows, such as submissions
-        begun = (row for row in self.board.rows if row.seeds)
-        lacking = [row.seeds for row in begun if row.seeds < planned.get(row.estimator, most)]
-        if not lacking:
-            return here
-        return f"{here}, some rows only {min(lacking)} of {most}" if len(counts) > 1 else f"{here} of {most}"
+        incomplete = [row.seeds for row in started if row.seeds < planned.get(row.estimator, most)]
+        if not incomplete:
+            return seeds
+        return f"{seeds}, some rows only {min(incomplete)} of {most}" if len(counts) > 1 else f"{seeds} of {most}"
 
     @property
     def _networks_text(self) -> str:
@@ -262,10 +250,10 @@ class SuiteTable:
     @property
     def _planned_seed_counts(self) -> dict[str, int]:
         protocol = self.board.protocol
-        kind = (protocol.order, protocol.retrain, self.unit, self.fill)
+        measurement = (protocol.order, protocol.retrain, self.unit, self.fill)
         seeds: dict[str, int] = {}
         for block in self.suite_results.suite.blocks:
-            if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == kind:
+            if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == measurement:
                 seeds |= {name: max(block.seeds, seeds.get(name, 0)) for name in block.estimators}
         return seeds
 
@@ -285,19 +273,21 @@ class SuiteTable:
             f"fill {find_displayed_fill_name(self.fill)}",
             self.suite_results.reference_accuracy_text,
         ]
-        clean = self.has_gains_and_ranks and board.rows and not board.protocol.compares_networks
-        scored = "scoring networks" if board.protocol.trains else "the same networks"
-        if clean:
-            parts.append(
-                f"{scored}: {format_percent_number(board.rows[0].clean.value)}% correct on untouched images (t=0)"
-            )
+        if self.has_gains_and_ranks and board.rows and not board.protocol.compares_networks:
+            networks = "scoring networks" if board.protocol.trains else "the same networks"
+            clean = format_percent_number(board.rows[0].clean.value)
+            parts.append(f"{networks}: {clean}% correct on untouched images (t=0)")
         return "; ".join(filter(None, [*parts, f"chance {format_percent_number(self.chance)}%"]))
+
+
+def _is_better(comparison: Comparison | None) -> bool:
+    return comparison is not None and comparison.verdict is Verdict.BETTER
 
 
 def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
     """Return whether a row is a control whose gain should be 0 but differs from Random's gain (Random: from 0)."""
-    beside = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
-    return row.estimator in protocol.zeros and beside is not None and beside.verdict is not Verdict.SAME
+    comparison = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
+    return row.estimator in protocol.zeros and comparison is not None and comparison.verdict is not Verdict.SAME
 
 
 def make_suite_table(
@@ -310,39 +300,38 @@ def make_suite_table(
     """
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)
-    wanted = SHOWN[protocol] if protocol else suite_results.headline_protocol
-    suite_results = _put_fill_first(suite_results, wanted, fill) if fill else suite_results
-    chosen = unit or find_default_unit(suite_results.suite, wanted)
-    row_names = suite_results.suite.estimators if rows is None else rows
-    table = make_table(SuiteDraws(suite_results, chosen), wanted, row_names)
+    shown = SHOWN[protocol] if protocol else suite_results.headline_protocol
+    suite_results = _put_fill_first(suite_results, shown, fill) if fill else suite_results
+    suite = suite_results.suite
+    unit = unit or find_default_unit(suite, shown)
+    table = make_table(SuiteDraws(suite_results, unit), shown, suite.estimators if rows is None else rows)
     if table is None:
-        raise _make_missing_protocol_error(suite_results.suite, wanted, chosen)
+        raise _make_missing_protocol_error(suite, shown, unit)
     if not table.board.rows:
-        lacking = f"no {wanted.name} results of {', '.join(rows or ())}"
-        raise CallerError(f"suite '{suite_results.suite.name}' has {lacking}; leave these rows out")
+        missing = f"no {shown.name} results of {', '.join(rows or ())}"
+        raise CallerError(f"suite '{suite.name}' has {missing}; leave these rows out")
     return table
 
 
 def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
     """Return the results with this fill as the suite's first fill, because tables use the first fill."""
-    suite, parts = suite_results.suite, protocol.made_of or (protocol,)
-    fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in parts)
+    suite, measured = suite_results.suite, protocol.made_of or (protocol,)
+    fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in measured)
     fill = find_recorded_fill_name(fill)
     if fill not in fills:
         known = ", ".join(map(find_displayed_fill_name, fills))
-        has = f"it has: {known}" if fills else "it does not have that protocol"
-        seen = f"suite '{suite.name}' has no {protocol.name} with the fill '{find_displayed_fill_name(fill)}'"
-        raise CallerError(f"{seen}; {has}")
+        available = f"it has: {known}" if fills else "it does not have that protocol"
+        missing = f"{protocol.name} with the fill '{find_displayed_fill_name(fill)}'"
+        raise CallerError(f"suite '{suite.name}' has no {missing}; {available}")
     blocks = tuple(sorted(suite.blocks, key=lambda block: block.fill != fill))
     return replace(suite_results, suite=replace(suite, blocks=blocks))
 
 
 def _make_missing_protocol_error(suite: SuiteSpec, protocol: Protocol, unit: Unit) -> CallerError:
-    has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
-    needs = (
-        f" (made of {' and '.join(part.name for part in protocol.made_of)} at one level)" if protocol.made_of else ""
-    )
-    return CallerError(f"suite '{suite.name}' has no {protocol.name}{needs} with unit {unit}; it has: {has}")
+    available = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
+    measured = " and ".join(part.name for part in protocol.made_of)
+    needs = f" (made of {measured} at one level)" if measured else ""
+    return CallerError(f"suite '{suite.name}' has no {protocol.name}{needs} with unit {unit}; it has: {available}")
 
 
 def make_table(
@@ -360,11 +349,16 @@ def make_table(
     board = draws.make_board(protocol, unit, rows, levels)
     if board is None:
         return None
-    above = _compute_accuracies_above_masks(draws) if protocol == ROAR else {}
-    floors = find_rows_not_above_mask_only(draws) if protocol == ROAR else {}
-    marked = draws.suite_results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
-    marks = {name: find_row_marks(draws, name) for name in marked}
-    return SuiteTable(draws.suite_results, board, unit, find_warnings_by_row(draws, protocol), marks, above, floors)
+    with_marks = draws.suite_results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
+    return SuiteTable(
+        draws.suite_results,
+        board,
+        unit,
+        find_warnings_by_row(draws, protocol),
+        {name: find_row_marks(draws, name) for name in with_marks},
+        _compute_accuracies_above_masks(draws) if protocol == ROAR else {},
+        find_rows_not_above_mask_only(draws) if protocol == ROAR else {},
+    )
 
 
 def _compute_accuracies_above_masks(draws: SuiteDraws) -> dict[str, dict[float, Estimate]]:
@@ -376,6 +370,6 @@ def _compute_accuracies_above_masks(draws: SuiteDraws) -> dict[str, dict[float, 
 
 
 def find_default_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:
-    """Return the default unit of a protocol's tables."""
-    first = (protocol.made_of or (protocol,))[0]
-    return next((block.unit for block in suite.blocks if block.protocol == first), Unit.SCALAR)
+    """Return the default unit of a protocol's tables: the unit of the suite's first block of this protocol."""
+    measured = (protocol.made_of or (protocol,))[0]
+    return next((block.unit for block in suite.blocks if block.protocol == measured), Unit.SCALAR)

@@ -1,5 +1,6 @@
 """Format the table of a suite in five formats. A missing value is a dash in text, null in JSON, and empty in CSV."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Literal, NamedTuple
@@ -21,7 +22,6 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import PAGE, summarize_notes, write_all_notes
-from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED
@@ -34,6 +34,11 @@ _AGAINST = ("vs Random", "vs Sobel", "vs blurred random", "Δ other image", "vs 
 _JUDGED = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_AGAINST)  # columns of tables with verdicts
 _BESIDE_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
 _NARROW = 80  # maximum width of a caption, columns
+# boundaries at which cells of a terminal table are broken
+_WORDS = re.compile(r"(?= )|(?=~)")  # before blanks and twins' suffixes
+_PARTS = re.compile(rf"{_WORDS.pattern}|(?<=\w)(?=\()|(?<=,)|(?<=-)")  # also around parameters and after hyphens
+_LETTERS = re.compile(r"(?<=.)")
+_LEAST = 14  # minimum width of a name that is broken within words
 
 
 def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
@@ -247,3 +252,52 @@ def format_html_table(
     rows = "".join(f"<tr>{row}</tr>" for row in cells)
     body = f"<caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
     return f"<table>{body}</table><p>{'<br>'.join(map(escape, notes))}</p>"
+
+
+def wrap_columns(
+    columns: Sequence[Sequence[str]], name_column: int, text_columns: Iterable[int], width: int
+) -> list[tuple[str, ...]]:
+    """Break cells of a table between words until a line of the table fits a width; no number is broken.
+
+    Names are broken first, then other texts from right to left, then names around their parameters and after hyphens,
+    then names within words. A table that still does not fit stays wider than `width`.
+
+    Args:
+        columns: The cells of each column, its heading among them; a cell may have several lines.
+        name_column: The index of the column of estimators' names.
+        text_columns: The indices of other columns that may break.
+        width: Width of the terminal, in characters.
+    """
+    wrapped = [tuple(column) for column in columns]
+    steps = [(name_column, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(text_columns, reverse=True))]
+    steps += [(name_column, _PARTS, 0), (name_column, _LETTERS, _LEAST)]
+    for i, boundary, least in steps:
+        excess = measure_table_width(wrapped) - width
+        if excess > 0:
+            narrowest = _measure_column(_wrap(cell, least, boundary) for cell in columns[i])
+            target = max(_measure_column(wrapped[i]) - excess, narrowest)
+            wrapped[i] = tuple(_wrap(cell, target, boundary) for cell in columns[i])
+    return wrapped
+
+
+def measure_table_width(columns: Iterable[Iterable[str]]) -> int:
+    """Return the width of a line: the columns, one space between neighbours, and one at each end."""
+    widths = [_measure_column(column) for column in columns]
+    return sum(widths) + len(widths) + 1
+
+
+def _measure_column(cells: Iterable[str]) -> int:
+    return max(len(line) for cell in cells for line in cell.split("\n"))
+
+
+def _wrap(cell: str, width: int, boundary: re.Pattern[str]) -> str:
+    """Break a cell's lines at boundaries; a longer piece stays whole."""
+    lines = []
+    for line in cell.split("\n"):
+        lines.append("")
+        for piece in boundary.split(line):
+            if lines[-1] and len(lines[-1] + piece) > width:
+                lines.append(piece.lstrip())
+            else:
+                lines[-1] += piece
+    return "\n".join(lines)

@@ -124,7 +124,7 @@ def test_quantus_columns_leave_other_table_cells_unchanged():
     scored = make_table(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
     before, after = (json.loads(render(shown, "json")) for shown in (plain, scored))
     kept = {row["estimator"]: row.pop("quantus") for row in after["rows"]}
-    assert (after, scored.flags) == (before, plain.flags)
+    assert (after, scored.row_warnings) == (before, plain.row_warnings)
     nothing = dict.fromkeys(VALUES)
     assert (kept["grad"], kept["random"], kept["sobel"]) == (VALUES, nothing | {"pixel-flipping": 0.5}, nothing)
     lines = render(scored, "markdown").splitlines()

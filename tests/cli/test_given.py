@@ -23,8 +23,7 @@ from roarbench.plan.suite_options import (
     parse_estimators_option,
 )
 from roarbench.plan.suites import add_estimators, find_suite
-from roarbench.report.estimator_papers_and_settings import collect_papers_and_settings
-from roarbench.report.estimator_papers_and_settings import make_repeat_command as command_of
+from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings, make_repeat_command
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import results as made_up
@@ -208,7 +207,7 @@ def test_estimator_with_parameters_has_own_row_on_board(call, tmp_path):
     assert view.results.suite.added == {"gb", NAME}
     noise, samples = collect_papers_and_settings(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
-    assert f"--estimators '{NAME}' --max-images 40" in command_of(view.results, NAME)
+    assert f"--estimators '{NAME}' --max-images 40" in make_repeat_command(view.results, NAME)
     assert "all 3 runs are done" in call(*run, NAME).err
 
 

@@ -19,7 +19,7 @@ def table(protocol, levels, *rows):
     rows = tuple(replace(row, accuracies=nothing, differences=nothing) for row in rows)
     board = Board(protocol, levels, rows, 100, Bootstrap(), IntervalScope.REFERENCES, detectable=None)
     doubted = {"sobel": RowWarning(Grade.STRONG, "Its mask alone has it.")}
-    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, flags=doubted)
+    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, row_warnings=doubted)
 
 
 def row(name, gain, **found):

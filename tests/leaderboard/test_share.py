@@ -21,12 +21,11 @@ from leaderboard.page import submit_and_cite, verdicts_by_suite
 from leaderboard.page.trust_and_claims import TRUST, build_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates, render_page
-from leaderboard.single_file_report import render_report, write_report
+from leaderboard.single_file_report import describe_methods, render_report, write_report
 from leaderboard.views import SuiteView
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_interval
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.report.table_notes import describe_methods
 from roarbench.store.published_folder import read_index
 from roarbench.store.results import DEFAULT_FILE
 from studies import trust

@@ -15,7 +15,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_progress
-from roarbench.report.suite_and_estimator_lists import count_suite_cost, format_suite_list
+from roarbench.report.suite_and_estimator_descriptions import count_suite_cost, format_suite_list
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness

@@ -58,10 +58,10 @@ TABLE = SuiteTable(
     SuiteResults(SUITE, "da7a", None, {}),
     BOARD,
     Unit.SCALAR,
-    flags={"var-grad": FLAG},
+    row_warnings={"var-grad": FLAG},
     marks={"var-grad": (Mark("masks", Estimate(0.8, 0.7, 0.9), Grade.SOME),)},
     above_masks={"var-grad": {0.9: Estimate(0.012, -0.01, 0.034)}},
-    floors={"var-grad": (0.9,), "not shown": (0.5,)},
+    levels_not_above_mask_only={"var-grad": (0.9,), "not shown": (0.5,)},
 )
 
 
@@ -254,7 +254,7 @@ def test_row_below_zero_gain_control_is_not_better_than_controls(gain, word):
 
 
 def test_strong_warning_has_own_sign_with_diagnose_command(monkeypatch, capsys):
-    strong = replace(TABLE, flags={"var-grad": RowWarning(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
+    strong = replace(TABLE, row_warnings={"var-grad": RowWarning(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
     assert suggest_diagnose(strong).text == "(!!), (!): `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in parse_rows(strong).values()] == ["strong", None, None, None, None]
@@ -279,7 +279,7 @@ def test_narrow_table_drops_whole_columns():
 
 def test_caption_states_seeds_levels_interval_scope():
     def said(**board):
-        return write_all_notes(replace(make_table_with_board(**board), flags={}, floors={}))
+        return write_all_notes(replace(make_table_with_board(**board), row_warnings={}, levels_not_above_mask_only={}))
 
     assert "95% intervals over images and seeds (2000 paired resamples, seed 0)" in said()
     floor = "At the floor, accuracy not significantly above that of masks alone: var-grad (t = 0.9)"
@@ -332,7 +332,7 @@ def test_table_text_ends_with_three_notes(protocol):
     assert gain == "Gain: the area between Random's accuracy curve and the row's."
     assert sure == "95% intervals over images, references and seeds; ≈: not significant."
     assert more == "(!), 1 warning and more are explained by table --notes and docs/how-it-works.md."
-    bare = replace(TABLE, flags={}, floors={})
+    bare = replace(TABLE, row_warnings={}, levels_not_above_mask_only={})
     assert summarize_notes(bare)[-1] == "More is explained by table --notes and docs/how-it-works.md."
 
 

@@ -16,8 +16,7 @@ from roarbench.report.roar_and_own_network_table import (
     make_combined_table,
 )
 from roarbench.report.table import find_default_unit, make_table
-from roarbench.report.table_formats import list_columns
-from roarbench.report.wrapped_cells import measure_table_width, wrap_columns
+from roarbench.report.table_formats import list_columns, measure_table_width, wrap_columns
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.published_folder import add_file_to_index, read_index

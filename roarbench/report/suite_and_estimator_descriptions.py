@@ -1,0 +1,167 @@
+"""Describe suites and estimators from their definitions and submissions, without importing torch, SciPy or SQL."""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from roarbench.common.text import fit_on_one_line, format_count, make_printable
+from roarbench.compute.recipe import Recipe
+from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
+from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
+from roarbench.plan.planned_runs import (
+    expand_points,
+    find_epochs_per_reference,
+    list_shared_inputs,
+    make_fine_tuning_recipe,
+)
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import FAST, SUITES, FastSuiteAgreement, make_suite_option_value
+
+if TYPE_CHECKING:
+    from roarbench.analysis.suite_results import SuiteResults
+
+_LONGEST = 300  # maximum characters of a line from a submission
+
+
+class SuiteCost(NamedTuple):
+    """Cost of a whole suite, in training runs and training images."""
+
+    trainings: int
+    images_trained: int  # training images times epochs, summed over all training runs
+
+
+def count_suite_cost(suite: SuiteSpec) -> SuiteCost:
+    """Count the training runs of a suite, including those of the explained networks."""
+    points = expand_points(suite)
+    inputs = list_shared_inputs(suite, points)
+    trainings = sum(point.cell.retrain.trains_per_run for point in points) + len(inputs.common)
+    explained = 0 if suite.given else len(inputs.references)
+    recipe = suite.recipe_record
+    epochs = trainings * recipe.epochs + len(inputs.tuned) * make_fine_tuning_recipe(recipe).epochs
+    epochs += explained * find_epochs_per_reference(suite)
+    return SuiteCost(trainings + explained, round(epochs * suite.dataset_record.train_images))
+
+
+def format_suite_list(width: int) -> str:
+    """Format all suites in about three lines each, for a terminal of `width` characters."""
+    lines = []
+    for suite in SUITES.values():
+        cost, twins = count_suite_cost(suite), len(suite.estimators) - len(suite.estimators_with_rank)
+        rankings = f"{len(suite.estimators)} rankings" + (f" ({twins} of them twins)" if twins else "")
+        size = f"{rankings}, {cost.trainings:,} trainings of {suite.model}, {cost.images_trained / 1e6:,.1f} M images"
+        lines += [suite.title, *_wrap_and_indent(suite.about, width), *_wrap_and_indent(size, width)]
+        lines += _wrap_and_indent(_describe_agreement(FAST[suite.name]), width) if suite.name in FAST else []
+    return "\n".join(lines)
+
+
+def format_suite(suite: SuiteSpec) -> str:
+    """Format a suite's content for a terminal."""
+    cost, data = count_suite_cost(suite), suite.dataset_record
+    test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
+    channels = "grey" if data.channels == 1 else "colour"
+    pixels = f"{data.channels} columns" if data.tabular else f"{data.size} x {data.size}, {channels}"
+    shape = f"{data.classes:,} classes, {pixels}"
+    explained = suite.given or _describe_recipe(find_recipe(suite.reference_recipe))
+    lines = [
+        suite.title,
+        f"  {suite.about}",
+        f"  data         {suite.dataset}: {data.train_images:,} training and {test} of {shape}",
+        f"  network      {suite.architecture_names}",
+        f"  recipe       {_describe_recipe(suite.recipe_record)}",
+        f"  reference    {format_count(suite.references, 'network')}, {explained}",
+    ]
+    for block in suite.blocks:
+        levels = ", ".join(f"{t:g}" for t in block.levels)
+        settings = f"levels {levels}; {format_count(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
+        lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
+    lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
+    lines += [f"  cost         {cost.trainings:,} trainings, {cost.images_trained / 1e6:,.2f} M images"]
+    lines += [f"  short form   {_describe_agreement(FAST[suite.name])}"] if suite.name in FAST else []
+    return "\n".join(lines)
+
+
+def _describe_recipe(recipe: Recipe) -> str:
+    numbers = ", ".join(f"{field} {getattr(recipe, field):g}" for field in ("epochs", "batch", "peak"))
+    return f"{recipe.title}: {numbers}, {recipe.augmentation}"
+
+
+def _wrap_and_indent(text: str, width: int) -> list[str]:
+    return wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _describe_agreement(agreement: FastSuiteAgreement) -> str:
+    if agreement.tau is None:
+        return f"agreement of its ranks with those of {agreement.of}: not measured"
+    tau, low, high = agreement.tau
+    ranks = f"its ranks and those of {agreement.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f})"
+    return f"{ranks}; {agreement.source}"
+
+
+def make_estimator_table() -> Table:
+    """Format the built-in estimators for a terminal."""
+    twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
+    parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())
+    notes = f"Twins of an estimator ID. {twins}.\nParameters, as in var-grad(noise=0.05), with defaults. {parameters}."
+    table = Table("estimator", "kind", "what", "parameters", box=SIMPLE_HEAD, caption=notes, caption_justify="left")
+    for row in ESTIMATORS.values():
+        values = "\n".join(f"{name}={format_value(value)}" for name, value in row.parameters.items())
+        table.add_row(row.id, "control" if row.control else "estimator", row.about, values)
+    return table
+
+
+@dataclass(frozen=True)
+class PapersAndSettings:
+    """Papers, source file and settings of an estimator, as plain text; an unknown value is empty."""
+
+    source: str
+    settings: tuple[str, ...] = ()  # one line each
+    papers: tuple[str, ...] = ()  # papers on the estimator's base and form
+    bibtex: str = ""
+    # only of submissions, with control characters replaced by spaces
+    claim: str = ""
+    code: str = ""
+
+
+def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()) -> PapersAndSettings:
+    """Collect an estimator's papers and settings; a submission with this id is looked up in the suites."""
+    row = find_estimator_or_placeholder(name)
+    submission = next((results.submissions[name] for results in suites if name in results.submissions), None)
+    if submission:
+        code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
+        return PapersAndSettings(
+            source=f"submitted file, sha256 {submission.sha256}",
+            settings=tuple(f"{name} {format_value(value)}" for name, value in submission.values),
+            papers=(fit_on_one_line(submission.paper, _LONGEST),) if submission.paper else (),
+            claim=fit_on_one_line(submission.claim, _LONGEST),
+            code="\n".join(map(make_printable, code.splitlines())),
+        )
+    papers = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
+    return PapersAndSettings(
+        source=f"{row.module.replace('.', '/')}.py" if row.module else "",
+        settings=tuple(
+            f"{name} {format_value(row.get_value(name))}: {PARAMETERS[name].about}" for name in row.parameters
+        ),
+        papers=tuple(paper.text for paper in papers),
+        bibtex="\n\n".join(paper.bibtex for paper in papers),
+    )
+
+
+def make_repeat_command(suite_results: "SuiteResults", name: str) -> str:
+    """Return the command that repeats all runs of an estimator in an empty store."""
+    row, short_name = find_estimator_or_placeholder(name), fit_on_one_line(name, _LONGEST)
+    if row.submitted:
+        listed = EstimatorId.parse(short_name).listed
+        option = f"--submission {shlex.quote(f'FILE({listed})') if listed else 'FILE'}"
+    else:
+        option = f"--estimators {shlex.quote(short_name)}"
+    trust = " --trust-submission" if TRUSTED in row.parsed_id.marks else ""
+    device = " --submission-device cuda" if CUDA in row.parsed_id.marks else ""
+    limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
+    suite = make_suite_option_value(suite_results.suite)
+    return f"roarbench run --suite {suite} {option}{trust}{device}{limit} --store NEW-FOLDER"
