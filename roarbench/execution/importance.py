@@ -53,7 +53,7 @@ from roarbench.submissions.run_in_sandbox import (
     run_submission,
 )
 
-_NETWORKS = 8  # maximum explained networks that stay in a process's memory
+MAX_LOADED_NETWORKS = 8  # maximum explained networks that stay in a process's memory
 _FITTED = 2048  # maximum training images from which new batch norm statistics are computed
 _SIDE = 6  # side of the linear classifier's thumbnails, in pixels
 _RIDGE = 0.1  # ridge penalty, relative to the variance of normalised pixels of about 1
@@ -252,7 +252,7 @@ def _join_maps_of_batches(
     return joined
 
 
-@lru_cache(maxsize=_NETWORKS)
+@lru_cache(maxsize=MAX_LOADED_NETWORKS)
 def _load_network_to_explain(
     explained: ReferenceModel, variant: str, numerics: MapNumerics, checksum: str
 ) -> nn.Module:

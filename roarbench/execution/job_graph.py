@@ -21,9 +21,14 @@ from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.ids import EstimatorId, make_twin_id
-from roarbench.execution import network_jobs, ranking_jobs
-from roarbench.execution.common_network_training import fine_tune_common_network, train_common_network
 from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.ranking_jobs import join_ranked_ranges, list_lock_names, rank_shard
+from roarbench.execution.shared_network_training import (
+    fine_tune_common_network,
+    train_common_network,
+    train_or_read_reference,
+)
+from roarbench.execution.train_and_score_runs import execute_runs, score_networks_on_maps_of_one_network
 from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
 from roarbench.plan.planned_runs import CommonNetworkSpec, Point, hash_fine_tuned_network, list_shared_inputs
@@ -92,7 +97,7 @@ def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
 
 
 def _make_reference_step(explained: ReferenceModel) -> Step:
-    job, reference = Job(explained.step_name, network_jobs.train_or_read_reference, (explained,)), explained.reference
+    job, reference = Job(explained.step_name, train_or_read_reference, (explained,)), explained.reference
     return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions, reference.recipe)
 
 
@@ -150,7 +155,7 @@ def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], referen
         groups.setdefault(spec.estimator_record.job_group, []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _list_unranked_shards(work, specs):
-            job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))
+            job = Job(f"rank {group} {split} {start}", rank_shard, (work, todo, split, start, stop))
             needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
             keys = _list_lease_keys(todo, split, start, stop)
             is_made = partial(_is_range_ranked, work, todo, split, start, stop)
@@ -164,7 +169,7 @@ def _is_range_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Spli
 
 def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
     """Return a range's lease keys, one per batch of images, because machines divide batches into jobs differently."""
-    data, names, starts = specs[0].data, ranking_jobs.list_lock_names(specs), range(start, stop, IMAGES_PER_PASS)
+    data, names, starts = specs[0].data, list_lock_names(specs), range(start, stop, IMAGES_PER_PASS)
     return tuple(_hash_strings("rank", data, name, split, first) for name in names for first in starts)
 
 
@@ -209,7 +214,7 @@ def _make_seal_steps(work: JobContext, missing: Collection[RankingSpec], rank_st
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        job = Job(name_seal_step(work, spec), ranking_jobs.join_ranked_ranges, (work, spec))
+        job = Job(name_seal_step(work, spec), join_ranked_ranges, (work, spec))
         keys = (_hash_strings("seal", spec.key),)
         yield Step("seal", job, tuple(names), keys, partial(work.rankings.has_finished, spec))
 
@@ -248,8 +253,7 @@ def _make_run_step(
     if retrain is ScoredNetwork.COMMON:
         *_, last = _make_common_network_steps(work, first, missing)
         needs += (last.job.name,)
-    is_siblings = retrain is ScoredNetwork.SIBLINGS
-    score = network_jobs.score_networks_on_maps_of_one_network if is_siblings else network_jobs.execute_runs
+    score = score_networks_on_maps_of_one_network if retrain is ScoredNetwork.SIBLINGS else execute_runs
     keys = tuple(run.key for run in runs)
     name = keys[0] if len(keys) == 1 else _hash_strings("runs", *keys)
     recipe = first.recipe if retrain.trains_per_run else ""

@@ -22,9 +22,9 @@ from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.undecoded_splits import mark_balanced_subset, mark_held_out_images
-from roarbench.execution.device_inputs import get_device_mean
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.pretrained_weights import load_starting_weights
+from roarbench.execution.run_inputs import get_device_mean
 from roarbench.execution.workload import build_suite_network
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import find_recipe

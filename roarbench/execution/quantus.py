@@ -17,10 +17,11 @@ from roarbench.analysis.quantus_and_probability_drop import PATCHES, REGIONS, RU
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_duration
-from roarbench.execution import importance, network_jobs
+from roarbench.execution import importance
 from roarbench.execution.artifact_verification import verify_images_and_rankings
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
+from roarbench.execution.shared_network_training import train_or_read_reference
 from roarbench.store.quantus_scores import Score, ScoreSpec, read_scores, store_scores
 from roarbench.store.results import ResultsStore
 from roarbench.store.software_and_hardware import read_code_version, read_package_version, read_provenance
@@ -89,7 +90,7 @@ def _call_metric(metric: Any, inputs: QuantusInput) -> NDArray[np.float64]:
 
 
 def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
-    network_jobs.train_or_read_reference(explained)
+    train_or_read_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.load_batch(explained, Split.TEST, 0, count, explained.norm)
     (maps,) = importance.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()

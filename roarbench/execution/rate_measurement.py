@@ -41,9 +41,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.noise_and_random_draws import draw_normal_noise
-from roarbench.execution.device_inputs import refuse_too_large_filled_images
 from roarbench.execution.importance import choose_map_batch_size
 from roarbench.execution.rates import PHOTO, Rates, estimate_gpu_busy_share
+from roarbench.execution.run_inputs import refuse_too_large_filled_images
 from roarbench.execution.workload import (
     EXPLAIN,
     SHARD,

@@ -48,7 +48,9 @@ def test_import_roarbench_loads_no_torch():
 
 def test_run_modules_load_no_torchvision_or_compiler():
     """These imports take two seconds of CPU time in each process."""
-    modules = "roarbench.execution.run_suite, roarbench.execution.network_jobs, roarbench.api.training_free_check"
+    modules = (
+        "roarbench.execution.run_suite, roarbench.execution.train_and_score_runs, roarbench.api.training_free_check"
+    )
     seen = start_python(f"import sys, {modules}; print({{'torchvision', 'torch._dynamo'}} & set(sys.modules))")
     assert read_output(seen) == "set()\n"
 

@@ -25,8 +25,8 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.train import let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.execution import device_inputs as inputs
 from roarbench.execution import importance, local_workers_and_rates
+from roarbench.execution import run_inputs as inputs
 from roarbench.store.software_and_hardware import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 

@@ -23,8 +23,7 @@ from roarbench.compute.degrade import (
 from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
 from roarbench.datasets.open_decoded import _map_file
-from roarbench.execution import common_network_training, network_jobs
-from roarbench.execution import device_inputs as inputs
+from roarbench.execution import run_inputs as inputs
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import CPU, both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
@@ -240,8 +239,7 @@ def test_images_larger_than_gpu_memory_share_stay_in_file(monkeypatch):
     pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
     split = SimpleNamespace(pixels=pixels)
     images = Data({Split.TRAIN: split, Split.TEST: split})
-    for place in (inputs, network_jobs, common_network_training):
-        monkeypatch.setattr(place, "get_device_mean", lambda images: FILL)
+    monkeypatch.setattr(inputs, "get_device_mean", lambda images: FILL)
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
     monkeypatch.setattr(inputs, "StreamedChangingImages", lambda *given: given)
@@ -259,8 +257,8 @@ def test_images_larger_than_gpu_memory_share_stay_in_file(monkeypatch):
             continue
         masks = inputs.load_packed_masks(images, rankings, Split.TRAIN, cell)
         assert (masks.device.type, masks.shape) == ("cpu", (4, 24))
-        redrawn = network_jobs._make_run_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
-        swapped = common_network_training.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
+        redrawn = inputs.make_run_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
+        swapped = inputs.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
         for drawn, read, device in (redrawn, swapped):
             assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"
 
@@ -273,6 +271,6 @@ def test_streaming_choice_holds_when_free_memory_changes(fits_at_first, monkeypa
     images, free = Data({Split.TRAIN: split, Split.TEST: split}), iter([fits_at_first, not fits_at_first])
     monkeypatch.setattr(inputs, "choose_device", lambda: place)
     monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: 1e9 * next(free))
-    monkeypatch.setattr(common_network_training, "get_device_mean", lambda images: FILL)
-    made = common_network_training.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
+    monkeypatch.setattr(inputs, "get_device_mean", lambda images: FILL)
+    made = inputs.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
     assert isinstance(made, ImagesWithExchangedMasks if fits_at_first else StreamedChangingImages)

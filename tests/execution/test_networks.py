@@ -15,11 +15,11 @@ from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import common_network_training as networks
-from roarbench.execution import network_jobs
-from roarbench.execution.device_inputs import remove_features
+from roarbench.execution import run_inputs, train_and_score_runs
+from roarbench.execution import shared_network_training as networks
 from roarbench.execution.forecast import count_missing_work, find_existing_shared_inputs
 from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.run_inputs import remove_features
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import (
     SharedInputs,
@@ -74,7 +74,7 @@ def train_on_exchanged_masks(work, seed, chosen, model=None, mean=None, lent=Fal
     """Train a network on exchanged masks, or tune `model`, without the jobs."""
     recipe = make_fine_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
     model, mean = model or work.build_untrained_network(seed), mean or work.images.mean
-    generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
+    generator = torch.Generator().manual_seed(run_inputs.EXCHANGE_SEED + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
     inputs = ImagesWithExchangedMasks(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, from_other_set=lent)
     fit(model, inputs, labels, Normalisation.of(work.images), recipe, seed)
@@ -152,7 +152,7 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
             assert compute_weights_checksum(own.state_dict()) == compute_weights_checksum(tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(network_jobs, "load_stored_common_network", lambda *_, own=own: own)
+                patch.setattr(train_and_score_runs, "load_stored_common_network", lambda *_, own=own: own)
                 patch.setattr(Normalisation, "of", lambda _: norm)
                 expected = tiny_suite.score(blackened, mean).correctness
             np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, expected)

@@ -20,8 +20,8 @@ from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.network_jobs import hash_each_mask
 from roarbench.execution.scheduler import run_missing
+from roarbench.execution.train_and_score_runs import hash_each_mask
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import expand_points, list_ranked_splits, list_run_keys, make_reference_spec
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR

@@ -17,8 +17,8 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import common_network_training as networks
-from roarbench.execution import network_jobs, pretrained_weights
+from roarbench.execution import pretrained_weights, train_and_score_runs
+from roarbench.execution import shared_network_training as networks
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
@@ -250,7 +250,9 @@ def test_networks_start_from_published_weights_for_every_seed(weights, tmp_path,
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
     run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
     monkeypatch.setattr(
-        network_jobs, "fit", lambda model, *_: begun.append(drop_batch_norm_statistics(model.state_dict())) or 0.0
+        train_and_score_runs,
+        "fit",
+        lambda model, *_: begun.append(drop_batch_norm_statistics(model.state_dict())) or 0.0,
     )
     score(work, run)
     torch.testing.assert_close(begun, [drop_batch_norm_statistics(weights)], rtol=0, atol=0)
@@ -303,7 +305,7 @@ def test_given_network_is_scored_and_explained_with_its_normalisation(tmp_path):
     model = randomise_weights(build_network(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
     work = replace(make_work(tmp_path, replace(SUITE, given=make_weights_title(str(path)))), given=(str(path),))
-    network_jobs.train_or_read_reference(work.explained[0])
+    networks.train_or_read_reference(work.explained[0])
     rank_all(work, "grad", "sobel")
     weights = work.explained[0].load_trained().state_dict()
     images = slow.normalised(work.images.test.pixels.astype(np.float32), MEAN, STD)

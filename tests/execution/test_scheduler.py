@@ -12,7 +12,7 @@ import torch
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.common.job_interface import JobOutcome
-from roarbench.execution import importance, network_jobs
+from roarbench.execution import importance, shared_network_training, train_and_score_runs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.store.leases import LeaseRequest, Owner
@@ -62,8 +62,8 @@ def test_suites_without_retraining_rank_only_test_images(store, tmp_path):
 def test_results_record_hardware_and_versions_of_worker(fresh, store, monkeypatch):
     """The process of the command never queries a device."""
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    monkeypatch.setattr(network_jobs, "name_device", lambda device: f"{device.type} of the worker")
-    monkeypatch.setattr(network_jobs, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
+    monkeypatch.setattr(train_and_score_runs, "name_device", lambda device: f"{device.type} of the worker")
+    monkeypatch.setattr(train_and_score_runs, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
     work, runs = fresh
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
     assert list_failures(run_missing(work, runs, store, InlineEngine())) == []
@@ -100,7 +100,8 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
-    lost, scored, maps = {bad, *truth, *explaining}, network_jobs.execute_run, importance.compute_maps_of_tasks
+    lost, scored = {bad, *truth, *explaining}, train_and_score_runs.execute_run
+    maps = importance.compute_maps_of_tasks
 
     def diverging(*given):
         if given[5] == work.explained[0].reference.seed:
@@ -118,8 +119,8 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
             found["truth"][3, 0, 0, 0] = float("nan")
         return [found]
 
-    monkeypatch.setattr(network_jobs, "fit", diverging)
-    monkeypatch.setattr(network_jobs, "execute_run", sometimes)
+    monkeypatch.setattr(shared_network_training, "fit", diverging)
+    monkeypatch.setattr(train_and_score_runs, "execute_run", sometimes)
     monkeypatch.setattr(importance, "compute_maps_of_tasks", broken)
     engine = InlineEngine()
     assert {run for run, _ in list_failures(run_missing(work, runs, store, engine)) if run} == lost
@@ -131,7 +132,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.list_leases() == []
-    monkeypatch.setattr(network_jobs, "execute_run", scored)
+    monkeypatch.setattr(train_and_score_runs, "execute_run", scored)
     again = InlineEngine()
     assert (bad, "the loss went away") in list_failures(run_missing(work, runs, store, again))
     assert not set(again.done) & set(list_keys(runs)), "the failure is reported without a new try"
@@ -152,7 +153,7 @@ def test_caller_error_ends_run_missing_but_keeps_finished_results(fresh, store):
 
         def wait(self, timeout):
             ended = super().wait(timeout)
-            if len(ended) == 2 and all(isinstance(outcome.value, network_jobs.ScoredRuns) for outcome in ended):
+            if len(ended) == 2 and all(isinstance(outcome.value, train_and_score_runs.ScoredRuns) for outcome in ended):
                 kept.append(ended[1].name)
                 return [ended[0]._replace(value=None, error=CallerError("the disk is full")), ended[1]]
             return ended

@@ -17,9 +17,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.execution import importance
 from roarbench.execution import ranking_jobs as shards
-from roarbench.execution.device_inputs import remove_features
 from roarbench.execution.importance import compute_class_templates_and_classifier
 from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.run_inputs import remove_features
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points, make_reference_spec
 from roarbench.plan.protocols import MASK_ONLY, MORF, ROAR

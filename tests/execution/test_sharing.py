@@ -14,7 +14,7 @@ from roarbench.analysis.provenance_consistency import explain_inconsistency
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import MachineError, RunError
 from roarbench.common.job_interface import JobOutcome
-from roarbench.execution import network_jobs, ranking_jobs, scheduler
+from roarbench.execution import job_graph, ranking_jobs, scheduler
 from roarbench.execution.artifact_verification import list_needed_artifacts, read_recorded_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
@@ -77,7 +77,7 @@ def test_blocked_run_is_reported_only_after_its_lease_is_released(fresh, store, 
     def no_reference(explained):
         raise RunError("no luck")
 
-    monkeypatch.setattr(network_jobs, "train_or_read_reference", no_reference)
+    monkeypatch.setattr(job_graph, "train_or_read_reference", no_reference)
     work, runs = fresh
     blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.of_this_process()
     lease(store, [blocked[0].key], living)

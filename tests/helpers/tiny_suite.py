@@ -15,7 +15,7 @@ from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance, job_graph, network_jobs, ranking_jobs
+from roarbench.execution import importance, job_graph, ranking_jobs, train_and_score_runs
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
@@ -54,7 +54,7 @@ def make_runs(work: JobContext, suite: SuiteSpec = SUITE) -> list[Run]:
 
 def score(work: JobContext, run: Run) -> RunResult:
     """Do a run in this process."""
-    (result,) = network_jobs.execute_run(work, run).results
+    (result,) = train_and_score_runs.execute_run(work, run).results
     return result
 
 

@@ -15,7 +15,7 @@ from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import blur
-from roarbench.execution import importance, network_jobs
+from roarbench.execution import importance, shared_network_training
 from roarbench.execution import submission_intake as submitting
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.planned_runs import expand_points
@@ -163,7 +163,7 @@ def test_blurred_variant_uses_same_submission_call(tmp_path, store, monkeypatch)
 def test_estimator_id_selects_device_trust_network_and_target(tmp_path, monkeypatch):
     work, entry = make_work(tmp_path), parse_submission(GOOD)
     work.workspace.save_submission(entry.id, GOOD)
-    network_jobs.train_or_read_reference(work.explained[0])
+    shared_network_training.train_or_read_reference(work.explained[0])
     asked, parts = {}, {}
 
     def explained(task, limits, trust):

@@ -16,7 +16,7 @@ from roarbench.compute import train
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.noise_and_random_draws import make_noisy_copies
-from roarbench.execution import importance, network_jobs, ranking_jobs
+from roarbench.execution import importance, ranking_jobs, run_inputs, shared_network_training, train_and_score_runs
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import (
     TEST,
@@ -37,7 +37,7 @@ COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 def work(tmp_path_factory):
     """A work with its explained network and the rankings of this module."""
     work = make_work(tmp_path_factory.mktemp("work"))
-    network_jobs.train_or_read_reference(work.explained[0])
+    shared_network_training.train_or_read_reference(work.explained[0])
     rank_all(work, "random", "grad", "grad~untrained", "grad~other-target")
     return work
 
@@ -196,9 +196,7 @@ def test_checkpoint_is_keyed_by_rankings(work, monkeypatch):
 def find_lenders(work, handed, split):
     """Find the image whose mask each image receives."""
     mine = removed(open_rankings(work, "grad"), split, 0.9)
-    theirs = removed(
-        network_jobs.exchange_rankings_if_twin(work.images, handed, open_rankings(work, "grad")), split, 0.9
-    )
+    theirs = removed(run_inputs.exchange_rankings_if_twin(work.images, handed, open_rankings(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 
@@ -219,7 +217,7 @@ def test_other_image_twin_uses_parent_rankings_of_other_images(work):
 def test_random_redrawn_draws_masks_during_training(work):
     """Splits have different draws; tests/compute/test_inputs.py checks the draws."""
     run = make_run(work, "random-redrawn", t=0.5)
-    train, test = (network_jobs._make_run_inputs(work.images, run, None, split) for split in Split)
+    train, test = (run_inputs.make_run_inputs(work.images, run, None, split) for split in Split)
     assert (train.t, test.t) == (0.5, 0.5) and train.generator.initial_seed() != test.generator.initial_seed()
     first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
     assert first.bits == again.bits != other.bits
@@ -229,4 +227,4 @@ def test_random_redrawn_draws_masks_during_training(work):
 
 
 def test_scored_runs_can_be_pickled():
-    assert pickle.loads(pickle.dumps(network_jobs.ScoredRuns([]))) == network_jobs.ScoredRuns([])
+    assert pickle.loads(pickle.dumps(train_and_score_runs.ScoredRuns([]))) == train_and_score_runs.ScoredRuns([])

@@ -1,0 +1,267 @@
+"""Make the images or masks on which a run's network is trained or tested.
+
+Images and masks are placed on the training device if they fit there, and streamed from disk otherwise. The twin
+`other-image` uses the maps of other images. A matched mask follows another image's map, too, but it removes as many
+features of each stratum as the image's own mask; a stratum holds features whose removal changes the image by about the
+same amount.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from roarbench.common.device_settings import choose_device, count_available_gpu_bytes
+from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, ScoredNetwork, Split, Unit
+from roarbench.common.errors import CallerError
+from roarbench.common.files import convert_write_errors
+from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
+from roarbench.compute.degrade import (
+    DegradedImages,
+    RandomlyDegradedImages,
+    RemovalMasks,
+    apply_non_mean_fill,
+    compute_removal_magnitudes,
+    replace_features,
+    unpack_removal_masks,
+)
+from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
+from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
+from roarbench.compute.normalised_inputs import MEMORY_SHARE, Inputs
+from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
+from roarbench.datasets.open_decoded import ImageData
+from roarbench.estimators.estimator import SEED
+from roarbench.estimators.randomness import pair_images
+from roarbench.execution.importance import make_image_ids
+from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
+from roarbench.store.rankings import Rankings
+from roarbench.store.software_and_hardware import count_cores
+
+_BATCH = 256  # images per batch of filling, of matching, and of writing masks
+_MAX_CACHED_STRATA = 2**30  # maximum features of a test split whose strata, one byte each, stay in memory
+_REDRAWN_SEEDS = {Split.TRAIN: 2000, Split.TEST: 3000}  # for `random-redrawn`; distinct from seeds of training runs
+EXCHANGE_SEED = 4_000_000  # base seed of mask exchanges; distinct from the seeds of training runs
+
+
+def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
+    """Return the inputs of a run for a split, with features removed as its cell defines."""
+    cell = run.cell
+    if cell.estimator == CLEAN:
+        return make_untouched_inputs(images, split)
+    if rankings is None:
+        if cell.fill != "mean":
+            changing = f"{cell.estimator} changes its masks in every epoch"
+            raise CallerError(f"fill '{cell.fill}' is computed once per image, but {changing}; use fill 'mean'")
+        generator = torch.Generator().manual_seed(_REDRAWN_SEEDS[split] + run.seed)
+        pixels, mean = get_device_or_mapped_pixels(images, split), get_device_mean(images)
+        redrawn = RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator)
+        return _stream_unless_on_device(redrawn, images, split)
+    if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
+        mask = RankingMask(rankings.splits[split], rankings.layout, cell.t, cell.order)
+        return make_images_with_exchanged_masks(images, [mask], cell.unit, run.seed, cell.fill)
+    if cell.retrain is ScoredNetwork.MASKS:
+        return RemovalMasks(rankings.layout.shape, load_packed_masks(images, rankings, split, cell), cell.unit)
+    return make_degraded_inputs(images, split, rankings, cell)
+
+
+def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, masks: NDArray[np.uint8] | None) -> Inputs:
+    """Return the test inputs of a run; `masks`, from `extract_packed_test_masks`, are read for matched twins only."""
+    if masks is not None and _find_twin_kind(run) == MATCHED_IMAGE:
+        return remove_features(images, Split.TEST, masks, run.cell)
+    return make_run_inputs(images, run, rankings, Split.TEST)
+
+
+def exchange_rankings_if_twin(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
+    """Return the rankings by which a run removes features; for the twin `other-image`, images exchange rankings."""
+    if _find_twin_kind(run) != OTHER_IMAGE:
+        return rankings
+    # tests of a common network are cheap because it is already trained, so every seed pairs the images differently
+    is_common = run.cell.retrain is ScoredNetwork.COMMON
+    seed, splits = (run.seed, (Split.TEST,)) if is_common else (SEED, tuple(rankings.splits))
+    exchanged = {split: rankings.splits[split][_draw_other_image_indices(images, split, seed)] for split in splits}
+    return replace(rankings, splits=exchanged)
+
+
+def _find_twin_kind(run: Run) -> str:
+    """Return the twin's kind if a run's estimator is a twin; empty for other estimators and for untouched images."""
+    estimator = run.cell.estimator_record
+    return estimator.twin if estimator else ""
+
+
+def extract_packed_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
+    """Return the packed masks by which a run degrades the test images, uint8 (n, width); None without rankings."""
+    if rankings is None:
+        return None
+    masks = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, run.cell.order, rankings.layout)
+    if _find_twin_kind(run) != MATCHED_IMAGE:
+        return masks
+    paired_images = _draw_other_image_indices(images, Split.TEST, run.seed)
+    return make_packed_other_image_masks(images, run, rankings, masks, paired_images)
+
+
+def _draw_other_image_indices(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:
+    """Draw, for each image of a split, the number of the other image whose map degrades it, int64 (n,)."""
+    return pair_images(len(images[split].labels), int(make_image_ids(split, 0, 1)), seed)
+
+
+def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
+    """Return a split's images without removal."""
+    if not fits_in_memory(images, 0):
+        return _stream_images(images, split, None, Unit.SCALAR)
+    return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
+
+
+def make_degraded_inputs(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
+    """Return a split's images; fill values replace the features that a cell removes."""
+    layout, planes = rankings.layout, rankings.splits[split]
+    if cell.fill == "mean" and not fits_in_memory(images, layout.bytes_per_plane):
+        return _stream_images(images, split, _write_masks_to_temporary_file(rankings, split, cell), cell.unit)
+    return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
+
+
+def _stream_images(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, unit: Unit) -> StreamedImages:
+    return StreamedImages(images[split].pixels, removed, torch.tensor(images.mean), unit, choose_device())
+
+
+def _write_masks_to_temporary_file(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
+    """Extract the packed masks of a split, uint8 (n, width), to an unnamed file; return the file's memory map.
+
+    Every epoch reads this file. For ImageNet, the file has 24 GB; the bit-planes of all five levels have 72 GB. The
+    operating system deletes the file when the memory map is closed.
+    """
+    planes, layout = rankings.splits[split], rankings.layout
+    with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
+        for start in range(0, len(planes), _BATCH):
+            find_removed_bits(planes[start : start + _BATCH], cell.t, cell.order, layout).tofile(file)
+        return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.bytes_per_plane))
+
+
+def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], cell: Cell) -> DegradedImages:
+    """Return a split's images; a cell's fill replaces the features that packed masks, uint8 (n, width), remove."""
+    refuse_too_large_filled_images(cell.fill, _count_bytes(images))
+    pixels, mean = get_device_pixels(images, split), get_device_mean(images)
+    bits = torch.from_numpy(masks).to(choose_device())
+    if cell.fill == "mean":
+        return DegradedImages(pixels, bits, mean, cell.unit)
+    filled = torch.empty_like(pixels)
+    for start in range(0, len(pixels), _BATCH):
+        rows = slice(start, min(start + _BATCH, len(pixels)))
+        removed = unpack_removal_masks(bits[rows], images.record.shape, cell.unit)
+        ids = make_image_ids(split, rows.start, rows.stop)
+        filled[rows] = apply_non_mean_fill(pixels[rows], removed, cell.fill, mean, ids)
+    return DegradedImages(filled, None, mean, cell.unit)
+
+
+def refuse_too_large_filled_images(fill: str, image_bytes: int) -> None:
+    """Raise CallerError if a fill keeps all filled images in memory, but `image_bytes` of images do not fit."""
+    if fill != "mean" and not _is_enough_memory(image_bytes, image_bytes):
+        raise CallerError(f"fill '{fill}' keeps all images in memory, but they do not fit; use fill 'mean'")
+
+
+def load_packed_masks(images: ImageData, rankings: Rankings, split: Split, cell: Cell) -> Tensor:
+    """Return a split's packed masks, uint8 (n, width), on the GPU if images and masks fit there, else on the CPU."""
+    bits = torch.from_numpy(find_removed_bits(rankings.splits[split], cell.t, cell.order, rankings.layout))
+    return bits.to(choose_device()) if fits_in_memory(images, rankings.layout.bytes_per_plane) else bits
+
+
+@lru_cache(maxsize=2)
+def get_device_pixels(images: ImageData, split: Split) -> Tensor:
+    """Return all pixels of a split, uint8 (n, c, h, w), memory-mapped on a CPU or copied once to a GPU."""
+    return torch.from_numpy(images[split].pixels).to(choose_device())
+
+
+def get_device_or_mapped_pixels(images: ImageData, split: Split) -> Tensor:
+    """Return all pixels of a split, uint8 (n, c, h, w), on the GPU if both splits fit there, else memory-mapped."""
+    return get_device_pixels(images, split) if fits_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
+
+
+def make_images_with_exchanged_masks(
+    images: ImageData, masks: Iterable[RankingMask], unit: Unit, seed: int, fill: str, mask_split: Split = Split.TRAIN
+) -> Inputs:
+    """Return training images degraded by masks of other images of `mask_split`; the seed selects these images."""
+    generator, is_other_split = torch.Generator().manual_seed(EXCHANGE_SEED + seed), mask_split is not Split.TRAIN
+    pixels, mean = get_device_or_mapped_pixels(images, Split.TRAIN), get_device_mean(images)
+    exchanged = ImagesWithExchangedMasks(pixels, tuple(masks), mean, unit, generator, is_other_split, fill)
+    return _stream_unless_on_device(exchanged, images, Split.TRAIN)
+
+
+def _stream_unless_on_device(
+    inputs: RandomlyDegradedImages | ImagesWithExchangedMasks, images: ImageData, split: Split
+) -> Inputs:
+    """Return a split's images with changing masks; images that are not on the device are prefetched from their file."""
+    if inputs.pixels.device.type == choose_device().type:
+        return inputs
+    return StreamedChangingImages(inputs, images[split].pixels, choose_device())
+
+
+def get_device_mean(images: ImageData) -> Tensor:
+    """Return the mean of the training images, float32 (c,), in [0, 255], on the device."""
+    return torch.tensor(images.mean, device=choose_device())
+
+
+def fits_in_memory(images: ImageData, mask_bytes_per_image: int) -> bool:
+    """Return whether the images of both splits fit in memory together with a mask for each image."""
+    count = sum(len(images[split].pixels) for split in Split)
+    return _is_enough_memory(_count_bytes(images), mask_bytes_per_image * count)
+
+
+def _count_bytes(images: ImageData) -> int:
+    return sum(images[split].pixels.nbytes for split in Split)
+
+
+def _is_enough_memory(pixel_bytes: int, other_bytes: int) -> bool:
+    # a CPU's pixels are memory-mapped, so the operating system pages them
+    needed = other_bytes + (0 if choose_device().type == "cpu" else pixel_bytes)
+    return needed <= MEMORY_SHARE * _count_device_bytes_per_worker()
+
+
+def _count_device_bytes_per_worker() -> float:
+    if choose_device().type == "cuda":
+        return count_available_gpu_bytes()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / count_cores()
+
+
+def make_packed_other_image_masks(
+    images: ImageData, run: Run, rankings: Rankings, own_masks: NDArray[np.uint8], other_images: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    """Return the packed matched masks of the test images, uint8 (n, width).
+
+    `own_masks`, uint8 (n, width), are the packed masks by the images' own maps. `other_images`, int64 (n,), has for
+    each image the number of the image whose map its matched mask follows.
+    """
+    d, packed, cell = rankings.layout.features, np.empty_like(own_masks), run.cell
+    planes = rankings.splits[Split.TEST]
+    for start in range(0, len(own_masks), _BATCH):
+        rows = slice(start, min(start + _BATCH, len(own_masks)))
+        own = np.unpackbits(own_masks[rows], axis=1, count=d).view(bool)
+        ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
+        codes = read_bin_codes(planes[other_images[rows]], rankings.layout)
+        if images.test.pixels.size <= _MAX_CACHED_STRATA:
+            strata = _compute_pixel_change_strata(images, cell.unit, cell.fill)[rows]
+        else:
+            strata = _compute_pixel_change_strata_of_rows(images, cell.unit, cell.fill, rows)
+        masks = make_other_image_masks(own, codes, strata, cell.order, ties)
+        packed[rows] = np.packbits(masks, axis=1)
+    return packed
+
+
+@lru_cache(maxsize=1)
+def _compute_pixel_change_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
+    batches = (slice(start, start + _BATCH) for start in range(0, len(images.test.pixels), _BATCH))
+    return np.concatenate([_compute_pixel_change_strata_of_rows(images, unit, fill, rows) for rows in batches])
+
+
+def _compute_pixel_change_strata_of_rows(
+    images: ImageData, unit: Unit, fill: str, rows: slice
+) -> NDArray[np.unsignedinteger[Any]]:
+    pixels = torch.from_numpy(images.test.pixels[rows])
+    ids = make_image_ids(Split.TEST, rows.start, rows.start + len(pixels))
+    changed = replace_features(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)
+    return assign_strata(compute_removal_magnitudes(pixels, changed, unit))
