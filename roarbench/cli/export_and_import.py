@@ -44,13 +44,12 @@ def export_(
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
     from roarbench.analysis.load_results import open_read_only_results
     from roarbench.store.rankings import RankingsStore
-    from roarbench.store.transfer import export_results
+    from roarbench.store.transfer import export_results, export_results_as_csv
     from roarbench.store.workspace import Workspace
-    from roarbench.store.write_results_csv import write_results_csv
 
     stability = RankingsStore(Workspace(store).rankings).read_prediction_stability()
     exporters: dict[str, Callable[[ResultsStore, Path], int]]
-    exporters = {".parquet": partial(export_results, stability_by_rankings=stability), ".csv": write_results_csv}
+    exporters = {".parquet": partial(export_results, stability_by_rankings=stability), ".csv": export_results_as_csv}
     if file.suffix not in exporters:
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
@@ -74,12 +73,12 @@ def import_(
     from roarbench.analysis.load_results import find_unranked_rows, open_writable_results
     from roarbench.report.import_summary import format_import_summary
     from roarbench.store.published_folder import list_checked_result_files
-    from roarbench.store.transfer import check_exports, import_results
+    from roarbench.store.transfer import check_exported_files, import_results
 
     print_store_if_default(store, err)
     files = list_checked_result_files(source)
     unchecked = [] if Path(source).is_dir() else files
-    with open_writable_results(store, db, partial(check_exports, unchecked)) as results:
+    with open_writable_results(store, db, partial(check_exported_files, unchecked)) as results:
         for file in files:
             outcome = import_results(results, file)
             unranked_rows = find_unranked_rows(outcome.new | outcome.known, results, store)

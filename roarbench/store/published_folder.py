@@ -25,8 +25,8 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
 from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
+from roarbench.store.exported_file import ExportedFile
 from roarbench.store.run_result import RunResult
-from roarbench.store.transfer import read_exported_results, read_suites_of_file
 
 INDEX = "index.json"
 _FORMAT = 1
@@ -142,7 +142,7 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected at most {_FILE_BYTES:,}")
     if (seen := compute_sha256(path)) != file.sha256:
         raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, expected {file.sha256[:12]}… as in {INDEX}")
-    results = list(read_exported_results(path))
+    results = list(ExportedFile(path).read_results())
     if len(results) != file.rows:
         raise StoreError(f"{file.path} has {len(results)} rows, expected {file.rows} as in {INDEX}")
     try:
@@ -161,7 +161,7 @@ def find_published_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
     try:
         return find_suite(name)
     except UnknownName:
-        own = (suite for file in files for suite in read_suites_of_file(file) if name in (suite.name, suite.versioned))
+        own = (suite for file in files for suite in ExportedFile(file).suites if name in (suite.name, suite.versioned))
         if suite := next(own, None):
             return suite
         raise

@@ -11,9 +11,10 @@ from pathlib import Path
 from roarbench.analysis.load_results import open_read_only_results
 from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
 from roarbench.plan.suites import find_suite
+from roarbench.store.exported_file import ExportedFile
 from roarbench.store.published_folder import add_file_to_index, read_index
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.transfer import export_results, read_exported_results
+from roarbench.store.transfer import export_results
 from roarbench.store.workspace import Workspace
 from studies.page import make_parser
 from studies.paper.published import DATA, RESULTS, SETS
@@ -23,7 +24,7 @@ def publish(name: str, store: Path, file: str, about: str, replication: int) -> 
     """Write the new rows of a data set's suite to results/ and its index; returns how many there are."""
     suite = replace(find_suite(f"benchmark-{name}"), replication=replication)
     files = [RESULTS / each.path for each in read_index(RESULTS) if each.versioned_suite == suite.versioned]
-    known = {result.run.key for path in files for result in read_exported_results(path)}
+    known = {result.run.key for path in files for result in ExportedFile(path).read_results()}
     with open_read_only_results(store, "") as rows:
         found = collect_results(add_stored_estimators(suite, rows), rows, data=DATA.get(name))
         results = (*found.results.values(), *found.references.values())

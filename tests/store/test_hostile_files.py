@@ -16,10 +16,10 @@ from sqlalchemy import func, select
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import encode_canonically
 from roarbench.plan.read_suite_file import read_suite
-from roarbench.store import schema, transfer
+from roarbench.store import exported_file, schema
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import store_submission
-from roarbench.store.transfer import export_results, import_results
+from roarbench.store.transfer import check_exported_files, export_results, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
 from roarbench.submissions.file import parse_submission
 from tests.helpers.own_photos import write_suite
@@ -51,7 +51,7 @@ def alter_row(change=lambda row: None, sealed=True, **metadata):
         rows = table.to_pylist()
         change(rows[0])
         if sealed:
-            rows[0]["sha256"] = transfer._compute_row_checksum({k: v for k, v in rows[0].items() if k != "sha256"})
+            rows[0]["sha256"] = exported_file._compute_row_checksum({k: v for k, v in rows[0].items() if k != "sha256"})
         about = {**table.schema.metadata, **{name.encode(): value.encode() for name, value in metadata.items()}}
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema.with_metadata(about)), path)
 
@@ -166,7 +166,7 @@ def replace_column(name, values):
     ],
 )
 def test_import_rejects_altered_file_and_adds_nothing(made, tmp_path, monkeypatch, spoil, words):
-    monkeypatch.setattr(transfer, "_ROWS", 1000)
+    monkeypatch.setattr(exported_file, "_MAX_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
     with ResultsStore.open(make_default_url(tmp_path)) as store:
@@ -174,7 +174,7 @@ def test_import_rejects_altered_file_and_adds_nothing(made, tmp_path, monkeypatc
             import_results(store, file)
         said = str(found.value)
         with pytest.raises(StoreError) as alone:
-            transfer.check_exports([file])
+            check_exported_files([file])
         assert str(alone.value) == said
         assert words in said and len(said) < 600 and said.isprintable()
         with store.database.begin_read() as connection:

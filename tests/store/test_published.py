@@ -13,6 +13,7 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_suite
 from roarbench.report.row_pull_request import format_pull_request_comment, prepare_published_file, write_published_file
+from roarbench.store.exported_file import ExportedFile, _compute_row_checksum
 from roarbench.store.published_folder import (
     INDEX,
     add_file_to_index,
@@ -23,7 +24,7 @@ from roarbench.store.published_folder import (
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import imports
 from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
-from roarbench.store.transfer import _compute_row_checksum, export_results, import_results, read_exported_results
+from roarbench.store.transfer import export_results, import_results
 
 ROOT = Path(__file__).parents[2]
 ROWS = [ROOT / "results" / suite / "roarbench.parquet" for suite in ("quick-matched/3", "quick/7")]
@@ -100,7 +101,7 @@ def other_suite(folder):
 
 def twice(folder):
     shutil.copy(folder / NAME, folder / OTHER)
-    add_file_to_index(folder, OTHER, len(list(read_exported_results(folder / OTHER))), "again")
+    add_file_to_index(folder, OTHER, len(list(ExportedFile(folder / OTHER).read_results())), "again")
 
 
 @pytest.mark.parametrize(

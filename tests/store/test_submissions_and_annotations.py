@@ -36,9 +36,8 @@ from roarbench.store.submissions_and_annotations import (
     store_reproduction,
     store_submission,
 )
-from roarbench.store.transfer import export_results, import_results
+from roarbench.store.transfer import export_results, export_results_as_csv, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
-from roarbench.store.write_results_csv import write_results_csv
 from roarbench.submissions.file import parse_submission
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
@@ -249,7 +248,7 @@ def test_results_csv_has_run_and_result_in_documented_columns(store, tmp_path):
     """The submission's name begins like a spreadsheet formula."""
     result = replace(make_result(replace(make_run(estimator="-1@0123abcd"), limit=40)), smoothness=None)
     store.add_results([result])
-    assert write_results_csv(store, tmp_path / "all.csv") == 1
+    assert export_results_as_csv(store, tmp_path / "all.csv") == 1
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
         (line,) = csv.DictReader(file)
     assert [line[name] for name in ("t", "limit", "smoothness", "origin")] == ["0.9", "40", "", "verified"]

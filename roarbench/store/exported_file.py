@@ -1,0 +1,266 @@
+"""Write exported results to a Parquet file with a checksum for every row, and read and check such a file.
+
+A few kilobytes of Parquet can unpack to any size. Therefore, a file is refused if its footer announces more data than
+an export can contain. An accepted file is read a few rows at a time, and the size of repeated values is measured before
+they are unpacked.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.files import write_new_file
+from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
+from roarbench.common.text import fit_on_one_line, format_bytes
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
+from roarbench.store.image_set_sources import LOCAL, ImageSource, check_imported_source
+from roarbench.store.run_result import RunResult, make_result_row, read_result
+from roarbench.store.software_and_hardware import Provenance
+from roarbench.store.submissions_and_annotations import parse_annotations
+from roarbench.submissions.file import Submission, parse_submission
+
+_FORMAT = "1"  # increases when older versions of roarbench cannot read the files
+_COLUMNS = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("record", pa.string()),  # canonical JSON of the run; the key is its hash
+        *(pa.field(name, pa.int64()) for name in ("correct", "total")),
+        *(pa.field(name, pa.binary()) for name in ("bits", "probability")),
+        *(pa.field(name, pa.float64()) for name in ("seconds", "smoothness", "loss")),
+        *(pa.field(name, pa.string()) for name in ("rankings", "weights", "code_version", "versions", "hardware")),
+        pa.field("created", pa.string()),  # ISO 8601, UTC
+        pa.field("source", pa.binary()),  # source of a submission; null for other rows
+        pa.field("sha256", pa.string()),  # hash of all other values of the row
+    ],
+    metadata={"roarbench_format": _FORMAT},
+)
+# keys of the file's metadata
+_IMAGE_SOURCES, _SUITES, _ANNOTATIONS = b"roarbench_images", b"roarbench_suites", b"roarbench_remarks"
+_VARIABLE_SIZE = [field.name for field in _COLUMNS if field.type in (pa.string(), pa.binary())]
+_ROWS_PER_BATCH, _MAX_ROWS = 64, 5_000_000
+_MAX_VALUE_BYTES = 2**22  # the probabilities of a million images
+_MAX_RATIO, _ALWAYS_ALLOWED = 50, 2**24  # maximum ratio of unpacked to packed size; bytes that any file may unpack to
+_CODECS = {"SNAPPY", "UNCOMPRESSED"}  # other codecs can expand kilobytes to gigabytes
+# other encodings repeat parts of values
+_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
+_CONTENT_ERRORS = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
+
+
+def write_exported_file(
+    path: Path,
+    results: Collection[RunResult],
+    submission_sources: Mapping[str, bytes],
+    image_sources: Iterable[ImageSource],
+    suites: Iterable[SuiteSpec],
+    annotations: bytes,
+) -> None:
+    """Write results to a new file, with the sources of their submissions by id, and with notes in the metadata.
+
+    The notes are image sources (without the paths of folders), users' suites, and the JSON of annotations.
+    """
+    plain_sources = [make_json_record(replace(one, folder=Path(one.folder).name, files="")) for one in image_sources]
+    notes = {_IMAGE_SOURCES: encode_canonically(plain_sources).encode(), _ANNOTATIONS: annotations}
+    if suite_records := [convert_user_suite_to_record(suite) for suite in suites]:
+        notes[_SUITES] = encode_canonically(suite_records).encode()
+    rows = [_make_export_row(result, submission_sources) for result in results]
+    table = pa.Table.from_pylist(rows, schema=_COLUMNS)
+
+    def write(temporary: Path) -> None:
+        # with `store_schema`, the file would contain the notes twice
+        with pq.ParquetWriter(temporary, table.schema, store_schema=False) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata({**_COLUMNS.metadata, **notes})
+
+    write_new_file(path, write)
+
+
+def _make_export_row(result: RunResult, submission_sources: Mapping[str, bytes]) -> dict[str, Any]:
+    row = make_result_row(result) | {"created": result.created.isoformat()}
+    row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
+    row["source"] = submission_sources.get(EstimatorId.parse(result.run.cell.estimator).file_id)
+    values = {name: row[name] for name in _COLUMNS.names if name != "sha256"}
+    return values | {"sha256": _compute_row_checksum(values)}
+
+
+def _compute_row_checksum(values: dict[str, Any]) -> str:
+    plain = {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
+    return hashlib.sha256(encode_canonically(plain).encode()).hexdigest()
+
+
+class ExportedFile:
+    """File that `write_exported_file` has written; its rows are checked when they are read, the rest immediately.
+
+    Attributes:
+        image_sources: Sources of images from users' folders.
+        suites: Users' suites.
+        annotations: Annotations of submissions, rankings and runs.
+        submissions: Dict from sources to submissions of the rows that have been read.
+        totals: Dict from fingerprints of images to numbers of test images, of the rows that have been read.
+
+    Raises:
+        StoreError: The file cannot be read, has another format, is larger than an export can be, or has invalid notes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.submissions: dict[bytes, Submission] = {}
+        self.totals: dict[str, int] = {}
+        with self._convert_read_errors():
+            size = path.stat().st_size
+            self._max_unpacked = max(_MAX_RATIO * size, _ALWAYS_ALLOWED)
+            # notes are not packed, so no note is longer than the file; the notes on masks of 50,000 images have 80 MB
+            self._file = pq.ParquetFile(path, thrift_string_size_limit=min(max(size, 1), 2**31 - 1))
+            schema = self._file.schema_arrow
+            metadata: dict[bytes, bytes] = schema.metadata or {}
+            file_format = metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]
+        if file_format != _FORMAT or not schema.equals(_COLUMNS):
+            seen = "is not an export"
+            if file_format and file_format != _FORMAT:
+                seen = f"has format {file_format}, but this version reads format {_FORMAT}"
+            raise StoreError(f"{path} {seen}; export the results again with this version")
+        self._check_footer()
+        self._read_notes(metadata)
+
+    def _check_footer(self) -> None:
+        footer = self._file.metadata
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+        rows = [footer.num_rows, *(group.num_rows for group in groups), *(chunk.num_values for chunk in chunks)]
+        if not all(0 <= count <= _MAX_ROWS for count in rows):
+            raise self._make_too_large_error(f"{max(rows, key=abs):,} rows, expected at most {_MAX_ROWS:,}")
+        self._check_unpacked_size(
+            sum(max(chunk.total_uncompressed_size, chunk.total_compressed_size) for chunk in chunks)
+        )
+        unexpected = {chunk.compression for chunk in chunks} - _CODECS
+        unexpected |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
+        if unexpected:
+            seen = f"{self._path} is packed with {min(unexpected)}, which exports never use"
+            raise StoreError(f"{seen}; export the results again")
+
+    def _read_notes(self, metadata: Mapping[bytes, bytes]) -> None:
+        section = "images"
+        try:
+            image_sources = [ImageSource(**values) for values in json.loads(metadata.get(_IMAGE_SOURCES, b"[]"))]
+            self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
+            section = "suites"
+            self.suites = [read_user_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
+            section = "submissions, rankings and runs"
+            self.annotations = parse_annotations(metadata.get(_ANNOTATIONS, b"{}"))
+        except _CONTENT_ERRORS as error:
+            raise self._make_content_error(f": its notes on {section} cannot be read", error) from None
+
+    def read_results(self) -> Iterator[RunResult]:
+        """Yield the results of the rows.
+
+        Raises:
+            StoreError: The file is damaged or has more data than an export can contain, a row does not match its
+                checksums, a run is in the file twice, or rows on the same images have different numbers of test images.
+        """
+        keys = set[str]()
+        for number, row in enumerate(self._read_rows()):
+            try:
+                result = self._convert_checked_row(row)
+            except _CONTENT_ERRORS as error:
+                raise self._make_content_error(f", row {number}", error) from None
+            if result.run.key in keys:
+                seen = f"{self._path} has the run {result.run.key} twice, so nothing was added"
+                raise StoreError(f"{seen}; export the results again")
+            keys.add(result.run.key)
+            self.refuse_different_total(result.run.data, result.total)
+            yield result
+
+    def refuse_different_total(self, data: str, total: int) -> None:
+        """Raise StoreError if the file's rows on these images have another number of test images than `total`.
+
+        Leaderboards compare results image by image.
+        """
+        if (known := self.totals.setdefault(data, total)) != total:
+            seen = f"{self._path} has rows on {known} images of {data[:8]}, but other rows have {total}"
+            raise StoreError(f"{seen}, so nothing was added; export the results again")
+
+    def _read_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield each row as a dict from column names to values."""
+        unpacked = 0
+        with self._convert_read_errors():
+            packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_VARIABLE_SIZE)
+            for batch in packed.iter_batches(_ROWS_PER_BATCH):
+                for name in _VARIABLE_SIZE:
+                    unpacked += self._measure_unpacked_size(name, batch.column(name))
+                    self._check_unpacked_size(unpacked)
+                yield from batch.to_pylist()
+
+    def _measure_unpacked_size(self, name: str, column: pa.DictionaryArray) -> int:
+        """Return the unpacked size of a column in bytes; the source of each submission counts only once."""
+        used = pc.value_counts(column.indices.drop_null())
+        lengths = pc.binary_length(column.dictionary.take(used.field("values")))
+        if (longest := pc.max(lengths).as_py() or 0) > _MAX_VALUE_BYTES:
+            seen = f"a value of {format_bytes(longest)} in {name}"
+            raise self._make_too_large_error(f"{seen}, expected at most {format_bytes(_MAX_VALUE_BYTES)}")
+        return int(pc.sum(lengths if name == "source" else pc.multiply(lengths, used.field("counts"))).as_py() or 0)
+
+    def _check_unpacked_size(self, unpacked: int) -> None:
+        if unpacked > self._max_unpacked:
+            seen = f"{format_bytes(unpacked)} of unpacked data"
+            raise self._make_too_large_error(f"{seen}, expected at most {format_bytes(self._max_unpacked)}")
+
+    def _convert_checked_row(self, row: dict[str, Any]) -> RunResult:
+        stated, source = row.pop("sha256"), row.get("source") or b""
+        if stated != _compute_row_checksum(row):
+            raise ValueError("its checksum does not match its values")
+        provenance = _parse_provenance(row["code_version"], row["versions"], row["hardware"])
+        created = datetime.fromisoformat(row["created"])
+        result = read_result(SimpleNamespace(**row | vars(provenance) | {"created": created}))
+        check_field_values(result, checked=("provenance",))
+        name = result.run.cell.estimator
+        if name == CLEAN or not find_estimator(name).submitted:
+            return result
+        if source not in self.submissions:
+            self.submissions[source] = parse_submission(source)
+        estimator_id = EstimatorId.parse(name)
+        submission = self.submissions[source].replace_parameters(estimator_id.listed or "")
+        if submission.id != estimator_id.id_without_marks_and_twins:
+            raise ValueError(f"the source belongs to {submission.id}, not to {name}")
+        return result
+
+    def _make_too_large_error(self, seen: str) -> StoreError:
+        return StoreError(f"{self._path} has {seen}, so nothing was added; name a file that `roarbench export` wrote")
+
+    def _make_content_error(self, where: str, error: Exception) -> StoreError:
+        """Return an error about a part of the file; exceptions of other libraries follow `it cannot be read`."""
+        seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
+        seen = f"{self._path}{where}: {fit_on_one_line(seen, 300)}"
+        return StoreError(f"{seen}, so nothing was added; export the results again")
+
+    @contextmanager
+    def _convert_read_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
+            if isinstance(error, OSError) and error.strerror:
+                raise StoreError(f"cannot read {self._path}: {error.strerror}") from None
+            seen = f"{self._path} is not a Parquet file ({fit_on_one_line(str(error) or type(error).__name__, 90)})"
+            raise StoreError(f"{seen}; name a file that `roarbench export` wrote") from None
+
+
+@lru_cache(256)
+def _parse_provenance(code_version: str, versions: str, hardware: str) -> Provenance:
+    """Return the provenance of a row, cached because many rows share one; raise an error for wrong types."""
+    provenance = Provenance(code_version, json.loads(versions), json.loads(hardware))
+    check_field_values(provenance)
+    return provenance
