@@ -1,8 +1,8 @@
-"""Access a results database (SQLite or PostgreSQL) in transactions, wait for its server, and make one-line errors.
+"""Run transactions on a results database (SQLite or PostgreSQL), wait for its server, and convert database errors.
 
-Transactions of `begin_write` run one at a time (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock), so data that
-such a transaction has read cannot change before the transaction writes. Frequent operations (leases, results, failures)
-use `run_write`, which on PostgreSQL locks only the rows that the operation uses.
+The database runs only one transaction of `begin_write` at a time (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory
+lock), so data that such a transaction has read cannot change before the transaction writes. Frequent operations
+(leases, results, failures) use `run_write`, which on PostgreSQL locks only the rows that the operation uses.
 """
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Column, Connection, Engine, Select, Table, delete, select
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Select, Table, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -25,11 +25,11 @@ from roarbench.common.errors import RunError, StoreError
 from roarbench.common.text import fit_on_one_line
 
 T = TypeVar("T")
-_CHUNK = 10_000  # keys per statement; SQLite allows 32,766 parameters, PostgreSQL 65,535
+_KEYS_PER_STATEMENT = 10_000  # SQLite allows 32,766 parameters, PostgreSQL 65,535
 _INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 PATIENCE = 60  # seconds to wait for another process's transaction; transactions here take milliseconds
 # SQLSTATE prefixes of temporary errors: no connection, shutdown, server full, deadlock
-_AWAY = ("08", "57P0", "53300", "40P01", "40001")
+_TEMPORARY_STATES = ("08", "57P0", "53300", "40P01", "40001")
 _ADVICE = {  # from part of the database's message to advice; the first match counts
     "malformed": "the file is damaged; restore a backup, or recover its rows with `sqlite3 FILE .recover`",
     "is full": "the disk is full; free space and run the same command again (finished runs are kept)",
@@ -50,24 +50,25 @@ _ADVICE = {  # from part of the database's message to advice; the first match co
 class Database:
     """A results database.
 
-    Methods raise StoreError if the database rejects a statement or stays unreachable, and reading methods also raise
-    StoreError for a damaged row. Writing methods raise RunError if the SQLite file is gone.
+    Methods raise StoreError if the database rejects a statement or stays unreachable. Reading methods also raise
+    StoreError for a damaged row, and writing methods raise RunError if the SQLite file is gone.
 
     Attributes:
         where: Name of the database in messages; never contains a password.
         patience: Seconds to wait for an unreachable server.
-        tell: Receives a message when the server becomes unreachable, and when the server is back.
+        report: Function to call with a message when the server becomes unreachable, and when the server is back.
     """
 
     def __init__(self, engine: Engine, where: str) -> None:
         self.where = where
         self.patience = 0.0
-        self.tell: Callable[[str], object] = lambda line: None
+        self.report: Callable[[str], object] = lambda line: None
         self._file: tuple[int, int] | None = None
-        self._held = threading.local()
+        self._of_thread = threading.local()  # `shared_connection`, if the thread is in `use_one_connection`
         self._engine = engine
-        self._reader = engine.execution_options(manner="reading")
-        self._changer = engine.execution_options(manner="changing")
+        self._reading_engine = engine.execution_options(access="reading")
+        self._writing_engine = engine.execution_options(access="writing")
+        self._exclusive_engine = engine.execution_options(access="exclusive")
 
     def run_write(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a write transaction, which may overlap other write transactions on PostgreSQL.
@@ -75,15 +76,15 @@ class Database:
         The call is repeated while the server is unreachable, so `work` must be idempotent.
         """
         with self._raise_afterwards_if_file_removed():
-            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._changer, work))
+            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._writing_engine, work))
 
     def run_read(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
         with self._convert_row_errors():
-            if connection := self._held_connection:
+            if connection := self._shared_connection:
                 with convert_database_errors(self.where):
                     return work(connection)
-            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._reader, work))
+            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._reading_engine, work))
 
     @contextmanager
     def _open_transaction(self, engine: Engine) -> Iterator[Connection]:
@@ -99,34 +100,35 @@ class Database:
         while True:
             try:
                 with convert_database_errors(self.where):
-                    answer = call()
+                    result = call()
             except StoreError as error:
                 elapsed = time.monotonic() - start
-                if not is_temporary_error(error) or elapsed > self.patience:
+                if not _is_temporary(error) or elapsed > self.patience:
                     raise
-                # `tell` may block, so other threads stay silent
+                # `report` may block, so other threads stay silent
                 if not reported and threading.current_thread() is threading.main_thread():
-                    self.tell(f"{error}; this command waits for the server, and nothing is lost")
+                    self.report(f"{error}; this command waits for the server, and nothing is lost")
                     reported = True
                 time.sleep(random.uniform(0.5, 1.5) * min(5.0, 0.1 + elapsed))
             else:
                 if reported:
-                    self.tell(f"results store {self.where}: the server is back after {time.monotonic() - start:.0f} s")
-                return answer
+                    waited = f"{time.monotonic() - start:.0f} s"
+                    self.report(f"results store {self.where}: the server is back after {waited}")
+                return result
 
     @contextmanager
     def begin_write(self) -> Iterator[Connection]:
         """Open a write transaction that excludes other write transactions."""
-        with self._raise_afterwards_if_file_removed(), self._open_transaction(self._engine) as connection:
+        with self._raise_afterwards_if_file_removed(), self._open_transaction(self._exclusive_engine) as connection:
             yield connection
 
     @contextmanager
     def begin_read(self) -> Iterator[Connection]:
         """Open a read transaction, which never blocks write transactions."""
-        held_connection = self._held_connection
+        shared = self._shared_connection
         with (
             self._convert_row_errors(),
-            nullcontext(held_connection) if held_connection else self._open_transaction(self._reader) as connection,
+            nullcontext(shared) if shared else self._open_transaction(self._reading_engine) as connection,
             convert_database_errors(self.where),
         ):
             yield connection
@@ -134,16 +136,16 @@ class Database:
     @contextmanager
     def use_one_connection(self) -> Iterator[None]:
         """Use one connection for all queries of this thread in the block, because connecting is slower than a query."""
-        with self._open_transaction(self._reader) as connection:
-            self._held.connection = connection
+        with self._open_transaction(self._reading_engine) as connection:
+            self._of_thread.shared_connection = connection
             try:
                 yield
             finally:
-                self._held.connection = None
+                self._of_thread.shared_connection = None
 
     @property
-    def _held_connection(self) -> Connection | None:
-        return getattr(self._held, "connection", None)
+    def _shared_connection(self) -> Connection | None:
+        return getattr(self._of_thread, "shared_connection", None)
 
     @contextmanager
     def _convert_row_errors(self) -> Iterator[None]:
@@ -153,11 +155,11 @@ class Database:
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a backup") from error
 
     def record_file_identity(self) -> None:
-        """Record which SQLite file is open, because writes to a removed file would not fail."""
+        """Record the identity of the open SQLite file, because writes to a removed file would not fail."""
         self._file = _read_device_and_inode(self.where)
 
     def raise_if_file_removed(self) -> None:
-        """Raise RunError if the opened file is gone, after saving the content beside it under another name."""
+        """Raise RunError if the opened SQLite file is gone, after saving its rows in a new file in the same folder."""
         if (
             self._file in (None, _read_device_and_inode(self.where))
             or threading.current_thread() is not threading.main_thread()
@@ -198,25 +200,24 @@ def _read_device_and_inode(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def is_temporary_error(error: StoreError) -> bool:
-    """Return whether a database error is temporary: no connection, or an interrupted transaction."""
+def _is_temporary(error: StoreError) -> bool:
     cause = error.__cause__
     if not isinstance(cause, DBAPIError) or isinstance(cause.orig, sqlite3.Error):
         return False
     state = getattr(cause.orig, "sqlstate", None)  # None if no connection was established
-    return cause.connection_invalidated or state is None or state.startswith(_AWAY)
+    return cause.connection_invalidated or state is None or state.startswith(_TEMPORARY_STATES)
 
 
 def select_matching(
     connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
 ) -> Iterator[Any]:
-    """Yield the rows with one of these keys in this column; a statement selects many keys at once."""
-    for chunk in split_keys(keys):
+    """Yield the statement's rows that have one of these keys in this column; each execution selects many keys."""
+    for chunk in _split_keys(keys):
         yield from connection.execute(statement.where(column.in_(chunk)))
 
 
 def find_stored_keys(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
-    """Return the keys that have a row in a table."""
+    """Return the keys that have a row in the table."""
     return {row.key for row in select_matching(connection, select(table.c.key), table.c.key, keys)}
 
 
@@ -232,22 +233,22 @@ def insert_new(
     """
     if not rows:
         return set()
-    insert = _INSERT[connection.dialect.name](table)
-    statement = insert.values(shared) if shared else insert
+    statement = _INSERT[connection.dialect.name](table)
+    statement = statement.values(shared) if shared else statement
     inserted = connection.execute(statement.on_conflict_do_nothing().returning(*table.primary_key), list(rows))
     return set(inserted.scalars())
 
 
-def delete_rows(connection: Connection, table: Table, keys: Collection[str]) -> None:
-    """Delete the rows of a table with one of these keys."""
-    for chunk in split_keys(keys):
-        connection.execute(delete(table).where(table.c.key.in_(chunk)))
+def delete_rows(connection: Connection, table: Table, keys: Collection[str], *conditions: ColumnElement[bool]) -> None:
+    """Delete the table's rows that have one of these keys and fulfil the conditions."""
+    for chunk in _split_keys(keys):
+        connection.execute(delete(table).where(table.c.key.in_(chunk), *conditions))
 
 
-def split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
+def _split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
     """Divide keys, without duplicates, into lists that each fit into one statement."""
     rest = iter(sorted(set(keys)))
-    while chunk := list(islice(rest, _CHUNK)):
+    while chunk := list(islice(rest, _KEYS_PER_STATEMENT)):
         yield chunk
 
 

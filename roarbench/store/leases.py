@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select, type_coerce, update
 
-from roarbench.store.database import find_stored_keys, insert_new, select_matching, split_keys
+from roarbench.store.database import delete_rows, find_stored_keys, insert_new, select_matching
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
 
 SILENCE = timedelta(seconds=120)  # an owner on another host counts as dead after this silence
@@ -164,9 +164,7 @@ def renew_leases(connection: Connection, owner: Owner) -> dict[str, int]:
 
 def delete_leases(connection: Connection, keys: Collection[str], owner: Owner | None = None) -> None:
     """Delete the leases on these keys that one owner holds, or that any owner holds if `owner` is None."""
-    for chunk in split_keys(keys):
-        conditions = [leases.c.owner == owner.id] if owner else []
-        connection.execute(delete(leases).where(leases.c.key.in_(chunk), *conditions))
+    delete_rows(connection, leases, keys, *([leases.c.owner == owner.id] if owner else []))
 
 
 def release_lease(connection: Connection, key: str, number: int) -> bool:

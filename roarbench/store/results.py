@@ -30,14 +30,15 @@ from roarbench.store.leases import (
     release_lease,
     renew_leases,
 )
+from roarbench.store.open_database import open_database
 from roarbench.store.run_result import RunResult, make_result_row, read_result
-from roarbench.store.schema import failures, imports, leases, open_database, reproductions, results
+from roarbench.store.schema import failures, imports, leases, reproductions, results
 from roarbench.store.submissions_and_annotations import insert_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 
 _VOUCHED = (imports, reproductions)  # tables of provenance records
-OUTAGE = 900.0  # seconds to wait for an unreachable server
+_OUTAGE_PATIENCE = 900.0  # seconds to wait for an unreachable server
 
 
 class ResultsStore:
@@ -52,7 +53,7 @@ class ResultsStore:
 
     @classmethod
     def open(cls, url: str, read_only: bool = False) -> Self:
-        """Open the store at a database URL, as `schema.open_database` does."""
+        """Open the store at a database URL, as `open_database` does."""
         return cls(open_database(url, read_only))
 
     @property
@@ -76,7 +77,7 @@ class ResultsStore:
 
     def enable_waiting_for_server(self, report: Callable[[str], object]) -> None:
         """Wait from now on if the server is unreachable, and pass messages about that to `report`."""
-        self.database.patience, self.database.tell = OUTAGE, report
+        self.database.patience, self.database.report = _OUTAGE_PATIENCE, report
 
     @contextmanager
     def try_without_waiting(self) -> Iterator[None]:

@@ -1,27 +1,19 @@
-"""Define the tables of the results store, open its database, and upgrade the database to the newest schema.
+"""Define the tables of the results store.
 
 Rows of scores, results and failures are never changed or deleted, except that the store's owner may archive results and
 failures, which moves their rows to the table `forgotten`. Leases are inserted and deleted while runs are in progress.
 
-A change of an existing table increases `HEAD`, and `_upgrade_schema` makes the change in older stores.
+A change of an existing table increases `NEWEST_VERSION`, and `open_database` makes the change in older stores.
 """
 
-import os
-import sqlite3
-import time
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
     JSON,
-    URL,
     BigInteger,
     Column,
-    Connection,
     Double,
-    Engine,
     Index,
     Integer,
     LargeBinary,
@@ -29,33 +21,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    create_engine,
-    delete,
-    event,
-    insert,
-    inspect,
-    make_url,
-    select,
 )
-from sqlalchemy.exc import ArgumentError
-from sqlalchemy.pool import NullPool, QueuePool
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
-from roarbench.common.errors import EmptyStore, Hint, StoreError
-from roarbench.store.database import PATIENCE, Database, convert_database_errors
-
-HEAD = "0010"  # version of the newest schema; versions have four digits, so alphabetical order is order in time
-READABLE = "0003"  # oldest schema that a read-only store may have; such a store may lack tables
+NEWEST_VERSION = "0010"  # versions of the schema have four digits, so alphabetical order is order in time
 metadata = MetaData()
-_MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
-_BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
-_BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins transactions by itself
-_BEGIN_CHANGING = {"sqlite": "BEGIN IMMEDIATE"}
-_STOP_WHAT_FAILED = """
-INSERT INTO stopped (key, what, data, reason, created)
-SELECT key, '', '', reason, created FROM failures
-WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT key FROM results)
-"""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -238,159 +208,3 @@ reproductions = Table(  # rows that this store's owner recomputed
     _make_created_column(),
     Index("ix_reproductions_key", "key"),
 )
-
-
-def open_database(url: str, read_only: bool) -> Database:
-    """Open the database with this URL; unless `read_only`, create the database or upgrade it to the newest schema.
-
-    Raises:
-        StoreError: The database is missing, unreadable, read-only, damaged, newer than this version, or not a store.
-    """
-    address = _parse_url(url)
-    is_sqlite = address.get_backend_name() == "sqlite"
-    where = str(address.database) if is_sqlite else address.set(query={}).render_as_string(hide_password=True)
-    engine = _make_sqlite_engine(Path(where), read_only) if is_sqlite else _make_postgres_engine(address, read_only)
-    event.listen(engine, "begin", _begin_transaction)
-    database = Database(engine, where)
-    try:
-        _refuse_unreadable_version(database, read_only)
-        if not read_only:
-            with database.begin_write() as connection:  # fails early if the database is not writable
-                if (version := _read_version(connection, where)) < HEAD:
-                    _upgrade_schema(connection, version)
-        if is_sqlite and not read_only:
-            _use_wal(engine, where)
-            database.record_file_identity()
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _parse_url(url: str) -> URL:
-    try:
-        address = make_url(url)
-    except (ArgumentError, ValueError):
-        raise StoreError("the database URL cannot be read; write sqlite:///PATH or postgresql://HOST/NAME") from None
-    if address.drivername in ("postgresql", "postgres"):
-        address = address.set(drivername="postgresql+psycopg")
-    if address.drivername not in ("sqlite", "postgresql+psycopg"):
-        seen = f"databases of type '{address.drivername}' are not supported"
-        raise StoreError(f"{seen}; write sqlite:///PATH or postgresql://HOST/NAME")
-    if "@" in (address.host or ""):  # the host contains the end of a password
-        raise StoreError("the database URL has one '@' too many; in a password write %40, or set PGPASSWORD")
-    if address.database in (None, "", ":memory:"):
-        raise StoreError("the database URL names no database; write sqlite:///PATH or postgresql://HOST/NAME")
-    return address
-
-
-def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
-    try:
-        _check_sqlite_file(path, read_only)
-    except OSError as error:
-        raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
-
-    pool = (
-        NullPool if read_only else QueuePool
-    )  # `_connect_to_sqlite` decides for each read whether the file can change
-    return create_engine("sqlite://", creator=partial(_connect_to_sqlite, path, read_only), poolclass=pool)
-
-
-def _check_sqlite_file(path: Path, read_only: bool) -> None:
-    """Refuse a missing file if `read_only`, otherwise create it; refuse a file that is not an SQLite database."""
-    if blocked := next((parent for parent in path.parents if parent.is_file()), None):
-        expected = "--store names a folder, --db sqlite:///FILE a database"
-        raise StoreError(f"results store {path}: {blocked} is a file; {expected}")
-    if not read_only:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.touch()  # only here: `_connect_to_sqlite` never creates a file
-    start = b""
-    if path.exists():
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-    if read_only and not start:
-        raise EmptyStore(f"no results store at {path}")
-    if start not in (b"", _MAGIC):
-        raise StoreError(f"results store {path}: this is not an SQLite database; name another file")
-
-
-def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
-    mode = "mode=ro" if read_only else "mode=rw"
-    if read_only and not (os.access(path.parent, os.W_OK, effective_ids=True) or Path(f"{path}-wal").exists()):
-        mode += "&immutable=1"  # no process writes the file, and SQLite cannot create auxiliary files in its folder
-    uri = f"{path.absolute().as_uri()}?{mode}"
-    # isolation_level=None: `_begin_transaction` starts transactions, not sqlite3
-    connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous=FULL")  # finished transactions are on the disk
-    connection.execute("PRAGMA foreign_keys=ON")
-    return connection
-
-
-def _make_postgres_engine(address: URL, read_only: bool) -> Engine:
-    options = f"-c lock_timeout={PATIENCE}s -c default_transaction_read_only={'on' if read_only else 'off'}"
-    arguments: dict[str, Any] = {"options": options, "connect_timeout": 10}
-    try:
-        return create_engine(address, connect_args=arguments, isolation_level="READ COMMITTED", pool_pre_ping=True)
-    except ModuleNotFoundError:
-        raise StoreError("PostgreSQL needs psycopg; run `pip install 'roarbench[postgres]'`") from None
-
-
-def _begin_transaction(connection: Connection) -> None:
-    manner = str(connection.get_execution_options().get("manner"))
-    statements = {"reading": _BEGIN_READING, "changing": _BEGIN_CHANGING}.get(manner, _BEGIN_WRITING)
-    if statement := statements.get(connection.dialect.name):
-        connection.exec_driver_sql(statement)
-
-
-def _refuse_unreadable_version(database: Database, read_only: bool) -> None:
-    """Refuse a database that is not a store of this version, before anything is written."""
-    with database.begin_read() as connection:
-        version = _read_version(connection, database.where)
-    if version > HEAD:
-        raise StoreError(
-            f"results store {database.where} has schema {version}, this version supports up to {HEAD}; "
-            "run `pip install --upgrade roarbench`"
-        )
-    if read_only and not version:
-        raise EmptyStore(f"no results store in the empty database {database.where}")
-    if read_only and version < READABLE:
-        seen = f"results store {database.where} has schema {version}, this version reads {HEAD}"
-        raise StoreError(seen, Hint("; `{}` upgrades it without losing data", "run"))
-
-
-def _read_version(connection: Connection, where: str) -> str:
-    """Return the version of the schema; empty for an empty database."""
-    names = inspect(connection).get_table_names()
-    if schema_version.name in names:
-        return connection.scalar(select(schema_version.c.version_num)) or ""
-    if names:
-        raise StoreError(f"{where} has other tables ({names[0]}, …) and no results; use a separate database")
-    return ""
-
-
-def _upgrade_schema(connection: Connection, version: str) -> None:
-    if "" < version < "0008":
-        # the table has leases of older versions, which are all stale, because no process works during an upgrade
-        connection.exec_driver_sql("DROP TABLE claims")
-    metadata.create_all(connection)
-    if version < "0008":
-        connection.exec_driver_sql(_STOP_WHAT_FAILED)
-    connection.execute(delete(schema_version))
-    connection.execute(insert(schema_version), {"version_num": HEAD})
-
-
-def _use_wal(engine: Engine, where: str) -> None:
-    """Switch the file permanently to write-ahead logging, which allows reads during a write transaction."""
-    deadline = time.monotonic() + PATIENCE
-    with convert_database_errors(where):
-        connection = engine.raw_connection()
-        while True:
-            try:
-                connection.cursor().execute("PRAGMA journal_mode=WAL")
-                break
-            except sqlite3.OperationalError:  # SQLite does not wait while another process changes the journal mode
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
-        connection.close()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from roarbench.common.errors import StoreError
-from roarbench.store import schema, software_and_hardware
+from roarbench.store import open_database, software_and_hardware
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness
 from roarbench.store.software_and_hardware import Provenance
@@ -102,8 +102,8 @@ def test_read_results_reports_damaged_row_in_one_line(tmp_path):
 def test_use_one_connection_shares_connection_between_queries(tmp_path, monkeypatch):
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         store.add_results([make_result(make_run())])
-    opened, connect = [], schema._connect_to_sqlite
-    monkeypatch.setattr(schema, "_connect_to_sqlite", lambda *place: opened.append(place) or connect(*place))
+    opened, connect = [], open_database._connect_to_sqlite
+    monkeypatch.setattr(open_database, "_connect_to_sqlite", lambda *place: opened.append(place) or connect(*place))
     with ResultsStore.open(make_default_url(tmp_path), read_only=True) as store:
         opened.clear()
         with store.database.use_one_connection():

@@ -9,7 +9,7 @@ from sqlalchemy import inspect
 
 from roarbench.analysis.load_results import open_writable_results
 from roarbench.common.errors import StoreError
-from roarbench.store import schema
+from roarbench.store import open_database, schema
 from roarbench.store.archived_rows import find_run_keys, read_archived_rows
 from roarbench.store.image_set_sources import read_image_sources
 from roarbench.store.results import ResultsStore
@@ -41,14 +41,14 @@ def execute(store, *statements):
 
 
 def test_schema_number_changes_with_tables():
-    """A stored table keeps its old columns unless `schema._upgrade_schema` changes the table."""
+    """A stored table keeps its old columns unless `open_database._upgrade_schema` changes the table."""
     digest = hashlib.sha256()
     for table in schema.metadata.sorted_tables:
         for column in table.columns:
             digest.update(f"{column} {column.type} {column.nullable} {column.primary_key}\n".encode())
         for index in sorted(table.indexes, key=lambda index: index.name):
             digest.update(f"{index.name} {index.columns.keys()}\n".encode())
-    assert (schema.HEAD, digest.hexdigest()[:16]) == ("0010", "9a42b7915cafcf76")
+    assert (schema.NEWEST_VERSION, digest.hexdigest()[:16]) == ("0010", "9a42b7915cafcf76")
 
 
 def test_open_upgrades_old_schema_whole_or_not_at_all(store_url, monkeypatch):
@@ -62,7 +62,7 @@ def test_open_upgrades_old_schema_whole_or_not_at_all(store_url, monkeypatch):
         newest = describe_tables(store)
         execute(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
         execute(store, "UPDATE roarbench_version SET version_num = '0002'")
-        with pytest.raises(StoreError, match=f"has schema 0002, this version reads {schema.HEAD}"):
+        with pytest.raises(StoreError, match=f"has schema 0002, this version reads {schema.NEWEST_VERSION}"):
             ResultsStore.open(store_url, read_only=True)
         open_writable_results(Path(), store_url).close()
         assert describe_tables(store) == newest
@@ -75,7 +75,7 @@ def test_open_upgrades_old_schema_whole_or_not_at_all(store_url, monkeypatch):
         assert (store.failures.find_stop_reasons([failed.key]), store.list_leases()) == ({failed.key: "no"}, [])
         assert read_archived_rows(store.database, keys) == read_image_sources(store.database) == []
     with monkeypatch.context() as patch, pytest.raises(StoreError):
-        patch.setattr(schema, "_STOP_WHAT_FAILED", "it breaks off here")
+        patch.setattr(open_database, "_STOP_FAILED_RUNS", "it breaks off here")
         ResultsStore.open(store_url)
     with ResultsStore.open(store_url, read_only=True) as store:
         assert describe_tables(store) == older
@@ -83,7 +83,7 @@ def test_open_upgrades_old_schema_whole_or_not_at_all(store_url, monkeypatch):
         assert describe_tables(store) == newest
         assert store.read_results(keys) == {result.run.key: result}
         assert store.failures.find_stop_reasons(keys) == {failed.key: "no"}
-    monkeypatch.setattr(schema, "_upgrade_schema", lambda *_: pytest.fail("it is at the newest"))
+    monkeypatch.setattr(open_database, "_upgrade_schema", lambda *_: pytest.fail("it is at the newest"))
     ResultsStore.open(store_url).close()
 
 
