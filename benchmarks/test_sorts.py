@@ -1,7 +1,7 @@
 """How long a process sorts the features of 64 images at 64 pixels, 100 times: `pytest benchmarks/test_sorts.py`.
 
 Each time is that of a process that NumPy started in: as it chooses, and as
-`roarbench.common.device_settings.avoid_avx512_sorts_in_children` lets workers start. On a processor other than Zen 4
+`roarbench.common.process_settings.avoid_avx512_sorts_in_children` lets workers start. On a processor other than Zen 4
 both are the same.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from roarbench.common.device_settings import avoid_avx512_sorts_in_children
+from roarbench.common.process_settings import avoid_avx512_sorts_in_children
 
 PROGRAM = """
 import numpy as np

@@ -18,9 +18,9 @@ from roarbench.api.network_checks_and_logits import split_into_batches
 from roarbench.api.ranking_and_removal import check_map_shape, compute_image_seeds, rank_maps
 from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.api.threaded_networks import ThreadedNetworks
-from roarbench.common.device_settings import keep_freed_cpu_memory, release_freed_cpu_memory
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
+from roarbench.common.process_settings import keep_freed_cpu_memory, release_freed_cpu_memory
 from roarbench.common.text import describe_type, format_count
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order

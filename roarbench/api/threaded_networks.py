@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
-from roarbench.common.device_settings import release_freed_cpu_memory
+from roarbench.common.process_settings import release_freed_cpu_memory
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.network_copies_for_threads import copy_sharing_weights, copy_with_folded_batchnorm
 

@@ -1,26 +1,17 @@
-"""Choose a device, and set its memory, precision and compilation."""
+"""Choose a device and its precision, measure its memory, recognise its failures, and compile networks for it."""
 
-import ctypes
 import errno
 import logging
 import os
-import re
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from importlib import import_module
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from roarbench.common.enums import Precision
 from roarbench.common.errors import CallerError, MachineError
-from roarbench.common.restore_process_settings import restore_after_last_exit
 from roarbench.common.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable with the number of workers that use the worker's GPU
@@ -30,13 +21,6 @@ _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # me
 _GPU_FAILURES = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # torch's messages about a failing GPU
 _COMPILER_FAILURES: list[str] = []  # compiler's errors in this process; after one, networks are no longer compiled
 _COMPILED_SHAPES: set[torch.Size] = set()  # image shapes with a compiled network in this process
-_MALLOC_OPTIONS = {  # glibc's mallopt options by number in malloc.h, values in bytes
-    -3: 2**31 - 1,  # mmap threshold: malloc returns the memory of larger tensors as soon as they are freed
-    -1: 2**31 - 1,  # trim threshold: malloc returns free memory at the end of the heap only above this size
-    -2: 2**26,  # top pad: malloc requests this many additional bytes whenever the heap grows
-}
-_NPY_DISABLED = "NPY_DISABLE_CPU_FEATURES"
-_ZEN_4 = (r"vendor_id\s*: AuthenticAMD", r"cpu family\s*: 25", r"flags\s*:.*\bavx512f\b.*")
 _log = logging.getLogger(__name__)
 # maximum number of compiled variants of a network per process, which differ in side, batch size, channels or classes; a
 # suite has up to six
@@ -227,106 +211,6 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_avx512_bf16_supported())
-
-
-@restore_after_last_exit
-@contextmanager
-def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
-    """Compute float32 without TF32 in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest.
-
-    By default, cuDNN rounds to TF32, and the rounding of matrix products depends on settings of the caller's program.
-    TF32 and unrepeatable sums move features across removal thresholds (docs/decisions/0016). `Precision.BF16` is not
-    affected.
-    """
-    before = _read_float32_settings()
-    _set_float32_settings(_Float32((True, benchmark, not benchmark, False), "highest", ("ieee",) * len(before.parts)))
-    try:
-        yield
-    finally:
-        _set_float32_settings(before)
-
-
-class _Float32(NamedTuple):
-    """torch's settings for float32: two older settings, and the newer setting `fp32_precision` of each backend."""
-
-    cudnn: tuple[bool, bool, bool, bool]  # enabled, benchmark, deterministic, allow_tf32
-    products: str  # argument of `torch.set_float32_matmul_precision`
-    parts: tuple[str, ...]  # `fp32_precision` of each backend in `_list_float32_backends`
-
-
-def _list_float32_backends() -> list[Any]:
-    backends: Any = torch.backends
-    cudnn, mkldnn = backends.cudnn, backends.mkldnn
-    return [cudnn.conv, cudnn.rnn, backends.cuda.matmul, mkldnn.conv, mkldnn.matmul]
-
-
-def _read_float32_settings() -> _Float32:
-    flags, tf32, products = torch.backends.cudnn, True, "highest"
-    with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
-        tf32 = flags.allow_tf32
-    with suppress(RuntimeError):
-        products = torch.get_float32_matmul_precision()
-    parts = tuple(part.fp32_precision for part in _list_float32_backends())
-    return _Float32((flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts)
-
-
-def _set_float32_settings(settings: _Float32) -> None:
-    flags = torch.backends.cudnn
-    flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = settings.cudnn
-    torch.set_float32_matmul_precision(settings.products)
-    for part, precision in zip(_list_float32_backends(), settings.parts, strict=True):
-        part.fp32_precision = precision
-
-
-def limit_compiler_threads(processes: int) -> None:
-    """Limit the compiler's threads to a process's share of the cores, unless the environment has a limit already.
-
-    The function must be called before the first compilation.
-    """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
-
-
-@contextmanager
-def avoid_avx512_sorts_in_children() -> Iterator[None]:
-    """Make processes that are started in this block sort without AVX-512 on AMD's Zen 4, which is up to 4 times faster.
-
-    NumPy sorts with AVX-512 if the processor has it (x86-simd-sort), but Zen 4 executes the compress instruction of
-    that code slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads `NPY_DISABLE_CPU_FEATURES` when
-    it is imported. If this environment variable is already set, it is kept.
-    """
-    if _NPY_DISABLED in os.environ or not _is_zen_4():
-        yield
-        return
-    dispatched: list[str] = import_module("numpy._core._multiarray_umath").__cpu_dispatch__
-    os.environ[_NPY_DISABLED] = " ".join(name for name in dispatched if name == "X86_V4" or name.startswith("AVX512"))
-    try:
-        yield
-    finally:
-        del os.environ[_NPY_DISABLED]
-
-
-def _is_zen_4() -> bool:
-    """Return whether /proc/cpuinfo lists an AMD processor of family 25 (Zen 3 or 4) with AVX-512, which Zen 3 lacks."""
-    try:
-        processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]  # the first processor
-    except OSError:  # other systems
-        return False
-    return all(re.search(rf"^{line}$", processor, re.M) for line in _ZEN_4)
-
-
-@cache
-def keep_freed_cpu_memory() -> None:
-    """Make glibc's malloc keep freed memory, because zeroing new pages took up to half of the run time of maps."""
-    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        for option, size in _MALLOC_OPTIONS.items():
-            mallopt(option, size)
-
-
-def release_freed_cpu_memory() -> None:
-    """Return to the system the freed memory that each thread keeps after `keep_freed_cpu_memory`."""
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-        trim(0)
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -22,15 +22,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.common.device_settings import (
-    SHARING,
+from roarbench.common.device_settings import SHARING
+from roarbench.common.errors import MachineError
+from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
+from roarbench.common.logs import write_worker_log
+from roarbench.common.process_settings import (
     avoid_avx512_sorts_in_children,
     keep_freed_cpu_memory,
     limit_compiler_threads,
 )
-from roarbench.common.errors import MachineError
-from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
-from roarbench.common.logs import write_worker_log
 from roarbench.common.stopping import end_on_sigterm
 
 STARTING = 1200.0  # a new worker has this many seconds to its first sign of life: importing torch can be slow
@@ -136,9 +136,8 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         if not worker.process.is_alive():  # the worker died while idle
             _join_worker(worker)
             worker = self._start_worker(worker.number, worker.failed_jobs)
-        with suppress(
-            OSError
-        ):  # if the worker dies now, `_collect_outcome_and_free_or_replace_worker` detects its death
+        # if the worker dies now, `_collect_outcome_and_free_or_replace_worker` detects its death
+        with suppress(OSError):
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
         self._busy[worker.connection] = (worker, job)

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.common.device_settings import COMPILING, SHARING, limit_compiler_threads
+from roarbench.common.device_settings import COMPILING, SHARING
 from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.common.logs import write_worker_log
+from roarbench.common.process_settings import limit_compiler_threads
 from roarbench.common.stopping import keep_sigterm_handler
 from roarbench.common.text import fit_on_one_line
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.common.device_settings import choose_float32_layout, find_device, use_exact_float32
+from roarbench.common.device_settings import choose_float32_layout, find_device
+from roarbench.common.process_settings import use_exact_float32
 from roarbench.compute.normalised_inputs import (
     DeviceNormalisation,
     Fixed,

@@ -27,9 +27,9 @@ from roarbench.common.device_settings import (
     is_out_of_memory,
     run_compiled_backward,
     send_to_device,
-    use_exact_float32,
 )
 from roarbench.common.errors import Diverged, NoRoom
+from roarbench.common.process_settings import use_exact_float32
 from roarbench.common.stopping import ENDED, defer_stop_until_checked, is_stop_requested
 from roarbench.common.text import format_bytes
 from roarbench.compute.augment import augment, shrink_images

@@ -9,15 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.common.device_settings import (
-    choose_float32_layout,
-    is_out_of_memory,
-    keep_freed_cpu_memory,
-    use_exact_float32,
-)
+from roarbench.common.device_settings import choose_float32_layout, is_out_of_memory
 from roarbench.common.enums import Precision
 from roarbench.common.errors import MachineError
-from roarbench.common.restore_process_settings import restore_after_last_exit
+from roarbench.common.process_settings import keep_freed_cpu_memory, restore_after_last_exit, use_exact_float32
 from roarbench.estimators.estimator import NOISY, Estimator, SharedPassSettings
 from roarbench.estimators.faster_networks import convert_precision
 from roarbench.estimators.map_input import Batch, MapInput, blur

@@ -22,10 +22,10 @@ from roarbench.common.device_settings import (
     choose_precision,
     describe_compilation_failure,
     find_device,
-    keep_freed_cpu_memory,
 )
 from roarbench.common.enums import PLAIN_FILLS, Unit
 from roarbench.common.errors import NoRoom
+from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import DegradedImages, apply_non_mean_fill

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.common.device_settings import use_exact_float32
 from roarbench.common.enums import Precision
+from roarbench.common.process_settings import use_exact_float32
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Augmentation, Optimiser
 from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
