@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.text_helpers import make_slug
-from roarbench.analysis.pictured_images import IMAGES, choose_images_by_lost_predictions, find_pictured_protocol
+from roarbench.analysis.pictured_images import IMAGES, choose_images_spread_by_lost_predictions, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Order, Split, Unit
 from roarbench.common.errors import StoreError
@@ -130,7 +130,7 @@ def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: i
     if images is None or images.record.tabular or results.suite.find_fill(protocol) != "mean":
         return None
     unit = results.list_units(protocol)[0]
-    numbers, rule = choose_images_by_lost_predictions(results, protocol, unit, count)
+    numbers, rule = choose_images_spread_by_lost_predictions(results, protocol, unit, count)
     return PicturedImages(images, protocol, unit, numbers, rule) if len(numbers) else None
 
 

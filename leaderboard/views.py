@@ -17,7 +17,7 @@ from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.roar_and_own_network_board import PairedBoard, make_paired_board
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
+from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
 from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
 from roarbench.analysis.results_by_images_and_weights import (
     add_prediction_stability_and_ties,
@@ -335,7 +335,7 @@ def read_suite_versions(
     matching = [drop_unrun_submissions(results, suite, store) for results in wanted]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
-        keep_common_levels(add_prediction_stability_and_ties(results, folder))
+        keep_most_shared_levels(add_prediction_stability_and_ties(results, folder))
         for results in matching
         if (results.complete and newest) or not has_only_results_of_other_suites(results, store)
     ]

@@ -20,7 +20,7 @@ from leaderboard.pictures import (
     save_pictures,
 )
 from leaderboard.views import read_suite_versions
-from roarbench.analysis.own_network_gain_of_suite import list_complete_points
+from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.common.enums import Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.job_context import JobContext
@@ -41,7 +41,7 @@ def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
         chosen = choose_pictured_images(results, Workspace(store), IMAGES)
         assert chosen, f"{store} has no images of {results.title}"
         work = JobContext(Workspace(store), chosen.images, results.suite)
-        measured = {name for name, _ in list_complete_points(results, chosen.protocol, chosen.unit)}
+        measured = {name for name, _ in list_points_with_every_map_and_network(results, chosen.protocol, chosen.unit)}
         names = [name for name in results.suite.estimators_with_rank if name in measured]
         first, second = (rank_images(work, chosen, names, number) for number in (0, 1))
         save_pictures(make_pictures(results, chosen, first, second), find_pictures_file(results, folder))

@@ -14,7 +14,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.compute_board import compute_board
-from roarbench.stats.curves import UNTOUCHED, Correctness, compute_area_weights
+from roarbench.stats.curves import UNTOUCHED, Correctness, compute_trapezoid_weights
 from roarbench.stats.verdicts import FALSE_DISCOVERIES, Verdict
 
 Floats = NDArray[np.floating]
@@ -99,7 +99,7 @@ def select_row_curves(curves: Floats) -> Floats:
 
 
 def compute_gains(curves: Floats) -> Floats:
-    found = 100 * np.tensordot(compute_area_weights((0.0, *PAPER_LEVELS))[1:], select_row_curves(curves), (0, 1))
+    found = 100 * np.tensordot(compute_trapezoid_weights((0.0, *PAPER_LEVELS))[1:], select_row_curves(curves), (0, 1))
     below: Floats = found[0] - found
     return below
 

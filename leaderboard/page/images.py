@@ -8,7 +8,7 @@ from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.analysis.pictured_images import (
     CorrectCountsPerImage,
-    count_correct_predictions_per_image,
+    count_correct_per_image_over_all_levels,
     find_pictured_protocol,
 )
 from roarbench.common.text import format_count
@@ -82,7 +82,7 @@ def add_sheet_of_row(site: Site, view: SuiteView, name: str) -> tuple[str, Corre
     assert pictures is not None, "the caller has checked that there are pictures"
     href = site.add_file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", pictures.sheet(name))
     protocol = find_pictured_protocol(view.results)
-    return href, count_correct_predictions_per_image(
+    return href, count_correct_per_image_over_all_levels(
         view.results, protocol, view.results.list_units(protocol)[0], name, pictures.numbers
     )
 

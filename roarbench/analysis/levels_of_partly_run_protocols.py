@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from roarbench.analysis.own_network_gain_of_suite import list_complete_points
+from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_estimator
@@ -12,7 +12,7 @@ from roarbench.stats.board import RANDOM
 from roarbench.stats.curves import Point
 
 
-def keep_common_levels(results: SuiteResults) -> SuiteResults:
+def keep_most_shared_levels(results: SuiteResults) -> SuiteResults:
     """Keep only the levels that most estimators share, for each protocol of which no estimator has all levels.
 
     A board then compares the rows that have all remaining levels; other rows have no gain. The choice depends on the
@@ -20,11 +20,11 @@ def keep_common_levels(results: SuiteResults) -> SuiteResults:
     """
     protocols = dict.fromkeys(block.protocol for block in results.suite.blocks)
     boards = ((protocol, unit) for protocol in protocols for unit in results.list_units(protocol))
-    common_levels = {board: levels for board in boards if (levels := find_common_levels(results, *board))}
+    common_levels = {board: levels for board in boards if (levels := find_most_shared_levels(results, *board))}
     return replace(results, included_levels=common_levels) if common_levels else results
 
 
-def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+def find_most_shared_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
     """Return the levels that most estimators share; ties go to the larger set, then to the higher levels.
 
     A level counts only if Random was run there, unless the protocol does not compare with Random. The result is empty
@@ -50,6 +50,6 @@ def find_common_levels(results: SuiteResults, protocol: Protocol, unit: Unit) ->
 
 def _list_points_with_results(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
     if protocol.compares_networks:
-        return list_complete_points(results, protocol, unit)
+        return list_points_with_every_map_and_network(results, protocol, unit)
     stored = results.find_results(protocol, unit)
     return [(name, t) for name, t in stored if not protocol.paired or (protocol.make_paired_twin_id(name), t) in stored]

@@ -138,7 +138,7 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, source
     """Return whether results are on these images (of any number) and for this network; "" matches everything."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
-        images = read and suite_results.data in _list_folder_fingerprints(suite_results.suite, data, sources)
+        images = read and suite_results.data in _list_fingerprints_of_files(suite_results.suite, data, sources)
     else:
         images = suite_results.data.startswith(data)
     return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
@@ -154,7 +154,9 @@ def _find_image_fingerprint(
     if len(begun) == 1:
         return begun[0]
     gone = [source.data for source in mine if source.folder == str(Path(query.data).resolve())]
-    fingerprints = _list_folder_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
+    fingerprints = (
+        _list_fingerprints_of_files(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
+    )
     if not fingerprints:
         words = (
             ("--data", query.data) if suite.own else ("--suite", make_suite_option_value(suite), "--data", query.data)
@@ -165,7 +167,7 @@ def _find_image_fingerprint(
     return fingerprints[-1]
 
 
-def _list_folder_fingerprints(suite: SuiteSpec, folder: str, sources: Iterable[ImageSource]) -> list[str]:
+def _list_fingerprints_of_files(suite: SuiteSpec, folder: str, sources: Iterable[ImageSource]) -> list[str]:
     from roarbench.datasets.file_locations_and_downloads import make_source_identity
 
     dataset = suite.dataset_record
@@ -185,7 +187,7 @@ def load_results_reused_by_run(suite: SuiteSpec, query: ResultsQuery, data: str 
             sources = list_image_sources(results, query.store, suite.dataset)
             if data == "":
                 of_size = [source for source in sources if source.limit == query.limit]
-                alike = _list_folder_fingerprints(suite, query.data, of_size)
+                alike = _list_fingerprints_of_files(suite, query.data, of_size)
                 data = alike[-1] if alike else ""
             if data != "":
                 return collect_results(suite, results, query.limit, data, sources)
@@ -238,7 +240,7 @@ def _count_results_beyond(keys: Mapping[Point, str], own: Mapping[Point, str], r
     return len(results.find_done_keys(extra))
 
 
-def find_unranked_rows(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
+def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
     """Return the rows without a rank in all suites that use these results, by suite title."""
     cells = [result.run.cell for result in results.read_results(keys).values()]
     datasets_and_models = {(cell.dataset, cell.model) for cell in cells}

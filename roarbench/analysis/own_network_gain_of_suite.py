@@ -136,7 +136,7 @@ def load_kept_predictions(
     return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
 
 
-def list_complete_points(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
+def list_points_with_every_map_and_network(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
     """Return the rows and levels with a result of every network under every network's map."""
     stored = results.find_results(protocol, unit)
     rows = (at for at in stored if at != UNTOUCHED)

@@ -38,18 +38,18 @@ def find_pictured_protocol(results: SuiteResults) -> Protocol:
     return OWN_NETWORK if results.has_started(OWN_NETWORK) else results.headline_protocol
 
 
-def count_correct_predictions_per_image(
+def count_correct_per_image_over_all_levels(
     results: SuiteResults, protocol: Protocol, unit: Unit, row: str, images: Sequence[int]
 ) -> CorrectCountsPerImage:
     """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
-    own, by_other_map = _collect_own_and_other_correctness(results, protocol, unit, [row])
+    own, by_other_map = _collect_row_and_counterpart_correctness(results, protocol, unit, [row])
     right, against = (
         tuple(sum(bits[image] for bits in rows) for image in images) if rows else () for rows in (own, by_other_map)
     )
     return CorrectCountsPerImage(right, against, len(own), "kept" if protocol.compares_networks else "right")
 
 
-def _collect_own_and_other_correctness(
+def _collect_row_and_counterpart_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the correctness of rows and of their counterparts at the protocol's levels, as lists of bool (images,)."""
@@ -65,12 +65,12 @@ def _collect_own_and_other_correctness(
     return own, other
 
 
-def choose_images_by_lost_predictions(
+def choose_images_spread_by_lost_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
 ) -> tuple[NDArray[np.int64], str]:
     """Choose the test images to show, int64 (n,), and describe the rule in words; both are empty without results."""
     asking = [name for name in results.suite.estimators_with_rank if not find_estimator_or_placeholder(name).control]
-    own, other = _collect_own_and_other_correctness(results, protocol, unit, asking)
+    own, other = _collect_row_and_counterpart_correctness(results, protocol, unit, asking)
     if not own:
         return np.empty(0, np.int64), ""
     cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))

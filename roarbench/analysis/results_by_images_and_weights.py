@@ -268,14 +268,12 @@ def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> di
 def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
     rankings = RankingsStore(Workspace(folder).rankings)
-    stability = _average_rankings_by_estimator(
-        suite_results, suite_results.shares | rankings.read_prediction_stability()
-    )
-    ties = _average_rankings_by_estimator(suite_results, rankings.read_tied_shares())
+    stability = _average_shares_by_estimator(suite_results, suite_results.shares | rankings.read_prediction_stability())
+    ties = _average_shares_by_estimator(suite_results, rankings.read_tied_shares())
     return replace(suite_results, prediction_stability=stability, ties=ties)
 
 
-def _average_rankings_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
+def _average_shares_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
     """Average `shares`, a dict from checksums of rankings, over the rankings of each estimator."""
     by_rankings: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():

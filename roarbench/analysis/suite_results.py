@@ -147,7 +147,7 @@ class SuiteResults:
         At chance, no number of a board has a meaning. The test uses the networks of the headline protocol, and treats
         their mean accuracy on untouched images as the accuracy of one network.
         """
-        return describe_at_chance(self._untouched_results, self.classes)
+        return describe_at_chance(self._untouched_results_of_headline_protocol, self.classes)
 
     @property
     def reference_accuracy(self) -> float | None:
@@ -165,7 +165,7 @@ class SuiteResults:
         return "" if self.reference_accuracy is None else describe_reference_accuracy(references, self.classes)
 
     @property
-    def _untouched_results(self) -> list[RunResult]:
+    def _untouched_results_of_headline_protocol(self) -> list[RunResult]:
         if self.headline_protocol.compares_networks:  # results at t = 0 count agreement, not accuracy
             return [*self.references.values()]
         clean = (CLEAN, self.headline_protocol.retrain)
@@ -314,7 +314,7 @@ class SuiteResults:
 
     def list_used_results(self, protocols: Iterable[Protocol]) -> list[RunResult]:
         """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
-        used = [*self._untouched_results, *self.references.values()]
+        used = [*self._untouched_results_of_headline_protocol, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
             for part in protocol.made_of or (protocol,):
                 for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():

@@ -32,7 +32,7 @@ from roarbench.compute import matched_other_image_masks, ranking
 from roarbench.compute.degrade import degrade
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
-from roarbench.stats.curves import compute_area_weights
+from roarbench.stats.curves import compute_trapezoid_weights
 from roarbench.stats.resampling import draw_image_weights
 
 if TYPE_CHECKING:
@@ -288,6 +288,8 @@ def perturbation_curve(
     correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
-    rows = np.vstack([correct, np.asarray(compute_area_weights(steps)) @ correct])  # the last row's mean is the area
+    rows = np.vstack(
+        [correct, np.asarray(compute_trapezoid_weights(steps)) @ correct]
+    )  # the last row's mean is the area
     *accuracies, area = (make_estimate(row, Bootstrap().confidence) for row in bootstrap_means(rows, Bootstrap()))
     return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
+from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_read_only_results
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
@@ -113,7 +113,9 @@ class SuiteResult:
         with open_read_only_results(query.store, query.db) as results:
             stored = load_from_open_store(results, plan, query)
             failures = tuple(list_run_failures(stored, results))
-        return cls(plan, query, keep_common_levels(stored) if published else stored, failures, names, rows, published)
+        return cls(
+            plan, query, keep_most_shared_levels(stored) if published else stored, failures, names, rows, published
+        )
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
         """Return the rows of both results, read again; CallerError if suites or stores differ."""

@@ -28,7 +28,7 @@ from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_percent_number
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
-from roarbench.stats.curves import POINTS, compute_area_weights
+from roarbench.stats.curves import POINTS, compute_trapezoid_weights
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 CONTROLS = ("random", "sobel")
@@ -109,7 +109,7 @@ def _make_check_table(
     levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}
     for column in request.columns:
-        weights = np.asarray(compute_area_weights((0.0, *column.levels)))
+        weights = np.asarray(compute_trapezoid_weights((0.0, *column.levels)))
         correct = [np.vstack([clean_correct, scores.correct[column.title]]) for scores in scores_by_name.values()]
         areas = np.stack([weights @ levels_and_images for levels_and_images in correct])
         over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0

@@ -70,7 +70,7 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.load_results import find_unranked_rows, open_writable_results
+    from roarbench.analysis.load_results import list_unranked_by_suite, open_writable_results
     from roarbench.report.import_summary import format_import_summary
     from roarbench.store.published_folder import list_checked_result_files
     from roarbench.store.transfer import check_exported_files, import_results
@@ -81,7 +81,7 @@ def import_(
     with open_writable_results(store, db, partial(check_exported_files, unchecked)) as results:
         for file in files:
             outcome = import_results(results, file)
-            unranked_rows = find_unranked_rows(outcome.new | outcome.known, results, store)
+            unranked_rows = list_unranked_by_suite(outcome.new | outcome.known, results, store)
             for line in format_import_summary(file, outcome, unranked_rows):
                 err.print(line, soft_wrap=True)
 

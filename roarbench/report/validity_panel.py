@@ -90,7 +90,7 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
     alone = suite_draws.mask_only
     for t in alone.levels:
         columns[f"mask-only at {t:g}"] = [
-            _format_mask_accuracy(alone.estimate_accuracy(name, t), alone.estimate_difference(name, t))
+            _format_mask_accuracy(alone.estimate_accuracy(name, t), alone.compare_with_counterpart(name, t))
             for name in names
         ]
         columns[f"above masks at {t:g}"] = [

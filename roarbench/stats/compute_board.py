@@ -220,7 +220,7 @@ def _make_row(judge: Judge, name: str) -> Row:
         seeds=min(len(scores.correct.get(point, ())) for point in scores.list_points(name)[first:]),
         clean=judge.estimate_accuracy(*UNTOUCHED),
         accuracies=tuple(judge.estimate_accuracy(name, t) for t in scores.levels),
-        differences=tuple(judge.estimate_difference(name, t) for t in scores.levels),
+        differences=tuple(judge.compare_with_counterpart(name, t) for t in scores.levels),
         gain=judge.estimate_area(name),
         place=judge.rank_intervals.get(name),
         check=name in scores.checks,

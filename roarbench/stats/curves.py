@@ -78,7 +78,7 @@ def hash_correctness(bits: Bits) -> bytes:
     return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
-def compute_area_weights(levels: Sequence[float]) -> Floats:
+def compute_trapezoid_weights(levels: Sequence[float]) -> Floats:
     """Return each level's weight in the mean height of a curve (trapezoid rule); the weights sum to 1."""
     widths = np.diff(np.asarray(levels, dtype=np.float64))
     weights: Floats = (np.append(widths, 0.0) + np.insert(widths, 0, 0.0)) / (2 * widths.sum())
@@ -101,5 +101,5 @@ def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: 
     Returns:
         Gains of shape (...).
     """
-    area = sum(w * (r - c) for w, r, c in zip(compute_area_weights(levels), random, curve, strict=True))
+    area = sum(w * (r - c) for w, r, c in zip(compute_trapezoid_weights(levels), random, curve, strict=True))
     return np.asarray(POINTS * area if order is Order.MORF else -POINTS * area) + 0.0  # + 0.0 turns -0 into 0

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.curves import Bits, Correctness, Floats, Point, compute_area_weights, hash_correctness
+from roarbench.stats.curves import Bits, Correctness, Floats, Point, compute_trapezoid_weights, hash_correctness
 
 # possible degrees of freedom d with which the pooled variance is weighted against a row's own, evenly spaced in 1 / d
 PRIOR_FREEDOMS = 1 / np.linspace(1, 0.001, 100)
@@ -43,7 +43,7 @@ class ReferenceVariance:
         """Return the standard deviation of a row's true gain between explained networks, each retrained, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
-    def get_factor_column(self, t: float) -> Floats:
+    def get_nearest_factor_column(self, t: float) -> Floats:
         """Return the column of `factor` for a level, or for the nearest level that was repeated; shape (rank,)."""
         nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
         return self.factor[:, nearest]
@@ -59,7 +59,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
     Returns:
         None if no row has two networks with results at all its levels.
     """
-    unique = {curve.digest: curve for board in boards for curve in compute_reference_curves(board).values()}
+    unique = {curve.digest: curve for board in boards for curve in average_curves_by_reference(board).values()}
     curves = [unique[digest] for digest in sorted(unique)]
     repeated = [curve for curve in curves if len(curve.areas) > 1]
     if not repeated:
@@ -69,7 +69,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
         noise += curve.noise
     networks = sorted({name for row_areas in areas for name in row_areas})
     deviations = _center_rows(areas, networks)
-    variance, shared, own_freedom = estimate_variance_and_shared_fraction(deviations)
+    variance, shared, own_freedom = estimate_variance_and_part_rows_share(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     return ReferenceVariance(
         *_factor_covariance(curves),
@@ -118,9 +118,9 @@ class ReferenceCurve:
 
     # accuracies by ascending level, then by network name in alphabetical order
     means: dict[float, dict[str, float]]
-    # weighted mean of the accuracies at levels above 0 (`compute_area_weights`), for networks with all these levels
+    # weighted mean accuracy at levels above 0 (`compute_trapezoid_weights`), for networks with all these levels
     areas: dict[str, float]
-    # residual sum of squares of the areas, see `compute_sums_of_squares`; 0 for one network
+    # residual sum of squares of the areas, see `compute_between_and_residual_squares`; 0 for one network
     noise: float
     digest: bytes  # hash of the row's correctness for all networks and levels, 16 bytes
 
@@ -132,7 +132,7 @@ class ReferenceCurve:
 
 
 @lru_cache(4)  # the estimate and the draws need the same curves
-def compute_reference_curves(board: Correctness) -> dict[str, ReferenceCurve]:
+def average_curves_by_reference(board: Correctness) -> dict[str, ReferenceCurve]:
     """Compute the curves of all rows that depend on explained networks, by estimator."""
     levels = defaultdict[str, list[float]](list)
     for estimator, t in board.references:
@@ -144,12 +144,12 @@ def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) 
     correctness = {t: _average_by_network(board, (estimator, t)) for t in levels}
     above = [correctness[t] for t in levels if t > 0]
     complete = sorted(set.intersection(*map(set, above))) if above else []
-    weights = compute_area_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
+    weights = compute_trapezoid_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
     areas = {name: weights @ np.stack([by_network[name] for by_network in above]) for name in complete}
     return ReferenceCurve(
         {t: {name: float(bits.mean()) for name, bits in by_network.items()} for t, by_network in correctness.items()},
         {name: float(area.mean()) for name, area in areas.items()},
-        float(compute_sums_of_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
+        float(compute_between_and_residual_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
         hashlib.sha256(b"".join(hash_correctness(board.correct[estimator, t]) for t in levels)).digest()[:16],
     )
 
@@ -160,7 +160,7 @@ def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
     return {str(name): correctness[references == name].mean(0) for name in np.unique(references)}
 
 
-def estimate_variance_and_shared_fraction(deviations: Floats) -> tuple[float, float, int]:
+def estimate_variance_and_part_rows_share(deviations: Floats) -> tuple[float, float, int]:
     """Split the variance between networks into a part that rows share and a part of each row, by the method of moments.
 
     Args:
@@ -196,7 +196,7 @@ def _factor_covariance(curves: Sequence[ReferenceCurve]) -> tuple[tuple[float, .
     return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]
 
 
-def compute_sums_of_squares(values: Bits | Floats) -> Floats:
+def compute_between_and_residual_squares(values: Bits | Floats) -> Floats:
     """Compute the sums of squares of a table of repetitions by images, divided by the number of images.
 
     Returns:

@@ -79,7 +79,7 @@ class SharedDraws(NamedTuple):
     student: Floats  # standardised deviations of the networks, shape (resamples, networks)
 
 
-def _draw_images_and_networks(bootstrap: Bootstrap, images: int, networks: int) -> SharedDraws:
+def _draw_image_counts_and_network_effects(bootstrap: Bootstrap, images: int, networks: int) -> SharedDraws:
     """Draw images with replacement, and networks from Student's t distribution with `networks` - 1 degrees of freedom.
 
     Student's distribution accounts for a variance that is estimated from few networks.
@@ -95,7 +95,7 @@ def compute_own_network_gain_per_row(
     unchanged: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
 ) -> dict[str, OwnNetworkGain]:
     """Call `compute_own_network_gain` for each row; images and networks are drawn only once for all rows."""
-    draw = cache(_draw_images_and_networks)
+    draw = cache(_draw_image_counts_and_network_effects)
     return {name: compute_own_network_gain(row, order, bootstrap, draw) for name, row in unchanged.items()}
 
 
@@ -103,7 +103,7 @@ def compute_own_network_gain(
     unchanged: NDArray[np.bool_],
     order: Order,
     bootstrap: Bootstrap,
-    draw: Callable[[Bootstrap, int, int], SharedDraws] = _draw_images_and_networks,
+    draw: Callable[[Bootstrap, int, int], SharedDraws] = _draw_image_counts_and_network_effects,
 ) -> OwnNetworkGain:
     """Compute the own-network gain, with draws over networks and images.
 
@@ -128,7 +128,7 @@ def compute_own_network_gain(
         or 0 in unchanged.shape
     ):
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {unchanged.shape}")
-    by_pair = compute_pair_gains(unchanged, order)
+    by_pair = compute_gains_by_network_pair(unchanged, order)
     draws = _draw_means(by_pair, draw(bootstrap, unchanged.shape[3], len(unchanged)))
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
@@ -136,7 +136,7 @@ def compute_own_network_gain(
     return OwnNetworkGain(whole, levels, _permute_maps_among_networks(unchanged.mean((2, 3)), bootstrap.seed))
 
 
-def compute_pair_gains(unchanged: NDArray[np.bool_], order: Order) -> Floats:
+def compute_gains_by_network_pair(unchanged: NDArray[np.bool_], order: Order) -> Floats:
     """Return the gain of each pair of networks i < j at each level on each image, shape (pairs, levels, images)."""
     answers = unchanged.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
     one, two = np.triu_indices(len(unchanged), 1)

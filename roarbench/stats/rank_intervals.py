@@ -45,7 +45,7 @@ class Pairs:
         """Return half the width of every difference's interval, shape (n, n); 0 where `upper_triangle` is False."""
         widths = np.zeros_like(self.differences)
         for row in range(len(widths) - 1):
-            deviations = self._compute_deviations(row, slice(row + 1, None))
+            deviations = self._compute_absolute_deviations(row, slice(row + 1, None))
             widths[row, row + 1 :] = compute_quantile(deviations, self.confidence)
         return widths
 
@@ -54,12 +54,12 @@ class Pairs:
         largest = np.zeros(self.draws.shape[1])
         for row, columns in enumerate(chosen):
             if columns.any():
-                ratios = self._compute_deviations(row, columns)
+                ratios = self._compute_absolute_deviations(row, columns)
                 ratios /= self.half_widths[row, columns, None]
                 np.maximum(largest, ratios.max(0), out=largest)
         return largest
 
-    def _compute_deviations(self, row: int, columns: NDArray[np.bool_] | slice) -> Floats:
+    def _compute_absolute_deviations(self, row: int, columns: NDArray[np.bool_] | slice) -> Floats:
         """Return the absolute deviation of each difference from its value in each draw, (columns, resamples)."""
         deviations: Floats = self.draws[row] - self.draws[columns]
         deviations -= self.differences[row, columns, None]

@@ -22,7 +22,7 @@ from roarbench.stats.explained_network_variance import (
     PRIOR_FREEDOMS,
     ReferenceCurve,
     ReferenceVariance,
-    compute_reference_curves,
+    average_curves_by_reference,
 )
 from roarbench.stats.variance_components import (
     TrainingVariance,
@@ -63,7 +63,7 @@ class Draws:
         column = self.column[point]
         return Sample(float(self.values[column]), self.resampled[:, column])
 
-    def stack_accuracies(self, points: Sequence[Point]) -> Floats:
+    def stack_drawn_accuracies(self, points: Sequence[Point]) -> Floats:
         """Return the accuracies of these points, shape (points, 1 + resamples), measured accuracies first."""
         columns = [self.column[point] for point in points]
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
@@ -224,7 +224,7 @@ class _ReferenceDraws:
         if estimate.own_freedom:
             self.own = (1 - estimate.shared) / _draw_mean_square(estimate.own_freedom, generator, bootstrap)
         self.prior = generator.choice(PRIOR_FREEDOMS, bootstrap.resamples, p=estimate.prior)
-        self.rows = compute_reference_curves(scores)
+        self.rows = average_curves_by_reference(scores)
         self._sizes = lru_cache(1)(self._draw_shared_and_own_deviations)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw_network_normals)
         # rows share the common part of their deviations
@@ -242,14 +242,14 @@ class _ReferenceDraws:
         self, curve: ReferenceCurve
     ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Draw standard deviations of the shared and the row's own part, (resamples,), without and with image noise."""
-        ratio = self._draw_variance_ratio(curve)
+        ratio = self._draw_ratio_of_row_to_pooled_variance(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.estimate.noise / self.estimate.variance if self.estimate.variance else 0.0
         least = noise if self.estimate.own_freedom else 0.0  # a row's own part contains all image noise
         true = _compute_shared_and_own_deviations(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
         return true, _compute_shared_and_own_deviations(whole, np.maximum(own, least))
 
-    def _draw_variance_ratio(self, curve: ReferenceCurve) -> Floats:
+    def _draw_ratio_of_row_to_pooled_variance(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled variance."""
         square, freedom = curve.mean_square
         pooled = self.estimate.variance * np.maximum(self.whole, self.own)
@@ -259,7 +259,7 @@ class _ReferenceDraws:
 
     def _draw_mean_network_effect(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
         """Draw a cell's mean over its networks, weighted by their numbers of training runs, shape (resamples,)."""
-        column, mean = self.estimate.get_factor_column(t), np.zeros(self.bootstrap.resamples)
+        column, mean = self.estimate.get_nearest_factor_column(t), np.zeros(self.bootstrap.resamples)
         for name in sorted(set(names)):
             mean += names.count(name) / len(names) * (self._normal(stream, digest, name) @ column)
         return mean

@@ -10,7 +10,7 @@ from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board import RANDOM, IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
-from roarbench.stats.curves import POINTS, Correctness, Floats, compute_area_weights, compute_gain
+from roarbench.stats.curves import POINTS, Correctness, Floats, compute_gain, compute_trapezoid_weights
 from roarbench.stats.resampling import Draws
 from roarbench.stats.variance_components import VarianceComponents
 
@@ -43,13 +43,13 @@ def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[
         return _compute_areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
     if protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM):
         return {}
-    return _compute_areas(scores, protocol, draws, draws.stack_accuracies(scores.list_points(RANDOM)))
+    return _compute_areas(scores, protocol, draws, draws.stack_drawn_accuracies(scores.list_points(RANDOM)))
 
 
 def _compute_areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
     gains = {
         name: compute_gain(
-            (0.0, *scores.levels), draws.stack_accuracies(scores.list_points(name)), baseline, protocol.order
+            (0.0, *scores.levels), draws.stack_drawn_accuracies(scores.list_points(name)), baseline, protocol.order
         )
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.is_complete(name)
@@ -64,13 +64,13 @@ def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: 
     SRG (Bluecher et al. 2024). `scores.inconsistent` must include the rows that are inconsistent under either order;
     `morf` and `lerf` have the same images, levels and bootstrap.
     """
-    weights = POINTS * compute_area_weights((0.0, *scores.levels))
+    weights = POINTS * compute_trapezoid_weights((0.0, *scores.levels))
     areas = {}
     for name in scores.estimators:
         curve = scores.list_points(name)
         if name not in scores.inconsistent and all(point in draws.column for draws in (morf, lerf) for point in curve):
             # both curves have the same accuracy at t = 0
-            area = weights[1:] @ (lerf.stack_accuracies(curve[1:]) - morf.stack_accuracies(curve[1:]))
+            area = weights[1:] @ (lerf.stack_drawn_accuracies(curve[1:]) - morf.stack_drawn_accuracies(curve[1:]))
             areas[name] = Sample(float(area[0]), area[1:])
     return areas
 
@@ -125,7 +125,7 @@ class SampledGains:
         value, low, high = self.estimate(self.draws.get_accuracy((estimator, t)))
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
-    def estimate_difference(self, estimator: str, t: float) -> Estimate:
+    def compare_with_counterpart(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy minus Random's, or the mean of `Correctness.differences` if present, in [-1, 1]."""
         if self.draws.differences:
             return self.estimate(self.draws.differences.get_accuracy((estimator, t)))

@@ -12,7 +12,7 @@ import numpy as np
 from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Floats, Point, hash_correctness
 from roarbench.stats.explained_network_variance import (
     ReferenceVariance,
-    compute_sums_of_squares,
+    compute_between_and_residual_squares,
     estimate_reference_variance,
 )
 
@@ -47,7 +47,7 @@ class VarianceComponents:
         """
         if other_rankings and self.references is not None:
             noise = self.references.noise / self.references.variance if self.references.variance else 0.0
-            return float(np.linalg.norm(self.references.get_factor_column(t)) * np.sqrt(max(0.0, 1 - noise)))
+            return float(np.linalg.norm(self.references.get_nearest_factor_column(t)) * np.sqrt(max(0.0, 1 - noise)))
         return self.trainings.deviation_without_image_noise if self.trainings is not None else None
 
 
@@ -80,8 +80,8 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVarian
     unique = {hash_correctness(bits): bits for _, bits in trainings}  # runs with several names are counted once
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
-    variance, noise = np.sum([compute_sums_of_squares(bits) for bits in groups], axis=0) / freedom
-    raw = np.concatenate([_compute_training_deviations(bits) for bits in groups])
+    variance, noise = np.sum([compute_between_and_residual_squares(bits) for bits in groups], axis=0) / freedom
+    raw = np.concatenate([_compute_scaled_training_deviations(bits) for bits in groups])
     size = np.sqrt(np.mean(raw**2))
     return TrainingVariance(float(variance), float(noise), freedom, raw / size if size > 0 else raw)
 
@@ -100,7 +100,7 @@ def can_vary(bits: Bits) -> bool:
     return bits.dtype == np.bool_ or bool(bits.any())
 
 
-def _compute_training_deviations(bits: Bits) -> Floats:
+def _compute_scaled_training_deviations(bits: Bits) -> Floats:
     """Return the deviations of training runs from their mean, multiplied by sqrt(n / (n - 1)) to be unbiased."""
     accuracies = bits.mean(1, dtype=np.float64)
     return np.asarray((accuracies - accuracies.mean()) * np.sqrt(len(bits) / (len(bits) - 1)))

@@ -65,7 +65,7 @@ def judge_comparisons(
     comparisons: dict[Key, Comparison] = {}
     family_tails, family_ps = _Tails(), list[float]()
     for differences in (family, *added_rows):
-        tails = family_tails.add_samples(differences.values())
+        tails = family_tails.copy_with_samples(differences.values())
         ps = tails.compute_p_values(differences.values())
         qs = adjust_by_benjamini_hochberg([*family_ps, *ps])[len(family_ps) :]
         for key, p, q in zip(differences, ps, qs, strict=True):
@@ -92,14 +92,16 @@ class _Tails(NamedTuple):
 
     pools: tuple[Floats, ...] = ()
 
-    def add_samples(self, samples: Collection[Sample]) -> Self:
+    def copy_with_samples(self, samples: Collection[Sample]) -> Self:
         """Return the tails with the draws of more samples added."""
-        scaled = [deviations / end for deviations, end in map(_compute_deviations, samples) if end > 0]
+        scaled = [deviations / end for deviations, end in map(_find_deviations_and_tail_start, samples) if end > 0]
         return self._replace(pools=(*self.pools, np.sort(np.concatenate(scaled)))) if scaled else self
 
     def compute_p_values(self, samples: Collection[Sample]) -> list[float]:
         """Compute two-sided p values for "the true value is 0"."""
-        return [self._compute_p_value(abs(sample.value), *_compute_deviations(sample)) for sample in samples]
+        return [
+            self._compute_p_value(abs(sample.value), *_find_deviations_and_tail_start(sample)) for sample in samples
+        ]
 
     def _compute_p_value(self, size: float, deviations: Floats, end: float) -> float:
         if size > end > 0:
@@ -108,7 +110,7 @@ class _Tails(NamedTuple):
         return float((1 + (deviations >= size).sum()) / (1 + len(deviations)))
 
 
-def _compute_deviations(sample: Sample) -> tuple[Floats, float]:
+def _find_deviations_and_tail_start(sample: Sample) -> tuple[Floats, float]:
     """Return each draw's distance from the value, and the distance that 5 % of the draws exceed."""
     deviations = np.abs(sample.draws - sample.value)
     return deviations, float(compute_quantile(deviations, 1 - TAIL))

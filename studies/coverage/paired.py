@@ -23,7 +23,7 @@ from roarbench.common.text import format_markdown_table
 from roarbench.plan.protocols import MATCHED
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.compute_board import compute_board_from_draws
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_trapezoid_weights
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
@@ -121,7 +121,9 @@ def simulate_board(world: PairedWorld, generator: np.random.Generator, bootstrap
         scores, MATCHED, bootstrap, variances, draw_resamples(scores, bootstrap, variances)
     )
     rows = {row.estimator: row for row in judged.rows}
-    share = float(compute_area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
+    share = float(
+        compute_trapezoid_weights((0.0, *LEVELS))[1:].sum()
+    )  # of a gain that is the same at all levels above 0
     true, inside, halves = {**world.controls, **world.explained}, {}, {}
     for name, gain in true.items():
         _, low, high = rows[name].gain

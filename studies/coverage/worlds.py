@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.plan.protocols import ROAR
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_area_weights, compute_gain
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_gain, compute_trapezoid_weights
 
 CLEAN_ACCURACY = 0.8
 CONTROLS = ("random", "sobel", "random-blurred")
@@ -118,7 +118,7 @@ def draw_experiment(world: World, given: Setting, generator: np.random.Generator
         for name in rows
     }
     # a reference moves a curve in proportion to t, the gain by one standard deviation
-    unit = float(compute_area_weights((0.0, *world.levels))[1:] @ np.array(world.levels))
+    unit = float(compute_trapezoid_weights((0.0, *world.levels))[1:] @ np.array(world.levels))
     correct: dict[Point, Bits] = {}
     exact: dict[Point, float] = {}
     for point, accuracy in compute_true_accuracies(world).items():

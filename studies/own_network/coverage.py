@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Order
 from roarbench.stats.bootstrap_intervals import Bootstrap, compute_half_width, make_estimate
-from roarbench.stats.own_network_gain import compute_own_network_gain, compute_pair_gains, predict_replicated_gain
+from roarbench.stats.own_network_gain import (
+    compute_gains_by_network_pair,
+    compute_own_network_gain,
+    predict_replicated_gain,
+)
 from studies.page import make_parser
 
 FILE = Path(__file__).with_name("coverage.json")
@@ -48,7 +52,7 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
             draw_answers(chance, networks, *setting), Order.MORF, Bootstrap(RESAMPLES, seed)
         )
         found.append((*make_estimate(gain.gain, 0.95), gain.permutation))
-        again = float(compute_pair_gains(draw_answers(other, networks, *setting), Order.MORF).mean())
+        again = float(compute_gains_by_network_pair(draw_answers(other, networks, *setting), Order.MORF).mean())
         predicted.append(abs(again - gain.gain.value) <= compute_half_width(predict_replicated_gain(gain.gain), 0.95))
     values, low, high = np.array([each[:3] for each in found], float).T
     true = values.mean() if setting[0] else 0.0

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
+from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, Curve, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
@@ -65,7 +65,7 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 def claims(sets: list[DataSet]) -> str:
     """Return each claim of the paper with its verdict on the paper's table and on each data set."""
     shown = [each for each in sets if each.samples(ROAR)]
-    records = [list_claim_verdicts(SuiteDraws.of(keep_common_levels(each.results))) for each in shown]
+    records = [list_claim_verdicts(SuiteDraws.of(keep_most_shared_levels(each.results))) for each in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.levels_of_partly_run_protocols import keep_common_levels
+from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
@@ -21,7 +21,7 @@ def keep(lacks, suite=WHOLE):
     """Keep the common levels of results without the points where `lacks(estimator, level)` is true."""
     whole = make_suite_results(suite)
     lacking = {point for point in whole.results if point.cell.t and lacks(point.cell.estimator, point.cell.t)}
-    return keep_common_levels(
+    return keep_most_shared_levels(
         replace(whole, results={at: one for at, one in whole.results.items() if at not in lacking})
     )
 
@@ -88,8 +88,10 @@ def test_own_network_gain_excludes_level_with_missing_run():
     cells = {at: one for at, one in whole.results.items() if at.cell.retrain is ScoredNetwork.SIBLINGS}
     one_run = next(at for at in cells if (at.cell.estimator, at.cell.t) == ("ig", 0.5))
     last = {at for at in cells if at.cell.t == 0.9 or at == one_run}
-    part = keep_common_levels(replace(whole, results={at: one for at, one in whole.results.items() if at not in last}))
-    assert keep_common_levels(whole).included_levels == {}
+    part = keep_most_shared_levels(
+        replace(whole, results={at: one for at, one in whole.results.items() if at not in last})
+    )
+    assert keep_most_shared_levels(whole).included_levels == {}
     assert part.list_included_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
     board = SuiteDraws.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))
     assert board.levels == (0.3,) and all(row.gain.value is not None for row in board.rows)

@@ -223,7 +223,11 @@ def test_single_seed_panel_has_values_without_intervals():
         make_suite_results(limit_to_one_seed(SUITE), accuracy=make_leaky_accuracy(0.7)), BOOTSTRAP
     )
     made, twin = found.suite_draws, compare_with_twins(found.suite_draws, "grad")["blurred"].difference
-    for number in (made.main_gains.estimate_area("grad"), twin, made.mask_only.estimate_difference("var-grad", 0.9)):
+    for number in (
+        made.main_gains.estimate_area("grad"),
+        twin,
+        made.mask_only.compare_with_counterpart("var-grad", 0.9),
+    ):
         assert number.value is not None and number.low is number.high is None
     assert {find_row_warning(made, name) for name in found.names} == {RowWarning(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)

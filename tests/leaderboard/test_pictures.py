@@ -13,8 +13,8 @@ from leaderboard.page import estimator, images
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
 from roarbench.analysis.pictured_images import (
     CorrectCountsPerImage,
-    choose_images_by_lost_predictions,
-    count_correct_predictions_per_image,
+    choose_images_spread_by_lost_predictions,
+    count_correct_per_image_over_all_levels,
     find_pictured_protocol,
 )
 from roarbench.analysis.suite_results import SuiteResults
@@ -115,14 +115,14 @@ def test_pictured_images_have_most_lost_predictions():
     """Untouched, images 1 to 5 of six are correct; grad's own mask loses image 4 in six runs and gains image 2."""
     own = {CLEAN: [1, 2, 3, 4, 5], "grad": [1, 2, 3], "random": []}
     found = set_correct_images(MATCHED, own | {"grad~matched": [1, 3, 4], "random~matched": [5]})
-    numbers, rule = choose_images_by_lost_predictions(found, MATCHED, UNIT, 5)
+    numbers, rule = choose_images_spread_by_lost_predictions(found, MATCHED, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
-    assert choose_images_by_lost_predictions(found, MATCHED, UNIT, 3)[0].tolist() == [4, 3, 2]
-    assert count_correct_predictions_per_image(found, MATCHED, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
+    assert choose_images_spread_by_lost_predictions(found, MATCHED, UNIT, 3)[0].tolist() == [4, 3, 2]
+    assert count_correct_per_image_over_all_levels(found, MATCHED, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
     found = set_correct_images(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
-    assert choose_images_by_lost_predictions(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
-    assert count_correct_predictions_per_image(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
-    assert not len(choose_images_by_lost_predictions(replace(found, results={}), ROAR, UNIT)[0])
+    assert choose_images_spread_by_lost_predictions(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
+    assert count_correct_per_image_over_all_levels(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
+    assert not len(choose_images_spread_by_lost_predictions(replace(found, results={}), ROAR, UNIT)[0])
 
 
 def test_correct_counts_ignore_levels_not_run_by_partial_protocol():
@@ -131,8 +131,8 @@ def test_correct_counts_ignore_levels_not_run_by_partial_protocol():
     left_out = set_correct_images(ROAR, {CLEAN: [1, 2], "grad": [1], "random": [1, 2]})
     rows = {point: found.results[point] if point.cell.t in (0, 0.5) else one for point, one in left_out.results.items()}
     part = replace(found, results=rows, included_levels={(ROAR, UNIT): (0.5,)})
-    assert count_correct_predictions_per_image(part, ROAR, UNIT, "grad", [1, 2]) == ((2, 2), (), 2, "right")
-    assert choose_images_by_lost_predictions(part, ROAR, UNIT, 2)[0].tolist() == [1, 2], "no image lost anything"
+    assert count_correct_per_image_over_all_levels(part, ROAR, UNIT, "grad", [1, 2]) == ((2, 2), (), 2, "right")
+    assert choose_images_spread_by_lost_predictions(part, ROAR, UNIT, 2)[0].tolist() == [1, 2], "no image lost anything"
 
 
 def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
@@ -146,13 +146,13 @@ def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
         rows[point] = replace(row, bits=pack_correctness(bits), correct=2) if point.cell.estimator == "grad" else row
     found = replace(found, results=rows)
     assert find_pictured_protocol(found) is OWN_NETWORK
-    assert count_correct_predictions_per_image(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == (
+    assert count_correct_per_image_over_all_levels(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == (
         (6, 6, 0, 0),
         (0, 6, 6, 0),
         6,
         "kept",
     )
-    rule = choose_images_by_lost_predictions(found, OWN_NETWORK, UNIT)[1]
+    rule = choose_images_spread_by_lost_predictions(found, OWN_NETWORK, UNIT)[1]
     assert "on which the networks' predictions mostly agree" in rule and "correct" not in rule, "no label is used"
     work = make_work(tmp_path, networks)
     for explained in work.explained[:2]:

@@ -195,7 +195,7 @@ def find_cells(panel, title, estimator):
 
 def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
     monkeypatch.setattr(SampledGains, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
-    monkeypatch.setattr(SampledGains, "estimate_difference", lambda *_: Estimate(-0.031, -0.043, -0.019))
+    monkeypatch.setattr(SampledGains, "compare_with_counterpart", lambda *_: Estimate(-0.031, -0.043, -0.019))
     assert find_cells(made, "Removal masks", "grad")["mask-only at 0.9"] == "52.3 (-3.1 ± 1.2)"
     areas, gaps = find_cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]

@@ -111,13 +111,13 @@ def test_rows_of_table_share_one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {name: draw_answers(4, own=own) for name, own in (("one", 0.2), ("two", 0.4), ("three", 0.0))}
     rows["few"] = draw_answers(4, images=30)
     alone = {name: compute_own_network_gain(kept, Order.LERF, FEW) for name, kept in rows.items()}
-    draw, drawn = own_network_gain._draw_images_and_networks, []
+    draw, drawn = own_network_gain._draw_image_counts_and_network_effects, []
 
     def counted(bootstrap: Bootstrap, images: int, networks: int) -> own_network_gain.SharedDraws:
         drawn.append((images, networks))
         return draw(bootstrap, images, networks)
 
-    monkeypatch.setattr(own_network_gain, "_draw_images_and_networks", counted)
+    monkeypatch.setattr(own_network_gain, "_draw_image_counts_and_network_effects", counted)
     found = compute_own_network_gain_per_row(rows, Order.LERF, FEW)
     assert drawn == [(60, 4), (30, 4)]
     for name, gain in alone.items():

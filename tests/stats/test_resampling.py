@@ -9,12 +9,12 @@ from scipy.stats import t as student
 
 from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap_intervals import Bootstrap
-from roarbench.stats.curves import Correctness, compute_area_weights
+from roarbench.stats.curves import Correctness, compute_trapezoid_weights
 from roarbench.stats.explained_network_variance import (
     PRIOR_FREEDOMS,
     ReferenceVariance,
     compute_posterior_over_priors,
-    estimate_variance_and_shared_fraction,
+    estimate_variance_and_part_rows_share,
 )
 from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
 from roarbench.stats.variance_components import TrainingVariance, VarianceComponents, estimate_variance_components
@@ -185,7 +185,7 @@ def test_row_variance_is_moderated_as_by_smyth(prior):
     scores, chosen = make_explained_rows(2, 3), np.eye(len(PRIOR_FREEDOMS))[np.abs(PRIOR_FREEDOMS - prior).argmin()]
     prior = float(PRIOR_FREEDOMS @ chosen)
     answers = [scores.correct["e0", t].mean(1) for t in LEVELS]
-    square = np.var(compute_area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
+    square = np.var(compute_trapezoid_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
     moderated = (prior + 2 * square / KNOWN.variance) / (prior + 2)
     true, _ = draw_repetition_noise(scores, MANY, VarianceComponents(None, replace(KNOWN, prior=chosen, shared=0.0)))
     end = 0.03 / np.sqrt(3) * np.sqrt(moderated) * student(prior + 2).ppf(0.95)
@@ -194,20 +194,20 @@ def test_row_variance_is_moderated_as_by_smyth(prior):
 
 
 def test_shared_and_row_variance_match_mean_squares():
-    assert estimate_variance_and_shared_fraction(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), (
+    assert estimate_variance_and_part_rows_share(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), (
         "one row shares all with itself"
     )
-    assert estimate_variance_and_shared_fraction(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), (
+    assert estimate_variance_and_part_rows_share(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), (
         "rows that oppose share nothing"
     )
-    variance, _, freedom = estimate_variance_and_shared_fraction(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
+    variance, _, freedom = estimate_variance_and_part_rows_share(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
     assert variance == pytest.approx(10 / 3) and freedom == 1, "a missing reference takes its degree of freedom"
     rows, networks = 5, 4
     table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
     of_rows, of_networks = table.mean(1, keepdims=True), table.mean(0)
     left = ((table - of_rows - of_networks + table.mean()) ** 2).sum() / ((rows - 1) * (networks - 1))
     common = rows * ((of_networks - table.mean()) ** 2).sum() / (networks - 1)
-    variance, shared, freedom = estimate_variance_and_shared_fraction(table - of_rows)
+    variance, shared, freedom = estimate_variance_and_part_rows_share(table - of_rows)
     # E[common] = own + rows * shared, E[left] = own: the whole is their weighted mean (Searle et al. 1992, 4.3)
     assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
     assert shared == pytest.approx(1 - left / variance, rel=1e-12)
@@ -218,7 +218,7 @@ def test_shared_and_row_variance_match_mean_squares():
 def test_network_variance_matches_mean_squares(trainings):
     board = make_explained_rows(rows=4, networks=3, trainings=trainings, seed=8)
     found = estimate_variance_components([board]).references
-    weights = compute_area_weights((0.0, *LEVELS))[1:]
+    weights = compute_trapezoid_weights((0.0, *LEVELS))[1:]
     answers = np.array(
         [[[board.correct[f"e{row}", t][r::3].mean(0) for t in LEVELS] for r in range(3)] for row in range(4)]
     )  # rows, references, levels, images
@@ -296,6 +296,8 @@ def test_variance_components_use_available_cells_of_incomplete_row():
     correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
     found = estimate_variance_components([board]).references
     assert found.rows == 3 and found.levels == LEVELS
-    assert found.get_factor_column(0.8).tolist() == found.get_factor_column(0.9).tolist()  # the nearest that is known
+    assert (
+        found.get_nearest_factor_column(0.8).tolist() == found.get_nearest_factor_column(0.9).tolist()
+    )  # the nearest that is known
     alone = Correctness(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
     assert estimate_variance_components([alone]) is None
