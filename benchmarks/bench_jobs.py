@@ -15,8 +15,8 @@ from rich.console import Console
 from roarbench.common.local_workers import LocalEngine
 from roarbench.execution.run_suite import Request, decode_images_and_check_weights
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.planned_runs import build_run, expand_points
-from roarbench.plan.suite_options import apply_selection_options
+from roarbench.plan.change_suite import apply_selection_options
+from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
@@ -37,7 +37,7 @@ def main() -> None:
         for protocol in ("morf", "lerf"):
             part = apply_selection_options(suite, protocol=protocol)
             work = decode_images_and_check_weights(Request(part), workspace, store, Console())
-            runs = [build_run(part, point, work.images.fingerprint, None) for point in expand_points(part)]
+            runs = [build_run(part, point, work.images.fingerprint, None) for point in list_planned_runs(part)]
             begun, here, there = time.monotonic(), time.process_time(), read_worker_seconds(engine)
             steps = list(run_missing(work, runs, store, engine))
             wall, command = time.monotonic() - begun, time.process_time() - here

@@ -31,7 +31,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import open_decoded
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, build_job_graph
-from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.plan.suite import Block, CustomSuite, SuiteSpec
 from roarbench.store.workspace import Workspace
@@ -125,7 +125,7 @@ def measure_stage(folder: Path, images: int, size: int, stage: str) -> Peak:
         return measure_peak(lambda: decode_dataset(suite.dataset_record, workspace.data))
     decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
     work = JobContext(workspace, open_decoded(decoded), suite)
-    runs = [build_run(suite, point, work.images.fingerprint, None) for point in expand_points(suite)]
+    runs = [build_run(suite, point, work.images.fingerprint, None) for point in list_planned_runs(suite)]
     return measure_peak(
         partial(perform_jobs, [step.job for step in build_job_graph(work, runs) if find_stage(step) == stage])
     )

@@ -29,10 +29,10 @@ from roarbench.analysis.results_by_images_and_weights import (
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.errors import StoreError
-from roarbench.plan.planned_runs import Point
+from roarbench.plan.planned_runs import PlannedRun
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import SUITES, VERSIONS, find_headline_protocols
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES, find_headline_protocols
 from roarbench.report.roar_and_own_network_table import CombinedTable, has_combined_table
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
@@ -197,7 +197,7 @@ class SuiteView:
         return self.get_or_compute("pictures", lambda: read_pictures(self.results, self.folder))
 
     @property
-    def run_states(self) -> dict[Point, tuple[str, str]]:
+    def run_states(self) -> dict[PlannedRun, tuple[str, str]]:
         """Return a dict from each planned run to its current state and the reason if it failed."""
         assert self.store, "views of pages have a store"
         return find_run_states(self.results, self.store)
@@ -304,8 +304,10 @@ def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
     Suites with equal `make_sort_key` keep this order.
     """
     listed, there = list(SUITES), store.list_datasets_and_networks()
-    order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
-    built_in = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
+    order = {
+        suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in SUITE_VERSIONS.values()
+    }
+    built_in = sorted(reversed(SUITE_VERSIONS.values()), key=order.__getitem__)
     all_suites = [*built_in, *reversed(read_suites(store.database))]
     return [suite for suite in all_suites if (suite.dataset, suite.model) in there]
 

@@ -31,10 +31,10 @@ from roarbench.common.enums import PAPER_LEVELS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import Point, build_run, expand_points
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness
 from roarbench.store.software_and_hardware import Provenance
@@ -51,7 +51,9 @@ def install_made_up_suites(estimators: int) -> list[SuiteSpec]:
         replace(SUITES["cifar10"], name=f"time-{i}", model=f"time-{i}", blocks=(block,)) for i in range(SUITE_COUNT)
     ]
     SUITES.update({suite.name: suite for suite in suites})
-    VERSIONS.update({(suite.name, suite.version): suite for suite in suites})  # the board looks suites up in VERSIONS
+    SUITE_VERSIONS.update(
+        {(suite.name, suite.version): suite for suite in suites}
+    )  # the board looks suites up in SUITE_VERSIONS
     return suites
 
 
@@ -59,10 +61,10 @@ def fill_store(folder: Path, suites: list[SuiteSpec]) -> None:
     generator = np.random.default_rng(0)
     with ResultsStore.open(make_default_url(folder)) as store:
         for suite in suites:
-            store.add_results(_make_result(suite, point, generator) for point in expand_points(suite))
+            store.add_results(_make_result(suite, point, generator) for point in list_planned_runs(suite))
 
 
-def _make_result(suite: SuiteSpec, point: Point, generator: np.random.Generator) -> RunResult:
+def _make_result(suite: SuiteSpec, point: PlannedRun, generator: np.random.Generator) -> RunResult:
     strength = 0.0 if point.cell.estimator == CLEAN else zlib.crc32(point.cell.estimator.encode()) % 50 / 100
     answers = generator.random(IMAGES, dtype=np.float32) < 0.9 - point.cell.t * (0.3 + strength)
     run = build_run(suite, point, "da7a" * 8, None)

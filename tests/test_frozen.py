@@ -21,7 +21,7 @@ from roarbench.common.identity import hash_value, make_json_record
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import build_network
 from roarbench.plan.recipes import RECIPES
-from roarbench.plan.suites import VERSIONS, find_suite
+from roarbench.plan.suites import SUITE_VERSIONS, find_suite
 
 FILE = Path(__file__).with_name("frozen.json")
 FROZEN = json.loads(FILE.read_text())
@@ -61,7 +61,7 @@ HASHES = {
         title: hash_value({name: getattr(recipe, name) for name in FIELDS} | make_json_record(recipe))
         for title, recipe in RECIPES.items()
     },
-    "suites": {f"{name}@{version}": hash_suite(suite) for (name, version), suite in VERSIONS.items()},
+    "suites": {f"{name}@{version}": hash_suite(suite) for (name, version), suite in SUITE_VERSIONS.items()},
 }
 
 

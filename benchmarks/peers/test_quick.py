@@ -29,7 +29,7 @@ from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importanc
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.faster_networks import fold_batchnorm
 from roarbench.execution.workload import Work, count_work
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.read_suite_file import read_suite
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ class ScoredImages(training.RoarDataset):
 
 
 def list_explaining_estimators() -> list[Estimator]:
-    found = {point.cell.estimator_of_stored_ranking for point in expand_points(SUITE)}
+    found = {point.cell.estimator_of_stored_ranking for point in list_planned_runs(SUITE)}
     return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
 
 
@@ -117,7 +117,7 @@ def list_pipeline_parts(folder: Path, labels: Tensor, layout: Layout, work: Work
         ),
         PipelinePart(
             "scoring",
-            len(expand_points(SUITE)) * data.test_images,
+            len(list_planned_runs(SUITE)) * data.test_images,
             once,
             lambda: predict_logits(
                 model, training.read_degraded_images(folder, layout), training.NORM, AT_A_TIME
@@ -130,7 +130,7 @@ def list_pipeline_parts(folder: Path, labels: Tensor, layout: Layout, work: Work
 def test_all_of_quick(timer: PairedTimer, tmp_path: Path) -> None:
     """Measure each part; their table is printed with `-s`."""
     labels, layout = training.write_images_and_maps(tmp_path)
-    work = count_work(SUITE, expand_points(SUITE))
+    work = count_work(SUITE, list_planned_runs(SUITE))
     assert (RECIPE.name, len(list_explaining_estimators())) == (SUITE.recipe_record.name, 5)
     totals = np.zeros(2)
     print("\n| part | number | ours, core-ms | plain, core-ms |\n|---|---|---|---|")

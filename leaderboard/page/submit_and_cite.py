@@ -10,7 +10,7 @@ from leaderboard.views import SuiteView, Views
 from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.plan.suites import VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.submissions.file import TEMPLATE
 
@@ -97,10 +97,10 @@ def write_bibtex(view: SuiteView) -> str:
 def list_changes_since_last_version(view: SuiteView, views: Views) -> list[str]:
     """Describe the changes since the suite's previous version; the list is empty for the first version."""
     suite = view.results.suite
-    versions = [version for name, version in VERSIONS if name == suite.name]
+    versions = [version for name, version in SUITE_VERSIONS if name == suite.name]
     if suite.version not in versions[1:]:
         return []
-    before = VERSIONS[suite.name, versions[versions.index(suite.version) - 1]]
+    before = SUITE_VERSIONS[suite.name, versions[versions.index(suite.version) - 1]]
     design = {words: [getattr(spec, name) for spec in (before, suite)] for name, words in _DESIGN.items()}
     design["Protocols"] = [", ".join(dict.fromkeys(b.protocol.title for b in s.blocks)) for s in (before, suite)]
     changes = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]

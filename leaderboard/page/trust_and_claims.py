@@ -10,7 +10,7 @@ from typing import Any
 from leaderboard.links import Address, Site
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView, Views
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
 from roarbench.report.claim_table import list_claim_verdicts
@@ -36,7 +36,7 @@ def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
     there = {view.results.suite.name for view in views.values()}
     for suite in SUITES.values():
         if suite.name not in there:
-            runs = sum(point.cell.retrain.trains for point in expand_points(suite))
+            runs = sum(point.cell.retrain.trains for point in list_planned_runs(suite))
             yield {"name": suite.name, "about": suite.about, "runs": runs}
 
 

@@ -25,10 +25,10 @@ from roarbench.common.errors import (
 )
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN, Run
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_run_keys
+from roarbench.plan.change_suite import add_estimators, set_explained_networks, set_explained_weights
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_run_keys
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_options import set_explained_networks
-from roarbench.plan.suites import SUITES, add_estimators, find_suite, make_suite_option_value, set_explained_weights
+from roarbench.plan.suites import SUITES, find_suite, make_suite_option_value
 from roarbench.store.archived_rows import find_run_keys
 from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
 from roarbench.store.results import ResultsStore, make_default_url
@@ -222,7 +222,9 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
     return not suite_results.complete and _is_union_of_suites(keys, own, results)
 
 
-def _is_union_of_suites(suites: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
+def _is_union_of_suites(
+    suites: Iterable[Mapping[PlannedRun, str]], own: Mapping[PlannedRun, str], results: ResultsStore
+) -> bool:
     """Return whether there are results, and every result belongs to another suite that is complete."""
     left = set(own.values())
     for suite_keys in suites:
@@ -232,7 +234,9 @@ def _is_union_of_suites(suites: Iterable[Mapping[Point, str]], own: Mapping[Poin
     return bool(own) and not left
 
 
-def _count_results_beyond(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
+def _count_results_beyond(
+    keys: Mapping[PlannedRun, str], own: Mapping[PlannedRun, str], results: ResultsStore
+) -> int | None:
     """Count the stored results of a suite that are not in `own`; None if the suite lacks a run of `own`."""
     if not own.items() <= keys.items():
         return None
@@ -274,7 +278,7 @@ def can_have_run(suite: SuiteSpec, run: Run) -> bool:
     name = run.cell.estimator
     extended = suite if name == CLEAN else add_estimators(suite, [name])
     extended = set_explained_weights(extended, run.given) if run.given else extended
-    points = [point for point in expand_points(extended) if point.cell == run.cell]
+    points = [point for point in list_planned_runs(extended) if point.cell == run.cell]
     if run.given:  # this given network may have been run with this seed only
         points = [replace(point, seed=run.seed) for point in points]
     return any(build_run(extended, point, run.data, run.limit) == run for point in points)

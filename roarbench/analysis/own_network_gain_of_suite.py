@@ -13,7 +13,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import FEWEST_NETWORKS, OTHER_IMAGE, Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.suite import REPLICATION, SIBLINGS
+from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION
 from roarbench.stats.board import RANDOM, Board, IntervalScope, Row, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.compute_board import Judge
@@ -224,8 +224,10 @@ def _arrange_by_map_and_network(
 
     If the map is the same for all networks, one score per network is stored and used for every map.
     """
-    numbers, first = range(results.suite.references), REPLICATION * results.suite.replication
-    seeds = {(i, j): first + SIBLINGS * (i if per_network else j) + j for i, j in product(numbers, numbers)}
+    numbers, first = range(results.suite.references), SEEDS_PER_REPLICATION * results.suite.replication
+    seeds = {
+        (i, j): first + MAX_COMPARED_NETWORKS * (i if per_network else j) + j for i, j in product(numbers, numbers)
+    }
     if not by_seed.keys() >= set(seeds.values()):
         return None
     return [[by_seed[seeds[i, j]] for j in numbers] for i in numbers]

@@ -1,8 +1,8 @@
 """Collect the stored results of a suite by version; a version is a set of images and the explained networks.
 
 By default, results on the suite's own images and with its own explained networks are loaded. The source of images is
-found by their fingerprint in notes in the database, in manifests of decoded images, or in `PINNED`. This module does
-not import torch.
+found by their fingerprint in notes in the database, in manifests of decoded images, or in `PINNED_FINGERPRINTS`. This
+module does not import torch.
 """
 
 from collections import defaultdict
@@ -14,13 +14,20 @@ from pathlib import Path
 from roarbench.analysis.quantus_and_probability_drop import list_score_specs
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork
-from roarbench.datasets.catalogue import PINNED
+from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_runs, list_untouched_points
-from roarbench.plan.suite import REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
-from roarbench.plan.suites import add_estimators, find_default_explained_weights, set_explained_weights
+from roarbench.plan.change_suite import add_estimators, set_explained_weights
+from roarbench.plan.planned_runs import (
+    build_run,
+    has_explained_model,
+    list_planned_runs,
+    list_planned_runs_on_untouched_images,
+    list_runs,
+)
+from roarbench.plan.suite import SEEDS_PER_REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
+from roarbench.plan.suites import find_default_explained_weights
 from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
 from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
@@ -59,7 +66,7 @@ def list_image_sources(store: ResultsStore, folder: Path, dataset: str) -> list[
 def is_original_data(data: str, sources: Iterable[ImageSource]) -> bool | None:
     """Return whether images are the data set's own, and not from a folder given by the user; None if unknown."""
     kinds = {source.kind for source in sources if source.data == data}
-    if kinds - {LOCAL} or data in PINNED.values():
+    if kinds - {LOCAL} or data in PINNED_FINGERPRINTS.values():
         return True
     return False if kinds else None
 
@@ -85,7 +92,7 @@ def _list_result_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version
 
 def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
     """Join the weights of one command, among which the seeds were divided, into one title; keep other weights apart."""
-    numbers = {given: {seed % REPLICATION for seed in used} for given, used in seeds.items()}
+    numbers = {given: {seed % SEEDS_PER_REPLICATION for seed in used} for given, used in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
     count = len(in_order)
     if count > 1 and all(seed % count == number for number, given in enumerate(in_order) for seed in numbers[given]):
@@ -128,7 +135,7 @@ class Versions:
         """Return the parts of a title that distinguish this version's images and networks from other versions."""
         alike = [other for other in self.stored if other.limit == version.limit]
         own = is_original_data(version.data, self.sources)
-        strange = own is None and version.limit is None and self.suite.dataset in PINNED
+        strange = own is None and version.limit is None and self.suite.dataset in PINNED_FINGERPRINTS
         images = own is False or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
         parts = [self._describe_images(version.data)] if images else []
@@ -250,7 +257,10 @@ def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str])
 
 
 def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
-    keys = [build_run(suite, point, version.data, version.limit).key for point in list_untouched_points(suite)]
+    keys = [
+        build_run(suite, point, version.data, version.limit).key
+        for point in list_planned_runs_on_untouched_images(suite)
+    ]
     stored = store.read_results(keys)
     return {number: stored[key] for number, key in enumerate(keys) if key in stored}
 
@@ -318,7 +328,7 @@ def drop_unrun_submissions(suite_results: SuiteResults, requested: SuiteSpec, re
 
 def _find_started_rows(suite_results: SuiteResults, results: ResultsStore) -> set[tuple[str, Order, ScoredNetwork]]:
     """Return estimator, order and scored network of all runs that are done, running or failed."""
-    points = [point for point in expand_points(suite_results.suite) if point.cell.estimator != CLEAN]
+    points = [point for point in list_planned_runs(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys
     failed = results.failures.read_history([keys[point] for point in missing])

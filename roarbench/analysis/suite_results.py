@@ -22,7 +22,7 @@ from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import Point, expand_points, list_run_keys
+from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import RANDOM, Board, drop_ranks_and_verdicts
@@ -52,7 +52,7 @@ class SuiteResults:
     suite: SuiteSpec
     data: str  # fingerprint of the images
     limit: int | None  # images per split of a reduced data set; None for the whole
-    results: dict[Point, RunResult]  # by planned run; runs without a result are missing
+    results: dict[PlannedRun, RunResult]  # by planned run; runs without a result are missing
     # reason, by estimator, why the estimator's row, or a row that is compared with it, is not verified
     doubts: dict[str, str] = field(default_factory=dict)
     # submissions by estimator id; their texts are untrusted
@@ -101,7 +101,7 @@ class SuiteResults:
         }
 
     @property
-    def keys(self) -> Mapping[Point, str]:
+    def keys(self) -> Mapping[PlannedRun, str]:
         """Return the key of every run of the suite on these images, whether or not the run is done."""
         return list_run_keys(self.suite, self.data, self.limit)
 
@@ -111,9 +111,9 @@ class SuiteResults:
         return any(point.cell.estimator != CLEAN for point in self.results)
 
     @cached_property
-    def by_estimator(self) -> dict[str, list[tuple[Point, RunResult]]]:
+    def by_estimator(self) -> dict[str, list[tuple[PlannedRun, RunResult]]]:
         """Return the results of each estimator with their points, in the suite's order."""
-        grouped: defaultdict[str, list[tuple[Point, RunResult]]] = defaultdict(list)
+        grouped: defaultdict[str, list[tuple[PlannedRun, RunResult]]] = defaultdict(list)
         for point, result in self.results.items():
             grouped[point.cell.estimator].append((point, result))
         return dict(grouped)
@@ -174,7 +174,7 @@ class SuiteResults:
     @cached_property
     def complete(self) -> bool:
         """Return whether all planned runs of the suite have results."""
-        return len(self.results) == len(expand_points(self.suite))
+        return len(self.results) == len(list_planned_runs(self.suite))
 
     def collect_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
         """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks this combination.

@@ -38,7 +38,7 @@ from roarbench.compute.external_networks import add_second_logit, extract_logits
 from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
 from roarbench.compute.networks import build_network
 from roarbench.execution.learning_rate_search import insert_tuned_learning_rate
-from roarbench.plan.new_suite import BASE, compose_recipe_lines
+from roarbench.plan.new_suite import IMAGE_RECIPE, compose_recipe_lines
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.toml_table import format_toml
@@ -279,7 +279,7 @@ def _format_block(protocol: str, fills: list[str]) -> str:
 def _accepts_smaller_images(network: NetworkWithSource, images: Tensor) -> bool:
     """Return whether a network accepts the smaller images of a recipe's first epochs."""
     model = network.rebuild(move_to_model(network.model, images)).train()
-    for share in BASE.sides:
+    for share in IMAGE_RECIPE.sides:
         side = round(share * images.shape[2])
         try:
             with torch.inference_mode():

@@ -15,8 +15,8 @@ from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
+from roarbench.plan.change_suite import find_unit
 from roarbench.plan.fill_names import find_recorded_fill_name
-from roarbench.plan.suite_options import find_unit
 
 FillFunction = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 

@@ -16,9 +16,9 @@ from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_names_to_submissions
+from roarbench.plan.change_suite import find_unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_options import find_unit
 from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
 from roarbench.report.roar_and_own_network_table import (
     CombinedTable,

@@ -11,15 +11,15 @@ from platformdirs import user_data_path
 
 from roarbench.common.enums import Split, Unit
 from roarbench.common.errors import CallerError
-from roarbench.plan.fill_names import find_recorded_fill_name
-from roarbench.plan.suite import SuiteSpec, describe_missing_controls
-from roarbench.plan.suite_options import (
+from roarbench.plan.change_suite import (
     add_submissions_and_estimators,
     find_unit,
     parse_estimators_option,
     set_explained_networks,
     set_fill_and_unit,
 )
+from roarbench.plan.fill_names import find_recorded_fill_name
+from roarbench.plan.suite import SuiteSpec, describe_missing_controls
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.plan.protocols import SHOWN
-from roarbench.plan.suite import REFERENCE_SEED
+from roarbench.plan.suite import FIRST_REFERENCE_SEED
 
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite
@@ -27,7 +27,7 @@ app = typer.Typer(  # `main` adds the commands
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-_MOST_SEEDS = REFERENCE_SEED  # larger seeds belong to references and redrawn rankings
+_MOST_SEEDS = FIRST_REFERENCE_SEED  # larger seeds belong to references and redrawn rankings
 
 
 def declare_option(help: str, metavar: str = "", displayed_default: str = "", flags: str = "", **more: Any) -> Any:

@@ -23,7 +23,7 @@ from roarbench.cli.suggested_commands import describe_other_results, propose_com
 from roarbench.cli.terminal import err, out, print_report
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
-from roarbench.plan.suite_options import add_submissions_and_estimators, parse_estimators_option
+from roarbench.plan.change_suite import add_submissions_and_estimators, parse_estimators_option
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults

@@ -12,7 +12,7 @@ from torch.nn.functional import affine_grid, grid_sample, interpolate
 
 from roarbench.common.device_settings import send_to_device
 from roarbench.compute.recipe import Augmentation
-from roarbench.datasets import planted_corners
+from roarbench.datasets import planted
 
 AREA = (0.08, 1.0)  # share of the image in a random-resized crop (Szegedy et al. 2015; protocol section 5)
 ASPECT = (3 / 4, 4 / 3)  # width / height of the crop, log-uniform
@@ -165,18 +165,18 @@ def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator
 
 def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor:
     """Draw a class for each corner of n images, int64 (n, 4); the network's corner, which the seed fixes, gets -1."""
-    drawn = torch.randint(CLASSES, (n, planted_corners.CORNERS), generator=generator)
-    drawn[:, planted_corners.find_corner_of_network(generator.initial_seed())] = -1
+    drawn = torch.randint(CLASSES, (n, planted.CORNERS), generator=generator)
+    drawn[:, planted.find_corner_of_network(generator.initial_seed())] = -1
     return drawn
 
 
 def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
     """Stamp a class's pattern into each corner of images (n, 3, h, w), in [0, 255]; -1 leaves a corner unchanged."""
     stamped, size = images.clone(), images.shape[3]
-    patterns = torch.from_numpy(planted_corners.draw_corner_patterns(CLASSES, size)).float()
+    patterns = torch.from_numpy(planted.draw_corner_patterns(CLASSES, size)).float()
     patterns = send_to_device(patterns, images.device)
-    for corner in range(planted_corners.CORNERS):
-        chosen, (rows, columns) = classes[:, corner], planted_corners.locate_patch(corner, size)
+    for corner in range(planted.CORNERS):
+        chosen, (rows, columns) = classes[:, corner], planted.locate_patch(corner, size)
         patches = patterns.index_select(0, chosen.clamp(min=0))
         is_stamped = (chosen >= 0)[:, None, None, None]
         stamped[:, :, rows, columns] = torch.where(is_stamped, patches, images[:, :, rows, columns])

@@ -11,7 +11,7 @@ from roarbench.common.errors import UnknownName
 
 _USUAL_CROP = 224 / 256  # usual crop: resize the short side to 256 and cut out the centre of 224 (protocol, section 5)
 _MEASURES = "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension"
-PINNED = {  # fingerprints of complete data sets, so that they are known before a download
+PINNED_FINGERPRINTS = {  # fingerprints of complete data sets, so that they are known before a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
     "imagenette64-1000": "ce869d5951260dc221e3f5ed6748bc6e",
     "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # the authors' IDX files in Debian's dataset-fashion-mnist
@@ -117,14 +117,14 @@ class DatasetRecord:
 # values of `own`: a folder per class, parquet files in the hub's layout, or a table with a label column
 FOLDERS, PARQUET, TABLE = "folders", "parquet", "table"
 OWN_IMAGES = "somebody's own images"
-unfetched = partial(  # record of a data set outside the hub
+make_record_without_hub = partial(  # record of a data set outside the hub
     DatasetRecord, hub="", revision="", config="", image_column="", label_column="", train_split="", test_split=""
 )
 
 
 def make_user_dataset_record(name: str, channels: int, size: int) -> DatasetRecord:
     """Make a record for a user's images of this shape."""
-    return unfetched(
+    return make_record_without_hub(
         name=name,
         about=OWN_IMAGES,
         classes=0,
@@ -153,11 +153,11 @@ _IMAGENET = _photographs(name="imagenet",
 _IMAGENET_100 = replace(_IMAGENET, name="imagenet-100",
     about="every tenth class of ImageNet (ids 0, 10, … 990) with 732 training images each", classes=100, class_step=10,
     train_images=73_200, test_images=5_000)  # fmt: skip
-_PLANTED = unfetched(name="planted",
+_PLANTED = make_record_without_hub(name="planted",
     about="generated stripes whose true feature ranking is known for every image (docs/planted.md)", revision="1",
     train_split="train", test_split="test", classes=4, train_images=1000, test_images=2000, channels=3, size=16,
     terms="generated; no terms")  # fmt: skip
-_CELLS = unfetched(name="breast-cancer",
+_CELLS = make_record_without_hub(name="breast-cancer",
     about="30 measures of the cell nuclei in an image of a breast mass, malignant or benign (Street et al. 1993)",
     revision="1", label_column="diagnosis", classes=2, train_images=285, test_images=284, channels=30, size=1,
     bundled="breast-cancer", terms="CC BY 4.0 (UCI Machine Learning Repository, Breast Cancer Wisconsin (Diagnostic))",

@@ -18,8 +18,8 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.file_formats import POINTER
-from roarbench.datasets.preprocessing import resize_and_centre_crop
+from roarbench.datasets.parquet_files import LFS_POINTER_START
+from roarbench.datasets.preprocessing import crop_centre_square, resize_and_centre_crop
 
 GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT = (
     "grey",
@@ -147,7 +147,7 @@ def _describe_damage(error: Exception, content: bytes) -> str:
         return LARGE
     if isinstance(error, UnusableValues):
         return str(error)
-    if content.startswith(POINTER):
+    if content.startswith(LFS_POINTER_START):
         return POINTERS
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
 
@@ -212,19 +212,6 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
         counts = [f"{repairs[kind]:,} {kind}" for kind in kinds if repairs.get(kind)]
         lines += [f"{', '.join(counts)}: {done}"] if counts else []
     return "; ".join(lines)
-
-
-def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
-    """Cut the centred square, whose side is `crop` times the short side, and resize it to `size` x `size`.
-
-    `crop = 224 / 256` is ImageNet's usual crop for testing: it resizes the short side to 256 and cuts out the centre of
-    224. Pillow's bicubic filter does not alias, because its support widens when the image is reduced. An image that
-    already has the right size is unchanged.
-    """
-    width, height = image.size
-    side = round(min(width, height) * crop)
-    left, top = (width - side) // 2, (height - side) // 2
-    return image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
 
 
 def crop_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:

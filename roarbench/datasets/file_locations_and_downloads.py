@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from roarbench.common.errors import DataError
-from roarbench.datasets import file_formats
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
-from roarbench.datasets.file_formats import ENDINGS, list_files_below
+from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_idx_files, list_files_below
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
@@ -73,13 +72,13 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 def find_system_package_folder(record: DatasetRecord) -> Path | None:
     """Return the folder in which a system package installed a data set; None if there is none."""
     folder = None if record.own else SYSTEM_PACKAGE_FOLDERS.get(record.name)
-    return folder if folder and file_formats.has_idx_files(folder) else None
+    return folder if folder and has_idx_files(folder) else None
 
 
 def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[list[object]]:
     """Return path, size and modification time of each file; in class folders, only of image files."""
     folder = path.parent if record.tabular else path
-    endings = ENDINGS if record.own == FOLDERS else None
+    endings = IMAGE_SUFFIXES if record.own == FOLDERS else None
     try:
         candidates = [path] if record.tabular else list_files_below(path)
         paths = sorted(

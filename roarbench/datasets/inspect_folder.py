@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image
 
+from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_some
-from roarbench.datasets import file_formats
+from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.decode_image import (
     inspect_image,
@@ -26,18 +27,19 @@ from roarbench.datasets.decode_image import (
     refuse_many_damaged_images,
     round_up_depth,
 )
-from roarbench.datasets.file_formats import find_split_pairs, is_split_name, is_train_name
-from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
+from roarbench.datasets.file_locations_and_downloads import find_table_file, shorten_hub_error
+from roarbench.datasets.image_folders import find_split_pairs, is_split_name, is_train_name
 from roarbench.datasets.tabular import (
-    CSV_ENDINGS,
-    ENDINGS,
-    LABELS,
+    CSV_SUFFIXES,
+    LABEL_COLUMN_NAMES,
+    TABLE_SUFFIXES,
     count_missing_by_feature,
     describe_stray_text_in_numeric_columns,
     find_label_column,
+    read_features_and_labels,
     read_table,
 )
-from roarbench.datasets.undecoded_splits import add_image_counts
+from roarbench.datasets.undecoded_splits import check_labels, list_images_and_labels, select_rows_of_split
 
 SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGES = ("image", "img", "photo", "picture")  # common names of an image column
@@ -57,13 +59,15 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     there are neither class folders nor parquet files with images and labels, there are too few images, images are
     damaged, or a file is not a table or has no column of classes.
     """
-    if folder.is_file() and folder.name.lower().endswith(ENDINGS):
+    if folder.is_file() and folder.name.lower().endswith(TABLE_SUFFIXES):
         inferred = _infer_from_table(folder, say)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
-        files = list(file_formats.list_files_below(folder.resolve()))
+        files = list(image_folders.list_files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
-        in_tables = any(map(_has_image_column, tables)) or tables and not any(map(file_formats.has_image_suffix, files))
+        in_tables = (
+            any(map(_has_image_column, tables)) or tables and not any(map(image_folders.has_image_suffix, files))
+        )
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
@@ -79,9 +83,45 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     return record
 
 
+def add_image_counts(record: DatasetRecord) -> DatasetRecord:
+    """Add the numbers of classes and images to a user's record.
+
+    Raises DataError if labels are unsuitable, or a class has too few images.
+    """
+    if record.own == TABLE:
+        values, labels = read_features_and_labels(find_table_file(record, None), record)
+        record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
+    else:
+        all_labels = {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()}
+    for split, labels in all_labels.items():
+        if labels.min(initial=0) < 0:
+            seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
+            raise DataError(
+                f"{seen}, which usually means withheld labels; name a split with labels, or write test_share = 0.3"
+            )
+    chosen_labels = {split: labels[select_rows_of_split(record, split, labels)] for split, labels in all_labels.items()}
+    train, test = (np.unique(chosen_labels[split]) for split in Split)
+    least = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
+    record = replace(record, train_images=len(chosen_labels[Split.TRAIN]), test_images=len(chosen_labels[Split.TEST]))
+    if len(train) < (1 if record.numbered else max(2, least)) or not len(test):
+        seen = f"{len(train)} of {least} classes have a training image, {len(test)} have a test image"
+        wanted = "expected two or more classes with two or more images each"
+        if len(train) > 1 and len(test) and record.own == FOLDERS:
+            names = image_folders.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
+            wanted += f"; the class '{names[np.setdiff1d(np.arange(least), train)[0]]}' has no training image"
+        elif len(train) > 1 and len(test):
+            wanted += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
+        raise DataError(f"{record.folder}: {seen}; {wanted}")
+    if not record.numbered:
+        return replace(record, classes=least)
+    for split in Split:
+        check_labels(chosen_labels[split], record.image_counts[split], record, split, allow_fewer=False)
+    return record
+
+
 def _infer_from_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
-    if path.name.lower().endswith(CSV_ENDINGS) and all(map(_is_number, table.column_names)):
+    if path.name.lower().endswith(CSV_SUFFIXES) and all(map(_is_number, table.column_names)):
         listed = list_some([f"'{name}'" for name in table.column_names])
         say(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)
@@ -127,20 +167,20 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, say: Callable
 
 def _find_split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
     """Return the names of the folders of training and test images; an empty name if there is no such folder."""
-    names = file_formats.list_class_names(folder)
+    names = image_folders.list_class_names(folder)
     pairs = [
         [_find_innermost_folder(folder / name).relative_to(folder).as_posix() for name in pair]
         for pair in find_split_pairs(names)
     ]
     for train, test in pairs:
-        if file_formats.list_class_names(folder / test):
+        if image_folders.list_class_names(folder / test):
             return train, test
         problem = f"{folder / test} has no class folders"
     if pairs:
         say(f"warning: {problem}; test images are drawn from '{train}'")
         return train, ""
     if train_folders := [
-        name for name in names if is_train_name(name) and file_formats.list_class_names(folder / name)
+        name for name in names if is_train_name(name) and image_folders.list_class_names(folder / name)
     ]:
         return train_folders[0], ""
     if split_named := [name for name in names if is_split_name(name)]:
@@ -152,7 +192,7 @@ def _find_split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str
 
 def _warn_of_class_names_that_differ_in_case(parents: Iterable[Path], say: Callable[[str], object]) -> None:
     alike = defaultdict[str, list[str]](list)
-    for name in dict.fromkeys(name for parent in parents for name in file_formats.list_class_names(parent)):
+    for name in dict.fromkeys(name for parent in parents for name in image_folders.list_class_names(parent)):
         alike[name.strip().casefold()].append(f"'{name}'")
     for names in alike.values():
         if len(names) > 1:
@@ -190,33 +230,33 @@ def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
 
 
 def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
-    for name in file_formats.list_class_names(parent):
-        for file in file_formats.list_files_below(parent / name):
-            if not file_formats.has_image_suffix(file) and not file_formats.is_hidden(file.relative_to(parent)):
+    for name in image_folders.list_class_names(parent):
+        for file in image_folders.list_files_below(parent / name):
+            if not image_folders.has_image_suffix(file) and not image_folders.is_hidden(file.relative_to(parent)):
                 yield file
 
 
 def _find_innermost_folder(folder: Path) -> Path:
     """Descend while a folder has a single subfolder that holds folders, as in many archives; return the last folder."""
     for _ in range(_MAX_NESTING):
-        names = file_formats.list_class_names(folder)
-        if len(names) != 1 or not file_formats.list_class_names(folder / names[0]):
+        names = image_folders.list_class_names(folder)
+        if len(names) != 1 or not image_folders.list_class_names(folder / names[0]):
             break
         folder /= names[0]
     return folder
 
 
-def _list_images_of_class_folders(parent: Path) -> tuple[file_formats.FileGroup, ...]:
-    if classes := file_formats.list_class_names(parent):
-        return file_formats.list_labelled_images(parent, classes)[0]
-    _, loose = file_formats.list_labelled_images(parent.resolve().parent, [parent.resolve().name])
+def _list_images_of_class_folders(parent: Path) -> tuple[image_folders.FileGroup, ...]:
+    if classes := image_folders.list_class_names(parent):
+        return image_folders.list_labelled_images(parent, classes)[0]
+    _, loose = image_folders.list_labelled_images(parent.resolve().parent, [parent.resolve().name])
     seen = f"{parent} has {format_count(len(loose), 'image')} and no class folders"
     raise DataError(f"{seen}; put the images of each class into a separate folder, such as {parent / 'CLASS'}")
 
 
 def _infer_from_parquet(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     try:
-        files = file_formats.list_split_files(folder)
+        files = parquet_files.list_split_files(folder)
     except DataError:
         raise
     except Exception as error:  # the library raises many exception types, some private
@@ -237,10 +277,10 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, say: Callable[[str]
         if lack := _describe_missing_rows_or_labels(files[train], label):
             raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
         for name in filter(None, (train, test)):
-            file_formats.refuse_missing_shards(files[name])
-        group = file_formats.list_row_groups(files[train])[0]
+            parquet_files.refuse_missing_shards(files[name])
+        group = parquet_files.list_row_groups(files[train])[0]
         rows = np.arange(min(group.rows, _INSPECTED))
-        contents = [one for part in file_formats.read_parquet_images(group, record.image_column, rows) for one in part]
+        contents = [one for part in parquet_files.read_parquet_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _add_image_shape(_add_split_names(record, train, test), contents)
@@ -248,15 +288,17 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, say: Callable[[str]
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
-    schema = file_formats.read_schema(file)
+    schema = parquet_files.read_schema(file)
     images = [field.name for field in schema if _is_image_type(field.type)]
-    labels = [field.name for field in schema if file_formats.has_class_type(field.type) or field.name in LABELS]
-    return _choose_column(file, "images", images, _IMAGES), _choose_column(file, "labels", labels, LABELS)
+    labels = [
+        field.name for field in schema if parquet_files.has_class_type(field.type) or field.name in LABEL_COLUMN_NAMES
+    ]
+    return _choose_column(file, "images", images, _IMAGES), _choose_column(file, "labels", labels, LABEL_COLUMN_NAMES)
 
 
 def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
     """Return `rows` or `labels` if a split lacks them, else an empty string; withheld labels are -1 or missing."""
-    columns = [file_formats.read_column(file, name) for file in files]
+    columns = [parquet_files.read_column(file, name) for file in files]
     if not any(map(len, columns)):
         return "rows"
     return "labels" if all(map(_are_labels_withheld, columns)) else ""
@@ -277,7 +319,7 @@ def _add_split_names(record: DatasetRecord, train: str, test: str) -> DatasetRec
 
 def _has_image_column(file: Path) -> bool:
     try:
-        return any(_is_image_type(field.type) for field in file_formats.read_schema(file))
+        return any(_is_image_type(field.type) for field in parquet_files.read_schema(file))
     except OSError:
         return True  # the error is reported when the file is read later
 

@@ -29,7 +29,8 @@ from roarbench.common.job_interface import Job
 from roarbench.common.local_workers import LocalEngine
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_many_damaged_images
-from roarbench.datasets.file_formats import FileGroup, RowGroup, read_image_files, read_parquet_images
+from roarbench.datasets.image_folders import FileGroup, read_image_files
+from roarbench.datasets.parquet_files import RowGroup, read_parquet_images
 from roarbench.datasets.undecoded_splits import RawSplit, make_read_error
 
 PARTS_PER_WORKER = 32  # minimum parts per process, because a process takes seconds to start

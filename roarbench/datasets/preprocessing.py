@@ -59,6 +59,19 @@ def _format_value(value: Any) -> str:
     return text if len(text) < 80 else f"{text[:80]}…"
 
 
+def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
+    """Cut the centred square, whose side is `crop` times the short side, and resize it to `size` x `size`.
+
+    `crop = 224 / 256` is ImageNet's usual crop for testing: it resizes the short side to 256 and cuts out the centre of
+    224. Pillow's bicubic filter does not alias, because its support widens when the image is reduced. An image that
+    already has the right size is unchanged.
+    """
+    width, height = image.size
+    side = round(min(width, height) * crop)
+    left, top = (width - side) // 2, (height - side) // 2
+    return image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
+
+
 def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
     """Scale the short side to `resize` pixels, then cut the centred square of `size` pixels.
 

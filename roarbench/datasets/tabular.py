@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from roarbench.common.errors import DataError, UnknownName
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.file_formats import has_text_type, refuse_lfs_pointer
+from roarbench.datasets.parquet_files import has_text_type, refuse_lfs_pointer
 
-CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
-ENDINGS = (".parquet", *CSV_ENDINGS)
+CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv")
+TABLE_SUFFIXES = (".parquet", *CSV_SUFFIXES)
 _CUT = (0.01, 0.99)  # quantiles at which values are clipped; one outlier would squeeze all other rows into a few steps
 _SEPARATORS = (",", ";", "\t")
 _HEAD = 2**20  # bytes that are read to find the first two lines
@@ -30,7 +30,7 @@ _NUMBERS = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 _LEAST = 2  # minimum rows of a class, one for training and one for testing
 # common names of the class column, also in parquet files of images
-LABELS = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
+LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
 _NUMBERING = ("", "id", "index", "unnamed: 0")  # names of columns of row numbers, which pandas writes, for example
 _MOST_CLASSES = 100
 
@@ -62,12 +62,12 @@ def read_table(path: Path) -> pa.Table:
     try:
         if name.endswith(".parquet"):
             table = pq.read_table(path)
-        elif name.endswith(CSV_ENDINGS):
+        elif name.endswith(CSV_SUFFIXES):
             options = pa.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else _find_separator(path))
             empty = pa.csv.ConvertOptions(strings_can_be_null=True)
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
-            raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(ENDINGS)}")
+            raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(TABLE_SUFFIXES)}")
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path} ({str(error).strip().partition(chr(10))[0]}); expected a table") from error
     _check_column_names(table, path)
@@ -184,7 +184,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     Raises DataError if the class column has fewer than two classes, a class with fewer than two rows, or empty rows.
     """
     names: list[str] = table.column_names
-    usual = [name for known in LABELS for name in names if name.lower() == known]
+    usual = [name for known in LABEL_COLUMN_NAMES for name in names if name.lower() == known]
     words = [name for name in names if not has_number_type(table[name].type)]
     tried = usual or [*(words if len(words) == 1 else []), names[-1]]
     candidates = [name for name in tried if _can_be_class_column(table[name])]
@@ -192,10 +192,10 @@ def find_label_column(table: pa.Table, path: Path) -> str:
         number_classes(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
     if not candidates:
-        seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABELS)})"
+        seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
         raise DataError(
             f"{seen}, and the last column holds no classes; "
-            f"rename the class column to '{LABELS[0]}', or see docs/own-data.md"
+            f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
         )
     return candidates[0]
 

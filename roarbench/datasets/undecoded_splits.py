@@ -1,4 +1,4 @@
-"""Open the two splits of a data set from any source without decoding them, and select images."""
+"""Open the two splits of a data set from any source without decoding the images, and select each split's images."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.datasets import file_formats, planted_corners, planted_stripes
-from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
+from roarbench.datasets import image_folders, parquet_files, planted
+from roarbench.datasets.catalogue import FOLDERS, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
-from roarbench.datasets.file_formats import find_split_pairs
 from roarbench.datasets.file_locations_and_downloads import (
     download_dataset,
     download_lazily,
@@ -24,7 +23,7 @@ from roarbench.datasets.file_locations_and_downloads import (
 )
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 
-Groups = tuple[file_formats.RowGroup | file_formats.FileGroup, ...]
+Groups = tuple[parquet_files.RowGroup | image_folders.FileGroup, ...]
 MANY_CLASSES = 100  # a reduced data set may lack classes if the full data set has at least this many
 
 
@@ -55,27 +54,27 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
     """
     if record.tabular:
         splits = _read_table(record, find_table_file(record, data))
-    elif record.generated and record.config == planted_corners.KIND:
+    elif record.generated and record.config == planted.CORNERS_CONFIG:
         splits = {split: _read_photographs_with_patches(record, split) for split in Split}
     elif record.generated:
-        splits = {split: _make_raw_split(record, *planted_stripes.generate_split(record, split)) for split in Split}
+        splits = {split: _make_raw_split(record, *planted.generate_stripe_split(record, split)) for split in Split}
     elif (
         record.own != FOLDERS
         and (folder := data or find_system_package_folder(record))
-        and file_formats.has_idx_files(folder)
+        and image_folders.has_idx_files(folder)
     ):
         splits = {}
         for split in Split:
-            pixels, labels = file_formats.read_idx(folder, split)
+            pixels, labels = image_folders.read_idx(folder, split)
             rows = select_rows_of_split(record, split, labels)
             splits[split] = _make_raw_split(record, pixels[rows], labels[rows])
     else:
         splits = {}
-        for split, (groups, labels) in _list_images_and_labels(record, data).items():
+        for split, (groups, labels) in list_images_and_labels(record, data).items():
             rows = select_rows_of_split(record, split, labels)
             splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
     for split, count in record.image_counts.items():
-        _check_labels(splits[split].labels, count, record, split, allow_fewer)
+        check_labels(splits[split].labels, count, record, split, allow_fewer)
     return splits
 
 
@@ -83,23 +82,25 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
     photographs = replace(
         find_dataset("imagenette64"), train_images=record.train_images, test_images=record.test_images
     )
-    groups, labels = _list_images_and_labels(photographs, None)[split]
+    groups, labels = list_images_and_labels(photographs, None)[split]
     rows = select_rows_of_split(photographs, split, labels)
     first, decoded = 0, []
     for group in groups:
-        assert isinstance(group, file_formats.RowGroup), "bundled photographs lie in parquet files"
+        assert isinstance(group, parquet_files.RowGroup), "bundled photographs lie in parquet files"
         wanted = rows[(first <= rows) & (rows < first + group.rows)] - first
-        for contents in file_formats.read_parquet_images(group, photographs.image_column, wanted):
+        for contents in parquet_files.read_parquet_images(group, photographs.image_column, wanted):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
     return _make_raw_split(
-        record, planted_corners.stamp_patterns(np.stack(decoded), labels[rows], record.classes), labels[rows]
+        record, planted.stamp_patterns(np.stack(decoded), labels[rows], record.classes), labels[rows]
     )
 
 
-def _check_labels(
-    labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, allow_fewer: bool
-) -> None:
+def check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, allow_fewer: bool) -> None:
+    """Raise DataError if a split has another number of images than `count`, or a label that is no class of the record.
+
+    If `allow_fewer` is True, the split may have fewer images.
+    """
     if len(labels) != count and not (allow_fewer and 0 < len(labels) < count):
         seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"
         raise DataError(f"{seen}; check that the folder has this data set, or use --max-images N for a part of it")
@@ -130,43 +131,8 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
     return {split: _make_raw_split(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
 
 
-def add_image_counts(record: DatasetRecord) -> DatasetRecord:
-    """Add the numbers of classes and images to a user's record.
-
-    Raises DataError if labels are unsuitable, or a class has too few images.
-    """
-    if record.own == TABLE:
-        values, labels = read_features_and_labels(find_table_file(record, None), record)
-        record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
-    else:
-        all_labels = {split: labels for split, (_, labels) in _list_images_and_labels(record, None).items()}
-    for split, labels in all_labels.items():
-        if labels.min(initial=0) < 0:
-            seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
-            raise DataError(
-                f"{seen}, which usually means withheld labels; name a split with labels, or write test_share = 0.3"
-            )
-    chosen_labels = {split: labels[select_rows_of_split(record, split, labels)] for split, labels in all_labels.items()}
-    train, test = (np.unique(chosen_labels[split]) for split in Split)
-    least = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
-    record = replace(record, train_images=len(chosen_labels[Split.TRAIN]), test_images=len(chosen_labels[Split.TEST]))
-    if len(train) < (1 if record.numbered else max(2, least)) or not len(test):
-        seen = f"{len(train)} of {least} classes have a training image, {len(test)} have a test image"
-        wanted = "expected two or more classes with two or more images each"
-        if len(train) > 1 and len(test) and record.own == FOLDERS:
-            names = file_formats.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
-            wanted += f"; the class '{names[np.setdiff1d(np.arange(least), train)[0]]}' has no training image"
-        elif len(train) > 1 and len(test):
-            wanted += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
-        raise DataError(f"{record.folder}: {seen}; {wanted}")
-    if not record.numbered:
-        return replace(record, classes=least)
-    for split in Split:
-        _check_labels(chosen_labels[split], record.image_counts[split], record, split, allow_fewer=False)
-    return record
-
-
-def _list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+    """Return the stored images and labels, int64 (n,), of each split; `data` replaces the record's location."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         return _list_folder_images({split: folder / name for split, name in record.split_names.items()}, record)
@@ -175,7 +141,7 @@ def _list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Sp
     try:
         files = {split: _select_files_with_enough_images(record, by_split[split], source) for split in Split}
         labels = _read_labels(record, files, source)
-        return {split: (file_formats.list_row_groups(files[split]), labels[split]) for split in Split}
+        return {split: (parquet_files.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, source, record) from error
 
@@ -185,24 +151,24 @@ def _list_folder_images(
 ) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     if record.numbered:
         return {split: _list_numbered_folder_images(parent, record.classes) for split, parent in folders.items()}
-    classes = file_formats.list_class_names(folders[Split.TRAIN])
-    if pairs := find_split_pairs(classes):
+    classes = image_folders.list_class_names(folders[Split.TRAIN])
+    if pairs := image_folders.find_split_pairs(classes):
         train, test = pairs[0]
         seen = f"{folders[Split.TRAIN]} has '{train}' and '{test}', which are splits and not classes"
         raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
-    if strange := set(file_formats.list_class_names(folders[Split.TEST])) - set(classes):
+    if strange := set(image_folders.list_class_names(folders[Split.TEST])) - set(classes):
         raise DataError(f"{folders[Split.TEST]} has the class '{min(strange)}', which {folders[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (folders[Split.TEST] / name).is_dir()]:
         raise DataError(f"{folders[Split.TEST]} lacks the class '{lacking[0]}'")
-    return {split: file_formats.list_labelled_images(parent, classes) for split, parent in folders.items()}
+    return {split: image_folders.list_labelled_images(parent, classes) for split, parent in folders.items()}
 
 
 def _list_numbered_folder_images(parent: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
-    names = file_formats.list_class_names(parent)
+    names = image_folders.list_class_names(parent)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{parent} has the folder '{strange[0]}', but classes is {classes}"
         raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
-    groups, labels = file_formats.list_labelled_images(parent, names)
+    groups, labels = image_folders.list_labelled_images(parent, names)
     return groups, np.array(names, np.int64)[labels]
 
 
@@ -216,7 +182,7 @@ def _find_or_download_parquet_files(
         folder = folder or download_dataset(record)
         inner = folder / record.config
         try:
-            by_name = file_formats.list_split_files(inner if inner.is_dir() else folder)
+            by_name = parquet_files.list_split_files(inner if inner.is_dir() else folder)
         except DataError:
             raise
         except Exception as error:  # the library raises many exception types, some private
@@ -225,7 +191,7 @@ def _find_or_download_parquet_files(
         if name not in by_name:
             raise DataError(f"{source} has the splits {', '.join(by_name)}; expected '{name}' for {record.name}")
         if record.own:
-            file_formats.refuse_missing_shards(list(by_name[name]))
+            parquet_files.refuse_missing_shards(list(by_name[name]))
     return {split: by_name[name] for split, name in record.split_names.items()}
 
 
@@ -234,13 +200,13 @@ def _select_files_with_enough_images(record: DatasetRecord, files: Iterable[Path
     labels = np.empty(0, np.int64)
     for file in files:
         if not needed:
-            columns = file_formats.read_schema(file).names
+            columns = parquet_files.read_schema(file).names
             if not {record.image_column, record.label_column} <= set(columns):
                 expected = f"'{record.image_column}' and '{record.label_column}'"
                 raise DataError(f"{source} has the columns {', '.join(columns)}; expected {expected}")
         needed.append(file)
         if record.of_each:
-            labels = np.concatenate([labels, file_formats.read_parquet_labels([file], record.label_column)])
+            labels = np.concatenate([labels, parquet_files.read_parquet_labels([file], record.label_column)])
             # a later check reports labels that are not integers
             is_integer = np.issubdtype(labels.dtype, np.integer)
             if is_integer and np.bincount(labels[labels >= 0], minlength=record.classes).min() >= record.of_each:
@@ -250,7 +216,7 @@ def _select_files_with_enough_images(record: DatasetRecord, files: Iterable[Path
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: str) -> dict[Split, NDArray[np.int64]]:
     """Read the labels of both splits; class names are numbered in alphabetical order."""
-    values = {split: file_formats.read_parquet_labels(files[split], record.label_column) for split in Split}
+    values = {split: parquet_files.read_parquet_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
         raise DataError(
             f"{source} has strings as labels in one split and numbers in the other; use one type in both splits"

@@ -11,8 +11,7 @@ from roarbench.common.identity import hash_value
 from roarbench.datasets.open_decoded import refuse_altered_split
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.job_graph import Step, list_common_network_steps, list_rankings_of_runs
-from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.planned_runs import hash_fine_tuned_network
+from roarbench.plan.cells_and_runs import Run, hash_fine_tuned_network
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.ranking_files import RankingSpec

@@ -10,20 +10,20 @@ from roarbench.common.errors import StoreError
 from roarbench.common.text import format_bytes, format_count, format_duration
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
 from roarbench.execution.workload import PARTS, Work, count_cost_per_image, count_operations, count_work
+from roarbench.plan.cells_and_runs import hash_fine_tuned_network
 from roarbench.plan.planned_runs import (
-    CommonNetworkPoint,
-    Point,
+    PlannedCommonNetwork,
+    PlannedRun,
     RankedSplit,
     SharedInputs,
-    expand_points,
-    hash_fine_tuned_network,
+    list_planned_runs,
     list_ranked_splits,
     list_shared_inputs,
     make_common_network_spec,
     make_reference_spec,
 )
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import FAST, find_suite
+from roarbench.plan.suites import FAST_SUITES, find_suite
 from roarbench.store.networks import StoredNetwork, StoredReference
 from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
@@ -83,7 +83,7 @@ def _list_suites_from_full_to_fast(long: SuiteSpec, short: SuiteSpec) -> Iterato
 
 
 def find_existing_shared_inputs(
-    workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[Point]
+    workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[PlannedRun]
 ) -> SharedInputs:
     """Return the shared inputs of these points that are complete in a folder, for images with this fingerprint."""
     rankings = RankingsStore(workspace.rankings)
@@ -97,7 +97,7 @@ def find_existing_shared_inputs(
         spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
         return load_rankings_checksum(rankings.get_folder(spec) / MANIFEST)
 
-    def has(common: CommonNetworkPoint, *ranked_by: str) -> bool:
+    def has(common: PlannedCommonNetwork, *ranked_by: str) -> bool:
         key = make_common_network_spec(suite, data, *common).key
         key = hash_fine_tuned_network(key, *ranked_by) if ranked_by else key
         return StoredNetwork(workspace.networks, key).has_weights()
@@ -127,11 +127,11 @@ class Plan:
     @property
     def shortening_steps(self) -> list[ShorteningStep]:
         """Return the steps from the full suite to this fast version; return an empty list for other suites."""
-        if self.suite.name not in FAST:
+        if self.suite.name not in FAST_SUITES:
             return []
         steps, rates = [], self.estimates[-1]
-        for change, part in _list_suites_from_full_to_fast(find_suite(FAST[self.suite.name].of), self.suite):
-            work = count_work(part, expand_points(part))
+        for change, part in _list_suites_from_full_to_fast(find_suite(FAST_SUITES[self.suite.name].of), self.suite):
+            work = count_work(part, list_planned_runs(part))
             # recipes may have other image sizes
             size = part.recipe_record.mean_relative_image_area / self.suite.recipe_record.mean_relative_image_area
             wall = replace(self, work=work).estimate_wall_seconds(replace(rates, train=rates.train * size))
@@ -269,7 +269,7 @@ def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode
     If the store has results on the suite's images, decoding is only counted with `decode_again`.
     """
     suite, data = suite_results.suite, suite_results.data
-    todo = [point for point in expand_points(suite) if point not in suite_results.results]
+    todo = [point for point in list_planned_runs(suite) if point not in suite_results.results]
     existing = find_existing_shared_inputs(workspace, suite, data, todo)
     work = count_work(suite, todo, suite_results.limit, existing)
     return work._replace(images_decoded=0) if data and not decode_again else work
@@ -298,5 +298,5 @@ def make_plan(
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     estimates = tuple(replace(estimate, submission=seconds_per_submitted_map) for estimate in rates)
     operations = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.mean_relative_image_area)
-    runs, done = len(expand_points(suite)), len(suite_results.results)
+    runs, done = len(list_planned_runs(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, operations, estimates, workers, suite)

@@ -14,13 +14,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.execution.pretrained_weights import load_starting_weights
 from roarbench.execution.workload import build_suite_network
-from roarbench.plan.cells_and_runs import ReferenceSpec, Run
-from roarbench.plan.planned_runs import (
-    CommonNetworkSpec,
-    list_ranked_splits,
-    make_common_network_spec,
-    make_reference_spec,
-)
+from roarbench.plan.cells_and_runs import CommonNetworkSpec, ReferenceSpec, Run
+from roarbench.plan.planned_runs import list_ranked_splits, make_common_network_spec, make_reference_spec
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import CheckpointFile, StoredNetwork, StoredReference
 from roarbench.store.ranking_files import RankingSpec, make_ranking_spec

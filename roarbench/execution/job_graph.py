@@ -30,8 +30,8 @@ from roarbench.execution.shared_network_training import (
 )
 from roarbench.execution.train_and_score_runs import execute_runs, score_networks_on_maps_of_one_network
 from roarbench.execution.workload import SHARD, make_job_grouping_key
-from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
-from roarbench.plan.planned_runs import CommonNetworkSpec, Point, hash_fine_tuned_network, list_shared_inputs
+from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, Run, hash_fine_tuned_network
+from roarbench.plan.planned_runs import PlannedRun, list_shared_inputs
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_covered
 
@@ -107,7 +107,7 @@ ReferenceSteps = Mapping[str, tuple[str, ...]]
 
 def list_rankings_of_runs(work: JobContext, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs need, for every explained network; rankings by controls are listed only once."""
-    needed = list_shared_inputs(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
+    needed = list_shared_inputs(work.suite, [PlannedRun(run.cell, run.seed) for run in runs]).rankings
     estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
     ordered = sorted(estimators.items())
     return [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in ordered]

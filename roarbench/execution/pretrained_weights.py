@@ -27,7 +27,7 @@ from roarbench.common.text import describe_error, list_some
 from roarbench.compute.external_networks import TIMM, TORCHVISION
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.datasets.preprocessing import parse_mean_and_std
-from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
+from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
 
 _URL = "https://download.pytorch.org/models/"
 # torchvision's mean and standard deviation, for pixels in [0, 255]
@@ -46,8 +46,8 @@ _HARMLESS += [(one, f"numpy.{core}.multiarray.{one.__name__}") for one in _REBUI
 def load_given_weights(weights: str, model: nn.Module, channels: int, network: str) -> Normalisation | None:
     """Load given weights into a model, in place; return their normalisation, or None if the suite's own applies.
 
-    `weights` is a file, a name of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. `network` is the model's
-    name, for messages.
+    `weights` is a file, a name of `PUBLISHED_WEIGHTS`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. `network` is the
+    model's name, for messages.
 
     Raises:
         CallerError: The weights cannot be fetched or read, or belong to another network.
@@ -69,8 +69,8 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
 
 
 def _find_or_fetch_file(weights: str) -> Path:
-    if weights in PUBLISHED:
-        return _fetch_torchvision_file(PUBLISHED[weights].file)
+    if weights in PUBLISHED_WEIGHTS:
+        return _fetch_torchvision_file(PUBLISHED_WEIGHTS[weights].file)
     if not weights.startswith(TORCHVISION):
         return Path(weights)
     name, _, version = weights.removeprefix(TORCHVISION).partition("@")

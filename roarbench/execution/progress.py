@@ -19,14 +19,14 @@ from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_images_with_computed_fill, count_noisy_copies
 from roarbench.plan.planned_runs import (
-    Point,
+    PlannedRun,
     describe_run,
-    express_fine_tuning_in_epochs,
     find_epochs_per_reference,
     find_protocol_name,
     list_ranked_splits,
 )
 from roarbench.plan.protocols import PROTOCOLS
+from roarbench.plan.recipes import express_fine_tuning_in_epochs
 
 _BAR = 20  # width of the bar in characters
 _LINE_EVERY = 10.0  # seconds between log lines
@@ -272,7 +272,7 @@ def _make_log_fields(event: FinishedStep) -> dict[str, object]:
 def _describe_step(event: FinishedStep) -> str:
     step = event.step
     if step.first_run:
-        text = describe_run(Point(step.first_run.cell, step.first_run.seed))
+        text = describe_run(PlannedRun(step.first_run.cell, step.first_run.seed))
     else:
         text = "reference ready" if step.kind == "reference" else step.job.name  # given weights are not trained
     return f"{text}, done by another command" if event.elsewhere else text

@@ -20,11 +20,16 @@ from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.run_suite import schedule_runs_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
-from roarbench.plan.planned_runs import Point, find_shared_network_key, list_untouched_points, make_reference_spec
+from roarbench.plan.change_suite import set_explained_weights
+from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.planned_runs import (
+    PlannedRun,
+    find_shared_network_key,
+    list_planned_runs_on_untouched_images,
+    make_reference_spec,
+)
 from roarbench.plan.protocols import PROTOCOLS, ROAR
-from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
-from roarbench.plan.suites import set_explained_weights
+from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import (
@@ -137,15 +142,15 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
     stored = (given for *_, given in store.read_seeds_by_data_version(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
-        repeated = replace(suite, replication=run.seed // REPLICATION)
+        repeated = replace(suite, replication=run.seed // SEEDS_PER_REPLICATION)
         repeated = replace(_set_weights_of_run(repeated, run, titles), maps=run.maps) if run.reference else repeated
         explained = make_reference_spec(repeated, run.data, repeated.find_explained_number(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         is_same_cell = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         # every suite with explained networks scores them on untouched images
-        scores_reference = run.cell == list_untouched_points(suite)[0].cell
+        scores_reference = run.cell == list_planned_runs_on_untouched_images(suite)[0].cell
         has_protocol = scores_reference or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
-        network = find_shared_network_key(repeated, Point(run.cell, run.seed), run.data)
+        network = find_shared_network_key(repeated, PlannedRun(run.cell, run.seed), run.data)
         if is_same_cell and has_protocol and run.reference in ("", explained.key) and run.network == network:
             return repeated
     if run.given and run.network and not run.cell.retrain.trains:
@@ -166,7 +171,7 @@ def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> Su
     scored_title = next((title for title, key in keys.items() if key == run.network), "")
     if not scored_title:
         return explaining
-    wider = (replace(explaining, references=count) for count in range(2, SIBLINGS + 1))
+    wider = (replace(explaining, references=count) for count in range(2, MAX_COMPARED_NETWORKS + 1))
     smallest = next(suite for suite in wider if len(_list_network_numbers(suite, run)) == 2)
     given = [run.given] * smallest.references
     given[smallest.find_scored_number(run.cell, run.seed)] = scored_title
@@ -187,7 +192,7 @@ def _find_given_weights(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) ->
         return ()
     needed = [suite.find_given_weights(number) for number in _list_network_numbers(suite, run)]
     own = {network.given: network.weights for network in suite.networks}
-    published = {title: name for title in needed if (name := title.partition("@")[0]) in PUBLISHED}
+    published = {title: name for title in needed if (name := title.partition("@")[0]) in PUBLISHED_WEIGHTS}
     known = {given: weights for given, weights in {**own, **published, **paths}.items() if weights}
     if lacking := [title for title in needed if title not in known]:
         wrong = (f"--reference {path} is {title}, but " for title, path in paths.items() if title not in needed)
@@ -207,7 +212,7 @@ def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace
 
 
 def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
-    lacking = count_work(work.suite, [Point(run.cell, run.seed)], run.limit)
+    lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed)], run.limit)
     measure = partial(measure_rates, suite=work.suite, work=lacking, say=console.print)
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
         with schedule_runs_on_workers(work, [run], store, measure, workers, console) as (display, events):

@@ -42,7 +42,12 @@ from roarbench.execution.rates import Rates
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.workload import Work, build_suite_network
 from roarbench.plan.cells_and_runs import CLEAN, Run
-from roarbench.plan.planned_runs import build_run, expand_points, has_explained_model, list_untouched_points
+from roarbench.plan.planned_runs import (
+    build_run,
+    has_explained_model,
+    list_planned_runs,
+    list_planned_runs_on_untouched_images,
+)
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
@@ -195,7 +200,7 @@ def collect_stored_results(suite: SuiteSpec, store: ResultsStore, data: str, lim
 def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
     """Return the missing runs; runs on untouched images come first, because a network near chance ends the command."""
     suite = results.suite
-    points = [point for point in expand_points(suite) if point not in results.results]
+    points = [point for point in list_planned_runs(suite) if point not in results.results]
     runs = [build_run(suite, point, results.data, results.limit) for point in points]
     if not has_explained_model(suite):
         return runs
@@ -209,7 +214,7 @@ def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
 
 def _list_reference_runs(results: SuiteResults) -> list[Run]:
     """Return the runs that score each explained network on untouched images."""
-    points = list_untouched_points(results.suite)
+    points = list_planned_runs_on_untouched_images(results.suite)
     return [build_run(results.suite, point, results.data, results.limit) for point in points]
 
 

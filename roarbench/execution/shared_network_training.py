@@ -19,9 +19,8 @@ from roarbench.compute.train import fit
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.run_inputs import make_images_with_exchanged_masks, make_untouched_inputs
-from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.planned_runs import CommonNetworkSpec, hash_fine_tuned_network, make_fine_tuning_recipe
-from roarbench.plan.recipes import find_recipe
+from roarbench.plan.cells_and_runs import CommonNetworkSpec, Run, hash_fine_tuned_network
+from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.store.networks import Predictions
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings

@@ -23,15 +23,15 @@ from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.estimator import NOISY, Estimator
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import (
-    Point,
+    PlannedRun,
     RankedSplit,
     SharedInputs,
-    express_fine_tuning_in_epochs,
     find_epochs_per_reference,
     list_ranked_splits,
     list_shared_inputs,
     list_stored_levels,
 )
+from roarbench.plan.recipes import express_fine_tuning_in_epochs
 from roarbench.plan.suite import SuiteSpec
 
 PARTS = (
@@ -88,7 +88,7 @@ class Work(NamedTuple):
 
 
 def count_work(
-    suite: SuiteSpec, points: Collection[Point], limit: int | None = None, existing: SharedInputs = _NOTHING
+    suite: SuiteSpec, points: Collection[PlannedRun], limit: int | None = None, existing: SharedInputs = _NOTHING
 ) -> Work:
     """Count the work of the runs at these points; shared inputs in `existing` need no work."""
     record = suite.dataset_record
@@ -142,7 +142,7 @@ def count_work(
     )
 
 
-def _count_jobs(suite: SuiteSpec, points: Collection[Point], missing: SharedInputs) -> int:
+def _count_jobs(suite: SuiteSpec, points: Collection[PlannedRun], missing: SharedInputs) -> int:
     """Count the jobs for a small data set; for a large one, rankings and scorings are divided into more jobs."""
     ranked = {(row.estimator.job_group, row.split) for row in missing.rankings}
     joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
@@ -217,7 +217,7 @@ def _needs_mask_file(suite: SuiteSpec, train_images: int) -> bool:
     return train_images * prod(suite.dataset_record.shape) // 8 >= _HELD
 
 
-def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[Point], train_images: int, test_images: int) -> int:
+def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[PlannedRun], train_images: int, test_images: int) -> int:
     """Return the bytes of masks in a file of one run: of training images if a run trains, else of test images."""
     networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
     if not networks or not _needs_mask_file(suite, train_images):

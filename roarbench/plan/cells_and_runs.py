@@ -97,6 +97,29 @@ class ReferenceSpec(Keyed):
     given: str = ""  # `NAME@CHECKSUM` of given weights; empty for a trained network
 
 
+@dataclass(frozen=True)
+class CommonNetworkSpec(Keyed):
+    """Identity of a common network, which is trained on images with the controls' removal masks of other images."""
+
+    dataset: str
+    data: str  # fingerprint of the decoded images and labels
+    model: str
+    recipe: str  # `name@version` of the training recipe
+    # fingerprints of the controls whose masks the training uses; masks of the paper's levels, and masks that remove
+    # nothing, are used equally often
+    families: tuple[str, ...]
+    order: Order  # end of the rankings that is removed
+    unit: Unit
+    seed: int  # seed of initialisation, batch order, augmentation and mask exchange
+    tuning: str  # settings of the tuning on each row
+    fill: str = "mean"
+
+
+def hash_fine_tuned_network(common: str, rankings: str) -> str:
+    """Return the key of a fine-tuned network: `common` is the common network's key, `rankings` a checksum."""
+    return hash_value({"common": common, "rankings": rankings})
+
+
 def read_run_record(values: Mapping[str, Any]) -> Run:
     """Return the run that is stored as these JSON values; raise CallerError if another version has stored them."""
     cell = dict(values["cell"])

@@ -20,8 +20,8 @@ from roarbench.datasets.catalogue import (
     find_dataset,
     make_user_dataset_record,
 )
+from roarbench.datasets.inspect_folder import add_image_counts
 from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
-from roarbench.datasets.undecoded_splits import add_image_counts
 from roarbench.plan.suite_record import append_hash_to_dataset_name
 from roarbench.plan.toml_table import TomlTable
 

@@ -16,19 +16,19 @@ class PublishedWeights(NamedTuple):
     channels: int  # number of channels of the training images
 
 
-PUBLISHED = {
+PUBLISHED_WEIGHTS = {
     "torchvision:resnet50-v1": PublishedWeights("resnet50-0676ba61.pth", "resnet50", 1000, 3),
     "torchvision:resnet50-v2": PublishedWeights("resnet50-11ad3fa6.pth", "resnet50", 1000, 3),
 }
 
 
 def make_weights_title(reference: str) -> str:
-    """Return `NAME@CHECKSUM` for a weights file or a name of `PUBLISHED`; copies of one file share a title.
+    """Return `NAME@CHECKSUM` for a weights file or a name of `PUBLISHED_WEIGHTS`; copies of one file share a title.
 
     Raises:
-        CallerError: `reference` is neither a readable file nor a name of `PUBLISHED`.
+        CallerError: `reference` is neither a readable file nor a name of `PUBLISHED_WEIGHTS`.
     """
-    if reference in PUBLISHED:
+    if reference in PUBLISHED_WEIGHTS:
         return f"{reference}@{find_published_checksum_start(reference)}"
     path = Path(reference)
     try:
@@ -38,15 +38,19 @@ def make_weights_title(reference: str) -> str:
         raise CallerError(f"{seen}; name a file of weights") from None
     if not checksum:
         if reference.startswith("torchvision:"):
-            raise UnknownName("reference", reference, PUBLISHED)
-        names = ", ".join(PUBLISHED)
+            raise UnknownName("reference", reference, PUBLISHED_WEIGHTS)
+        names = ", ".join(PUBLISHED_WEIGHTS)
         raise CallerError(f"--reference {reference} is not a file; name a file of weights, or use one of {names}")
     return next(
-        (make_weights_title(name) for name in PUBLISHED if checksum.startswith(find_published_checksum_start(name))),
+        (
+            make_weights_title(name)
+            for name in PUBLISHED_WEIGHTS
+            if checksum.startswith(find_published_checksum_start(name))
+        ),
         f"file@{checksum[:32]}",
     )
 
 
 def find_published_checksum_start(name: str) -> str:
     """Return the first digits of the SHA-256 of published weights."""
-    return Path(PUBLISHED[name].file).stem.rpartition("-")[2]
+    return Path(PUBLISHED_WEIGHTS[name].file).stem.rpartition("-")[2]

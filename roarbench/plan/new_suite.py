@@ -17,7 +17,7 @@ from roarbench.plan.toml_table import format_toml
 
 _FEW = 2000  # suites with fewer training images get smaller batches and more epochs
 _SEEN = 14_000  # epochs times training images of a small data set (docs/own-data.md)
-BASE, _TABULAR = find_recipe("quick@2"), find_recipe("tabular@1")
+IMAGE_RECIPE, _TABULAR = find_recipe("quick@2"), find_recipe("tabular@1")
 _CHEAP = 5000  # tables of at most so many training rows get 20 references, which take minutes; larger tables get 5
 _STEPS = 20 * _CHEAP  # epochs times training rows of a larger table
 
@@ -135,14 +135,14 @@ _RECIPE = (  # comments of a recipe's lines
 def compose_recipe_lines(images: int) -> tuple[str, ...]:
     """Return the lines of a recipe for this many training images."""
     few = images < _FEW
-    epochs = min(40, max(int(BASE.epochs), round(_SEEN / images)))
+    epochs = min(40, max(int(IMAGE_RECIPE.epochs), round(_SEEN / images)))
     return (
         "[recipe]",
-        f'like = "{BASE.title}"',
+        f'like = "{IMAGE_RECIPE.title}"',
         f"epochs = {epochs}",
-        f"batch = {32 if few else BASE.batch}",
-        f"peak = {0.2 if few else BASE.peak:g}",
-        f'augmentation = "{BASE.augmentation}"',
+        f"batch = {32 if few else IMAGE_RECIPE.batch}",
+        f"peak = {0.2 if few else IMAGE_RECIPE.peak:g}",
+        f'augmentation = "{IMAGE_RECIPE.augmentation}"',
     )
 
 

@@ -1,4 +1,4 @@
-"""Define frozen, versioned recipes, look them up by title, and change their settings. Nothing here imports torch."""
+"""Define frozen, versioned training recipes, look them up by title, and change their settings, without torch."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 from roarbench.common.enums import Precision
 from roarbench.common.errors import CallerError, UnknownName
 from roarbench.compute.recipe import Augmentation, Decay, Optimiser, Recipe
+
+_FINE_TUNING_EPOCHS = 1.0
+_FINE_TUNING_RATE = 1 / 8  # peak learning rate of the tuning, divided by that of the common network's training
 
 
 def _make_paper_recipe(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
@@ -210,3 +213,23 @@ def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def make_fine_tuning_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe that fine-tunes a common network on one row's exchanged masks: one epoch at full image size."""
+    return replace(
+        recipe,
+        name=f"{recipe.name}-tuning",
+        epochs=_FINE_TUNING_EPOCHS,
+        peak=_FINE_TUNING_RATE * recipe.peak,
+        warmup=_FINE_TUNING_EPOCHS / 8,
+        decay=Decay.LINEAR,
+        sides=(1.0,),
+        start="",
+    )
+
+
+def express_fine_tuning_in_epochs(recipe: Recipe) -> float:
+    """Return the cost of fine-tuning a common network, in epochs of a training run by this recipe."""
+    tuning = make_fine_tuning_recipe(recipe)
+    return tuning.epochs * tuning.mean_relative_image_area / recipe.mean_relative_image_area

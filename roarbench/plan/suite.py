@@ -19,11 +19,11 @@ from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours"
-REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0
-REPLICATION = 10_000  # seeds of replication r start at r times this number, so two replications share no seed
+FIRST_REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0
+SEEDS_PER_REPLICATION = 10_000  # seeds of replication r start at r times this number, so two replications share no seed
 # Maximum number of references that are scored with each other's maps. Seed 100 i + j denotes the map of reference i and
 # the predictions of reference j, so a suite that gets more references keeps its stored runs
-SIBLINGS = 100
+MAX_COMPARED_NETWORKS = 100
 _COLOUR = ("colour-deviation", "saturation-deviation")
 # CONTROLS, then the strongest controls of studies/corpus, which were selected on images that no leaderboard uses
 _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
@@ -31,14 +31,14 @@ _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR,
 
 def find_explained_and_scored_network(seed: int) -> tuple[int, int]:
     """Return the numbers of the explained and the scored network that a seed of an own-network protocol denotes."""
-    return divmod(seed % REPLICATION, SIBLINGS)
+    return divmod(seed % SEEDS_PER_REPLICATION, MAX_COMPARED_NETWORKS)
 
 
 def _find_network_numbers_before_modulo(cell: Cell, seed: int) -> tuple[int, int]:
     """Return the numbers of a cell's explained and scored network; callers take them modulo the suite's references."""
     if cell.retrain is ScoredNetwork.SIBLINGS:
         return find_explained_and_scored_network(seed)
-    return seed % REPLICATION, seed % REPLICATION
+    return seed % SEEDS_PER_REPLICATION, seed % SEEDS_PER_REPLICATION
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,11 @@ class SuiteSpec:
         If every network is scored with every network's maps, there is one seed per pair of networks, but only one seed
         per network for estimators whose map is the same for all networks.
         """
-        first, numbers = REPLICATION * self.replication, range(self.references)
+        first, numbers = SEEDS_PER_REPLICATION * self.replication, range(self.references)
         if block.protocol.retrain is ScoredNetwork.SIBLINGS:
             per_network = estimator == CLEAN or find_estimator(estimator).depends_on_network
             pairs = product(numbers, numbers) if per_network else zip(numbers, numbers, strict=True)
-            return [first + SIBLINGS * explained + scored for explained, scored in pairs]
+            return [first + MAX_COMPARED_NETWORKS * explained + scored for explained, scored in pairs]
         return range(first, first + (block.seeds if block.protocol.trains else self.references))
 
     def find_given_weights(self, number: int) -> str:
@@ -163,7 +163,7 @@ class SuiteSpec:
 
         All networks with given weights have the same seed.
         """
-        return REPLICATION * self.replication + REFERENCE_SEED + (0 if self.given else 2 * number)
+        return SEEDS_PER_REPLICATION * self.replication + FIRST_REFERENCE_SEED + (0 if self.given else 2 * number)
 
     def find_fill(self, protocol: Protocol) -> str:
         """Return the fill of a protocol's tables: the fill of its first block, or the mean if it has no block."""

@@ -16,14 +16,14 @@ from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec
-from roarbench.plan.suite_sections import DIGITS, MOST
+from roarbench.plan.suite_sections import HASH_DIGITS, MAX_SEEDS
 
 _MOST_RUNS = 10**6
 
 
 def set_content_version(suite: SuiteSpec) -> SuiteSpec:
     """Return a suite whose version is the hash of its content; raise CallerError if a name could leave a folder."""
-    suite = replace(suite, version=hash_value(_make_content_record(suite))[:DIGITS])
+    suite = replace(suite, version=hash_value(_make_content_record(suite))[:HASH_DIGITS])
     try:
         check_field_values(suite)
     except ValueError as error:
@@ -34,7 +34,7 @@ def set_content_version(suite: SuiteSpec) -> SuiteSpec:
 def append_hash_to_dataset_name(name: str, record: DatasetRecord) -> DatasetRecord:
     """Return a user's data set with the hash of its record at the end of its name."""
     plain = replace(record.without_location, name="", about="", terms="")
-    return replace(record, name=f"{name}-{hash_value(make_json_record(plain))[:DIGITS]}")
+    return replace(record, name=f"{name}-{hash_value(make_json_record(plain))[:HASH_DIGITS]}")
 
 
 def drop_estimators_of_user_suite(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
@@ -104,10 +104,10 @@ def _check_values(
     for title in (values["recipe"], values["reference_recipe"]):
         find_recipe(title)
     for model, source in model_sources:
-        if source and model.rpartition("@")[2] != sha256(source.encode()).hexdigest()[:DIGITS]:
+        if source and model.rpartition("@")[2] != sha256(source.encode()).hexdigest()[:HASH_DIGITS]:
             raise ValueError(f"the name of its network, {model}, does not end in the hash of its file")
-    if not 1 <= values["references"] <= MOST:
-        raise ValueError(f"references is {values['references']}, expected 1 to {MOST}")
+    if not 1 <= values["references"] <= MAX_SEEDS:
+        raise ValueError(f"references is {values['references']}, expected 1 to {MAX_SEEDS}")
     if (count := sum(len(b.estimators) * len(b.levels) * b.seeds for b in blocks)) > _MOST_RUNS:
         raise ValueError(f"it has {count:,} runs, expected at most {_MOST_RUNS:,}")
 
@@ -149,7 +149,7 @@ def _read_block(values: Mapping[str, Any]) -> Block:
         find_estimator(name)
     estimators, levels = tuple(values["estimators"]), tuple(map(float, values["levels"]))
     unit, fill, protocol = Unit(values.get("unit", Unit.SCALAR)), values.get("fill", "mean"), values["protocol"]
-    if protocol not in PROTOCOLS or not all(0 < t <= 1 for t in levels) or not 1 <= values["seeds"] <= MOST:
+    if protocol not in PROTOCOLS or not all(0 < t <= 1 for t in levels) or not 1 <= values["seeds"] <= MAX_SEEDS:
         raise ValueError(f"{protocol} at levels {levels} with {values['seeds']} seeds is not a valid block of a suite")
     refuse_unusable_fill(fill, PROTOCOLS[protocol].retrain)
     return Block(PROTOCOLS[protocol], estimators, levels, values["seeds"], unit, fill)

@@ -18,11 +18,11 @@ from roarbench.compute.recipe import Augmentation, Recipe
 from roarbench.datasets.catalogue import DATASETS, DatasetRecord
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, find_estimator
 from roarbench.plan.fill_names import find_recorded_fill_name
-from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
+from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
 from roarbench.plan.suite import (
-    SIBLINGS,
+    MAX_COMPARED_NETWORKS,
     Block,
     CustomSuite,
     GivenNetwork,
@@ -33,10 +33,10 @@ from roarbench.plan.suite import (
 )
 from roarbench.plan.toml_table import TomlTable
 
-MOST = 1000  # maximum number of seeds or references
+MAX_SEEDS = 1000  # maximum number of seeds or references
 _SETTINGS = ("protocols", "estimators", "levels", "seeds", "units", "fills")
 _Choice = TypeVar("_Choice", bound=StrEnum)
-DIGITS = 8  # hex digits of hashes in the names of suites, data sets and network files
+HASH_DIGITS = 8  # hex digits of hashes in the names of suites, data sets and network files
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
 _LARGEST = 2**20  # maximum bytes of a network's Python file
@@ -77,7 +77,7 @@ def _read_block(
 ) -> Iterator[Block]:
     """Yield the blocks of a table: one for each protocol, unit and fill."""
     protocols, names = table.read_texts("protocols"), table.read_texts("estimators")
-    levels, seeds = table.read_and_sort_numbers("levels", 0.01, 1.0), table.read_integer("seeds", 1, MOST, 3)
+    levels, seeds = table.read_and_sort_numbers("levels", 0.01, 1.0), table.read_integer("seeds", 1, MAX_SEEDS, 3)
     units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
     table.refuse_unread_keys()
     with table.add_location_to_errors():
@@ -189,7 +189,7 @@ def _read_network_file(path: Path, function: str) -> tuple[str, str]:
         limit = f"a file that defines a network may have at most {_LARGEST:,}"
         raise CallerError(f"{path} has {len(content):,} bytes; {limit}")
     stem = re.sub(r"\W+", "-", path.stem)
-    return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:DIGITS]}", source
+    return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:HASH_DIGITS]}", source
 
 
 def read_published_weights(top: TomlTable) -> tuple[str, ...]:
@@ -197,8 +197,8 @@ def read_published_weights(top: TomlTable) -> tuple[str, ...]:
     names = top.read_texts("explains", ())
     for name in names:
         with top.add_location_to_errors():
-            if name not in PUBLISHED:
-                raise UnknownName("reference", name, PUBLISHED)
+            if name not in PUBLISHED_WEIGHTS:
+                raise UnknownName("reference", name, PUBLISHED_WEIGHTS)
     if names and "networks" in top:
         raise top.make_error("has both networks and explains; leave one of them out")
     return tuple(map(make_weights_title, names))
@@ -215,7 +215,7 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
     recipe = _read_recipe(top.read_section("recipe"), None, start)
     reference_recipe = _read_recipe(top.read_section("reference_recipe"), recipe, start)
     given = read_published_weights(top)
-    references = len(networks) or len(given) or top.read_integer("references", 1, MOST, 3)
+    references = len(networks) or len(given) or top.read_integer("references", 1, MAX_SEEDS, 3)
     blocks = read_blocks(top, dataset)
     with top.add_location_to_errors():
         maps = read_choice(MapNumerics, "maps", top.read_text("maps", MapNumerics.FLOAT32))
@@ -257,10 +257,10 @@ def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Reci
 
 def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
     sibling_protocols = [block.protocol.name for block in blocks if block.protocol.compares_networks]
-    if sibling_protocols and not FEWEST_NETWORKS <= references <= SIBLINGS:
+    if sibling_protocols and not FEWEST_NETWORKS <= references <= MAX_COMPARED_NETWORKS:
         setting = f"networks lists {references}" if "networks" in top else f"references is {references}"
         seen = f"{setting}, but {sibling_protocols[0]} compares networks with each other"
-        raise top.make_error(f"{seen}; use {FEWEST_NETWORKS} to {SIBLINGS} networks, such as 5")
+        raise top.make_error(f"{seen}; use {FEWEST_NETWORKS} to {MAX_COMPARED_NETWORKS} networks, such as 5")
     trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references and not sibling_protocols:
         seen = f"references is {references} and seeds is {max(trained)}, but each seed uses only one reference"

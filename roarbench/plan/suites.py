@@ -5,17 +5,14 @@ A published suite never changes; a correction is a new version under the same na
 
 import re
 import sysconfig
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.common.errors import UnknownName
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import EstimatorId, make_twin_id
-from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR, Protocol
-from roarbench.plan.suite import Block, SuiteSpec
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_sections import read_suite_sections
 from roarbench.plan.toml_table import parse_toml
 
@@ -45,9 +42,9 @@ def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
     return {key: suites[key] for key in sorted(suites, key=lambda key: (not key[0].startswith("quick"), *key))}
 
 
-VERSIONS = _read_suites()
-# newest version of each name: VERSIONS is sorted by version
-SUITES = {suite.name: suite for suite in VERSIONS.values()}
+SUITE_VERSIONS = _read_suites()
+# newest version of each name: SUITE_VERSIONS is sorted by version
+SUITES = {suite.name: suite for suite in SUITE_VERSIONS.values()}
 
 
 class FastSuiteAgreement(NamedTuple):
@@ -59,7 +56,7 @@ class FastSuiteAgreement(NamedTuple):
     source: str  # data of the measurement, and the page that describes the measurement
 
 
-FAST = {
+FAST_SUITES = {
     "cifar10-fast": FastSuiteAgreement(
         "cifar10", (0.733, 0.333, 1.0), "6 rankings, t .5 and .9, 2 seeds on 2,000 images (docs/performance.md)"
     ),
@@ -70,7 +67,7 @@ FAST = {
 
 def find_suite(name: str) -> SuiteSpec:
     """Return the newest suite of this name, or the version in `NAME@VERSION`; raise UnknownName if there is none."""
-    versions = {suite.versioned: suite for suite in VERSIONS.values()}
+    versions = {suite.versioned: suite for suite in SUITE_VERSIONS.values()}
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
     return SUITES.get(name) or versions[name]
@@ -104,57 +101,4 @@ def find_default_explained_weights(suite: SuiteSpec) -> str:
         return ",".join(network.given for network in suite.networks)
     if suite.own:
         return suite.own.explains
-    return VERSIONS.get((suite.name, suite.version), suite).given
-
-
-def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
-    """Return a suite that explains a network with each of these weights and has at least one seed for each.
-
-    An empty `given` selects the networks that the suite trains.
-    """
-    if given == suite.given or suite.networks:  # the weights of `networks` cannot be replaced
-        return suite
-    own = (suite.own or VERSIONS.get((suite.name, suite.version), suite)).references
-    references = len(given.split(",")) if given else own
-    trained = [block.seeds for block in suite.blocks if block.protocol.trains]
-    blocks = tuple(
-        replace(block, seeds=references) if max(trained, default=0) == block.seeds < references else block
-        for block in suite.blocks
-    )
-    return replace(suite, given=given, references=references, blocks=blocks)
-
-
-def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
-    """Add estimators that a suite does not have, with their twins.
-
-    A new estimator is added to each block that has Random, and to mask-only blocks. An estimator that explains a
-    network gets the kinds of twins that other estimators have in the block. If the suite already has a row of the
-    estimator with default parameters, a row with other parameters is added only to the blocks of the default row, and
-    gets the kinds of twins that the default row has there.
-
-    The suite's name, its version and the keys of its runs stay the same.
-    """
-    # the id of a twin, or of a twin's twin, stands for its estimator; the estimator's twins are added below
-    roots = (replace(EstimatorId.parse(name), twins=()) for name in ids)
-    names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
-    blocks = (
-        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_rows(block, names, suite)))))
-        for block in suite.blocks
-    )
-    joined = replace(suite, blocks=tuple(blocks))
-    return replace(joined, added=suite.added | (set(joined.estimators) - set(suite.estimators)))
-
-
-def _list_added_rows(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
-    """Yield the ids of added estimators, and of their twins, that belong to one block of the suite."""
-    twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
-    for name in names:
-        estimator = find_estimator(name)
-        default_id = str(estimator.parsed_id.without_parameters)
-        if estimator.addable and (estimator.submitted or default_id not in suite.estimators):
-            belongs = "random" in block.estimators or block.protocol is MASK_ONLY
-            kinds = [row.twin for row in twins if not estimator.control]
-        else:
-            belongs, kinds = default_id in block.estimators, [row.twin for row in twins if row.parent_id == default_id]
-        yield from (name,) if belongs else ()
-        yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))
+    return SUITE_VERSIONS.get((suite.name, suite.version), suite).given

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roarbench.analysis.provenance_consistency import UnrankedRow
-from roarbench.plan.planned_runs import Point, describe_run
+from roarbench.plan.planned_runs import PlannedRun, describe_run
 from roarbench.report.status import describe_unranked_rows
 from roarbench.store.transfer import Conflict, ImportOutcome
 
@@ -27,6 +27,5 @@ def format_import_summary(file: Path, outcome: ImportOutcome, unranked: Mapping[
 def _describe_conflict(conflict: Conflict) -> str:
     run, stored, imported = conflict.stored.run, conflict.stored, conflict.imported
     counts = f"{stored.correct:,} of {stored.total:,} correct here, {imported.correct:,} in the file"
-    return (
-        f"{describe_run(Point(run.cell, run.seed))}: {counts}, {conflict.differing_images:,} differ (key {run.key[:8]})"
-    )
+    described = describe_run(PlannedRun(run.cell, run.seed))
+    return f"{described}: {counts}, {conflict.differing_images:,} differ (key {run.key[:8]})"

@@ -12,7 +12,7 @@ from roarbench.common.identity import make_json_record
 from roarbench.common.text import MISSING, list_some
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
+from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.report.status import find_run_states
 from roarbench.store.archived_rows import ArchivedRow, list_keys_of_estimator, list_submission_ids, read_archived_rows
 from roarbench.store.rankings import RankingsStore
@@ -75,7 +75,7 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
     run = read_run(store, key := find_run_key(store, name))
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
-    return NamedRuns([key], describe_run(Point(run.cell, run.seed)), built_in)
+    return NamedRuns([key], describe_run(PlannedRun(run.cell, run.seed)), built_in)
 
 
 def _complete_estimator_id(store: ResultsStore, name: str) -> str:
@@ -103,7 +103,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
     run = read_run(store, key)
     return {
         "key": key,
-        "run": describe_run(Point(run.cell, run.seed)),
+        "run": describe_run(PlannedRun(run.cell, run.seed)),
         "state": "done" if result else _describe_unfinished_state(store, key, bool(failed)),
         "suites": [suite.title for suite in list_all_suites(store.database) if can_have_run(suite, run)],
         "record": make_json_record(run),

@@ -15,7 +15,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import Hint
 from roarbench.common.text import MISSING, format_count, format_duration
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.planned_runs import Point, describe_run, find_protocol_name
+from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.leases import Lease
@@ -52,7 +52,7 @@ def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[
     return _list_failures(find_run_states(suite_results, store), suite_results.suite)
 
 
-def _list_failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
+def _list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
     return [
         {"run": describe_run(point, suite), "estimator": point.cell.estimator, "reason": reason}
         for point, (_, reason) in states.items()
@@ -61,7 +61,7 @@ def _list_failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) ->
 
 
 def count_complete_seeds_by_protocol(
-    states: Mapping[Point, tuple[str, str]], suite: SuiteSpec
+    states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec
 ) -> dict[str, dict[str, int]]:
     """Count, by protocol, the seeds for which all rows have complete curves."""
     missing = defaultdict[str, Counter[int]](Counter)
@@ -116,7 +116,7 @@ def _is_submission_fault(reason: str) -> bool:
     return re.match(rf"rank \S+@\S+ .*?failed: ({kinds}): ", reason) is not None
 
 
-def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, tuple[str, str]]:
+def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[PlannedRun, tuple[str, str]]:
     """Return the state of every planned run, with the reason if a failure blocks the run."""
     keys = suite_results.keys
     running = {lease.key for lease in store.list_leases()}

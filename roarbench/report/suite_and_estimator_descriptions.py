@@ -13,15 +13,10 @@ from roarbench.common.text import fit_on_one_line, format_count, make_printable
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
-from roarbench.plan.planned_runs import (
-    expand_points,
-    find_epochs_per_reference,
-    list_shared_inputs,
-    make_fine_tuning_recipe,
-)
-from roarbench.plan.recipes import find_recipe
+from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_runs, list_shared_inputs
+from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import FAST, SUITES, FastSuiteAgreement, make_suite_option_value
+from roarbench.plan.suites import FAST_SUITES, SUITES, FastSuiteAgreement, make_suite_option_value
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -38,7 +33,7 @@ class SuiteCost(NamedTuple):
 
 def count_suite_cost(suite: SuiteSpec) -> SuiteCost:
     """Count the training runs of a suite, including those of the explained networks."""
-    points = expand_points(suite)
+    points = list_planned_runs(suite)
     inputs = list_shared_inputs(suite, points)
     trainings = sum(point.cell.retrain.trains_per_run for point in points) + len(inputs.common)
     explained = 0 if suite.given else len(inputs.references)
@@ -56,7 +51,9 @@ def format_suite_list(width: int) -> str:
         rankings = f"{len(suite.estimators)} rankings" + (f" ({twins} of them twins)" if twins else "")
         size = f"{rankings}, {cost.trainings:,} trainings of {suite.model}, {cost.images_trained / 1e6:,.1f} M images"
         lines += [suite.title, *_wrap_and_indent(suite.about, width), *_wrap_and_indent(size, width)]
-        lines += _wrap_and_indent(_describe_agreement(FAST[suite.name]), width) if suite.name in FAST else []
+        lines += (
+            _wrap_and_indent(_describe_agreement(FAST_SUITES[suite.name]), width) if suite.name in FAST_SUITES else []
+        )
     return "\n".join(lines)
 
 
@@ -82,7 +79,7 @@ def format_suite(suite: SuiteSpec) -> str:
         lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
     lines += [f"  cost         {cost.trainings:,} trainings, {cost.images_trained / 1e6:,.2f} M images"]
-    lines += [f"  short form   {_describe_agreement(FAST[suite.name])}"] if suite.name in FAST else []
+    lines += [f"  short form   {_describe_agreement(FAST_SUITES[suite.name])}"] if suite.name in FAST_SUITES else []
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from roarbench.analysis.results_by_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, format_interval, list_some
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.table import UNSTABLE_SIGN, SuiteTable
@@ -97,7 +97,7 @@ def _describe_done_runs(table: SuiteTable) -> str:
     results, protocol = table.suite_results, table.board.protocol
     protocols = (protocol, *protocol.made_of)
     blocks = (block for block in results.suite.blocks if block.protocol in protocols and block.unit == table.unit)
-    points = expand_points(replace(results.suite, blocks=tuple(blocks)))
+    points = list_planned_runs(replace(results.suite, blocks=tuple(blocks)))
     done = sum(point in results.results for point in points)
     return (
         f"{done:,} of {len(points):,} runs are done; no row has a result yet." if done else "Nothing has been run yet."

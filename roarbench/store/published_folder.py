@@ -22,8 +22,8 @@ from roarbench.common.files import compute_sha256, write_atomically
 from roarbench.common.identity import check_field_values, make_json_record
 from roarbench.common.text import FORMULA, fit_on_one_line
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
-from roarbench.plan.suite import REPLICATION, SuiteSpec
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_planned_runs_on_untouched_images
+from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.store.exported_file import ExportedFile
 from roarbench.store.run_result import RunResult
@@ -149,9 +149,12 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         suite = find_published_suite(file.versioned_suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
-    suites = {number: replace(suite, replication=number) for number in {one.run.seed // REPLICATION for one in results}}
+    suites = {
+        number: replace(suite, replication=number)
+        for number in {one.run.seed // SEEDS_PER_REPLICATION for one in results}
+    }
     for result in results:
-        if why := _explain_foreign_row(result, suites[result.run.seed // REPLICATION]):
+        if why := _explain_foreign_row(result, suites[result.run.seed // SEEDS_PER_REPLICATION]):
             raise StoreError(f"{file.path}, run {result.run.key}: {why}")
     return results
 
@@ -174,9 +177,9 @@ def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
         return f"a spreadsheet would take '{fit_on_one_line(formula, 40)}' for a formula"
     if run.limit:
         return f"its data set was reduced (--max-images {run.limit}); publish results on whole data sets"
-    if _make_setting_key(Point(run.cell, run.seed)) not in _list_setting_keys(suite):
+    if _make_setting_key(PlannedRun(run.cell, run.seed)) not in _list_setting_keys(suite):
         return f"no run of {suite.title} has these settings"
-    if build_run(suite, Point(run.cell, run.seed), run.data, None).key != run.key:
+    if build_run(suite, PlannedRun(run.cell, run.seed), run.data, None).key != run.key:
         return f"its reference, recipe or network differs from that of {suite.title}"
     return ""
 
@@ -184,10 +187,10 @@ def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
 @cache
 def _list_setting_keys(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
     """Return the settings of a suite's runs, without estimators."""
-    return frozenset(map(_make_setting_key, (*expand_points(suite), *list_untouched_points(suite))))
+    return frozenset(map(_make_setting_key, (*list_planned_runs(suite), *list_planned_runs_on_untouched_images(suite))))
 
 
-def _make_setting_key(point: Point) -> tuple[object, ...]:
+def _make_setting_key(point: PlannedRun) -> tuple[object, ...]:
     estimator = point.cell.estimator_record
     twin = estimator.twin if estimator else CLEAN
     return twin, replace(point.cell, estimator=CLEAN), point.seed

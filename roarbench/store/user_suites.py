@@ -14,7 +14,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
-from roarbench.plan.suites import VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import suites
 
@@ -62,4 +62,4 @@ def _set_dataset_folder(suite: SuiteSpec, folder: str) -> SuiteSpec:
 
 def list_all_suites(database: Database) -> list[SuiteSpec]:
     """Return all versions of the named suites, then the stored suites from users' files."""
-    return [*VERSIONS.values(), *read_suites(database)]
+    return [*SUITE_VERSIONS.values(), *read_suites(database)]

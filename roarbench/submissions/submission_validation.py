@@ -13,9 +13,10 @@ from torch.nn import functional as F
 from roarbench.common.text import format_bytes, format_duration
 from roarbench.compute.networks import build_network, set_batch_norm_scales_to_one
 from roarbench.estimators.ids import format_value
-from roarbench.plan.planned_runs import expand_points, list_shared_inputs
+from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import SUITES, add_estimators
+from roarbench.plan.suites import SUITES
 from roarbench.submissions.faults import SubmissionFault
 from roarbench.submissions.file import Refusal, Submission, ValidationFinding
 from roarbench.submissions.isolation_check import check_sandbox_isolation
@@ -226,7 +227,9 @@ def count_maps_of_run(suite: SuiteSpec, row: str, limit: int | None = None) -> i
     `limit` is the number of images per split; None for all.
     """
     joined = add_estimators(suite, [row])
-    ranked = [spec for spec in list_shared_inputs(joined, expand_points(joined)).rankings if spec.estimator.submitted]
+    ranked = [
+        spec for spec in list_shared_inputs(joined, list_planned_runs(joined)).rankings if spec.estimator.submitted
+    ]
     made = {(spec.estimator.job_group, spec.reference, spec.split) for spec in ranked}
     counts = suite.dataset_record.image_counts
     return sum(min(counts[split], limit or counts[split]) for *_, split in made)

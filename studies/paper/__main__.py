@@ -15,7 +15,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.estimators.catalogue import PAPER_IDS, find_estimator, format_id_with_samples
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
 from roarbench.stats.board import Row
@@ -51,7 +51,7 @@ def counts(sets: list[DataSet]) -> str:
     protocols = list(dict.fromkeys(block.protocol for each in sets for block in each.results.suite.blocks))
     rows = []
     for each in sets:
-        asked, done = expand_points(each.results.suite), each.results.results
+        asked, done = list_planned_runs(each.results.suite), each.results.results
         shares = [_share(each.results, protocol) for protocol in protocols]
         rows.append([each.name, f"{len(done):,} of {len(asked):,}", *shares])
     return format_markdown_table(("data set", "runs", *(protocol.name for protocol in protocols)), rows)

@@ -22,9 +22,9 @@ from roarbench import load_suite
 from roarbench.common.errors import RoarbenchError
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions, read_submissions
+from roarbench.plan.change_suite import apply_selection_options
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_options import apply_selection_options
 from roarbench.store.workspace import Workspace
 
 SUBMISSIONS = Path(__file__).parents[2] / "submissions"

@@ -14,7 +14,7 @@ from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
@@ -219,7 +219,7 @@ def read_sets(folder: Path) -> list[DataSet]:
 def share_done(results: SuiteResults, protocol: Protocol) -> float:
     """Return the share of the runs at a board's levels that are published; 0 if the suite lacks the protocol."""
     place, levels = (protocol.retrain, protocol.order), results.list_included_levels(protocol, Unit.SCALAR)
-    cells = ((point, point.cell) for point in expand_points(results.suite))
+    cells = ((point, point.cell) for point in list_planned_runs(results.suite))
     asked = [point for point, cell in cells if (cell.retrain, cell.order) == place and cell.t in (0.0, *levels)]
     return sum(point in results.results for point in asked) / max(1, len(asked))
 

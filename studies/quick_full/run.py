@@ -10,7 +10,7 @@ from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING, format_markdown_table
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Board
@@ -27,7 +27,7 @@ def make_tables(store: ResultsStore) -> Tables:
 
 
 def make_runs_table(results: SuiteResults) -> str:
-    points = expand_points(results.suite)
+    points = list_planned_runs(results.suite)
     lines = []
     for protocol in (*SHOWN, MASK_ONLY):
         place = (protocol.retrain, protocol.order)

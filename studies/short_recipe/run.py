@@ -11,7 +11,7 @@ from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.stats.board_agreement import Agreement, compute_agreement
@@ -31,8 +31,8 @@ def make_tables_of_store(store: ResultsStore) -> Tables:
 
 def make_tables(found: Mapping[str, SuiteResults]) -> Tables:
     """Return how many runs there are, the gains by both recipes, and whether their orders agree."""
-    counts = [[name, f"{len(each.results)} of {len(expand_points(each.suite))}"] for name, each in found.items()]
-    whole = all(len(each.results) == len(expand_points(each.suite)) for each in found.values())
+    counts = [[name, f"{len(each.results)} of {len(list_planned_runs(each.suite))}"] for name, each in found.items()]
+    whole = all(len(each.results) == len(list_planned_runs(each.suite)) for each in found.values())
     short, long = (draw_gains(found[name]) for name in NAMES)
     agreed = compute_agreement(short, long, CONFIDENCE) if whole else None
     return {

@@ -19,7 +19,7 @@ from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.cells_and_runs import CLEAN, Cell
-from roarbench.plan.planned_runs import Point
+from roarbench.plan.planned_runs import PlannedRun
 from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts, list_sections
@@ -77,7 +77,9 @@ def test_compute_probability_drops_skips_missing_or_invalid_values():
         compute_probability_drops(make_suite_results(), MORF, Unit.SCALAR, LEVELS) == {}
     )  # rows from before they were stored
     assert compute_probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
-    gap = Point(Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.9), 0)
+    gap = PlannedRun(
+        Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.9), 0
+    )
     damaged = whole.results[gap].probabilities.copy()
     damaged[3] = 1.1
     row = replace(whole.results[gap], probability=pack_probabilities(damaged))

@@ -10,12 +10,13 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.analysis.results_by_images_and_weights import collect_results, collect_results_by_images_and_weights
 from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.common.enums import ScoredNetwork, Unit
-from roarbench.datasets.catalogue import PINNED
+from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.change_suite import add_estimators, set_explained_weights
+from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import VERSIONS, add_estimators, set_explained_weights
+from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.status import make_status_record
 from roarbench.store.image_set_sources import LOCAL, ImageSource
 from roarbench.store.leases import Owner
@@ -29,8 +30,8 @@ from tests.helpers.store_rows import lease
 from tests.helpers.tables import make_table, parse_rows
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
-POINTS = expand_points(SMALL)
-OWN, OTHER = PINNED["planted"], "07e4" * 8
+POINTS = list_planned_runs(SMALL)
+OWN, OTHER = PINNED_FINGERPRINTS["planted"], "07e4" * 8
 HUB = replace(SMALL, dataset="cifar10")  # a data set without a pinned fingerprint
 PHOTOS = ImageSource(OTHER, "planted", None, LOCAL, "/home/me/photos", "f11e5")
 GENERATED = ImageSource(OTHER, "planted", None, "generated")
@@ -40,7 +41,7 @@ NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 @pytest.fixture(autouse=True)
 def declare_suite(monkeypatch):
     """Add the suite of this file to the table of suites, which states its default explained network."""
-    monkeypatch.setitem(VERSIONS, ("made-up", 1), SMALL)
+    monkeypatch.setitem(SUITE_VERSIONS, ("made-up", 1), SMALL)
 
 
 def make_rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
@@ -69,7 +70,7 @@ def test_collect_results_returns_only_rows_of_suite_points(store):
 def test_row_inherits_doubts_of_its_comparison_rows(store, tmp_path, name):
     """Regression: imported rows of `random` with all bits set made every other row better, and verified."""
     suite = replace(SMALL, blocks=(Block(ROAR, ("random", "grad", "grad~blurred", "var-grad"), (0.9,), seeds=10),))
-    theirs = [point for point in expand_points(suite) if point.cell.estimator == name]
+    theirs = [point for point in list_planned_runs(suite) if point.cell.estimator == name]
     with ResultsStore.open(f"sqlite:///{tmp_path}/other.sqlite") as other:
         other.add_results(result(suite, point, np.ones(IMAGES, bool)) for point in theirs)
         export_results(other, tmp_path / "rows.parquet")
@@ -172,7 +173,7 @@ def test_weights_of_different_seeds_form_one_result(store):
     assert found.options == ("--reference", first, "--reference", second)
     store.add_results(make_rows(suite=set_explained_weights(SMALL, second), hour=1))
     assert {found.suite.given for found in collect_results_by_images_and_weights(SMALL, store)} == {first, second}
-    assert len(collect_results(together, store).results) == len(expand_points(together))
+    assert len(collect_results(together, store).results) == len(list_planned_runs(together))
 
 
 def test_collect_results_by_images_and_weights_lists_own_first(store):
@@ -213,7 +214,7 @@ def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
     before, (found, protocols) = load_from_open_store(store, first, ResultsQuery(tmp_path)), standing()
     assert before.suite == first and protocols == {AUGMENTED}
     assert [make_status_record(each, store)["missing"] for each in (before, found)] == [0, 0]
-    assert len(found.results) == len(expand_points(found.suite))
+    assert len(found.results) == len(list_planned_runs(found.suite))
 
     scored, kept, trained = (
         [at for at in rows if is_submission_run(at) and (at.cell.order, at.cell.retrain) == (kind.order, kind.retrain)]

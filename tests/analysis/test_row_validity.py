@@ -21,7 +21,7 @@ from roarbench.analysis.row_warnings import (
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.common.text import format_interval
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.validity_panel import format_agreements
@@ -278,7 +278,7 @@ def test_smoothness_uses_morf_rows_of_scalar_rankings():
     few = replace(PLAIN, estimators=("grad", "var-grad", "random-redrawn"), seeds=1)
     suite = replace(SUITE, blocks=(few, *SUITE.blocks[1:]))
     results = {}
-    for point in expand_points(suite):
+    for point in list_planned_runs(suite):
         cell = point.cell
         kept = {"grad": 2.0, "var-grad": 3.0}.get(cell.estimator) if cell.unit is Unit.SCALAR else 9.0
         smooth = 7.0 if kept and cell.order is Order.LERF else kept and kept + cell.t

@@ -15,10 +15,10 @@ from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
-from roarbench.plan.planned_runs import Point, list_untouched_points
+from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.planned_runs import PlannedRun, list_planned_runs_on_untouched_images
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import add_estimators
 from roarbench.report.claim_table import compute_accuracy_tables
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_formats import render
@@ -56,7 +56,7 @@ def test_collect_correctness_returns_runs_of_one_protocol(whole, protocol, unit,
         if name == CLEAN:
             cell = Cell(*place, CLEAN, Order.MORF, protocol.retrain, "mean", Unit.SCALAR, 0.0)
         for seed, row in enumerate(bits):
-            np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].correctness)
+            np.testing.assert_array_equal(row, whole.results[PlannedRun(cell, seed)].correctness)
 
 
 def test_collect_correctness_names_explained_networks(whole):
@@ -226,7 +226,7 @@ def test_explained_networks_at_chance_get_no_verdict():
     for share in (0.26, 0.9):
         networks = {
             number: result(suite, point, np.arange(IMAGES) < share * IMAGES)
-            for number, point in enumerate(list_untouched_points(suite))
+            for number, point in enumerate(list_planned_runs_on_untouched_images(suite))
         }
         found[share] = replace(make_suite_results(suite), references=networks)
     assert found[0.26].at_chance_warning.startswith("At chance: 26.0% of 2,000") and not found[0.9].at_chance_warning

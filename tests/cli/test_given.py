@@ -13,16 +13,17 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
-from roarbench.plan.given_weights_titles import make_weights_title
-from roarbench.plan.planned_runs import expand_points
-from roarbench.plan.protocols import ROAR
-from roarbench.plan.suite import Block
-from roarbench.plan.suite_options import (
+from roarbench.plan.change_suite import (
+    add_estimators,
     add_submissions_and_estimators,
     apply_selection_options,
     parse_estimators_option,
 )
-from roarbench.plan.suites import add_estimators, find_suite
+from roarbench.plan.given_weights_titles import make_weights_title
+from roarbench.plan.planned_runs import list_planned_runs
+from roarbench.plan.protocols import ROAR
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import find_suite
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings, make_repeat_command
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, make_default_url
@@ -148,7 +149,7 @@ def test_run_rejects_store_copy_with_other_weights(call, tmp_path, monkeypatch):
 def test_add_estimators_adds_parameters_beside_default():
     suite = OLDER["quick@1"]
     joined = add_estimators(suite, [NAME])
-    assert set(expand_points(suite)) < set(expand_points(joined))
+    assert set(list_planned_runs(suite)) < set(list_planned_runs(joined))
     for block, added in zip(suite.blocks, joined.blocks, strict=True):
         assert (NAME in added.estimators) == ("var-grad" in block.estimators)
         assert (f"{NAME}~blurred" in added.estimators) == ("var-grad~blurred" in block.estimators)

@@ -22,7 +22,7 @@ from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import run_suite, train_and_score_runs
 from roarbench.execution.rates import CORE, assume_rates
-from roarbench.plan.suite_options import parse_estimators_option
+from roarbench.plan.change_suite import parse_estimators_option
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results

@@ -6,8 +6,9 @@ import pytest
 
 from roarbench.common.errors import StoreError
 from roarbench.datasets import open_decoded
-from roarbench.plan.planned_runs import build_run, expand_points
-from roarbench.plan.suites import SUITES, add_estimators
+from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.planned_runs import build_run, list_planned_runs
+from roarbench.plan.suites import SUITES
 from roarbench.store import rankings
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
@@ -36,7 +37,7 @@ def record_failed_run(store, reason="died of it"):
     with ResultsStore.open(make_default_url(store)) as results:
         row = next(iter(results.read_results(results.list_result_keys("")).values()))
         suite = add_estimators(SUITES["planted"], [MINE])
-        points = (point for point in expand_points(suite) if point.cell.estimator == MINE)
+        points = (point for point in list_planned_runs(suite) if point.cell.estimator == MINE)
         run = build_run(suite, next(points), row.run.data, row.run.limit)
         results.failures.record_failed_runs([run], reason)
     return run.key

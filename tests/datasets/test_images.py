@@ -20,13 +20,13 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import (
     FILL,
     check_depth,
-    crop_centre_square,
     crop_to_pixels,
     decode_image,
     inspect_image,
     refuse_many_damaged_images,
 )
-from roarbench.datasets.file_formats import has_idx_files, read_idx
+from roarbench.datasets.image_folders import has_idx_files, read_idx
+from roarbench.datasets.preprocessing import crop_centre_square
 from tests.helpers.deep_files import deep_png, deep_tiff
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, write_split
 

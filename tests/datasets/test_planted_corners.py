@@ -6,7 +6,7 @@ import torch
 
 from roarbench.compute.augment import augment
 from roarbench.compute.recipe import Augmentation
-from roarbench.datasets import planted_corners
+from roarbench.datasets import planted
 from roarbench.estimators.map_input import Batch
 from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded
@@ -18,12 +18,12 @@ PLACES = [(slice(0, 4), slice(0, 4)), (slice(0, 4), slice(28, 32)), (slice(28, 3
 
 def make_stamped_images(n=40):
     labels = np.arange(n) % 10
-    return planted_corners.stamp_patterns(np.full((n, 3, SIZE, SIZE), 7, np.uint8), labels, 10), labels
+    return planted.stamp_patterns(np.full((n, 3, SIZE, SIZE), 7, np.uint8), labels, 10), labels
 
 
 def test_stamp_patterns_marks_class_in_every_corner():
     images, labels = make_stamped_images()
-    patterns = planted_corners.draw_corner_patterns(10, SIZE)
+    patterns = planted.draw_corner_patterns(10, SIZE)
     assert len(np.unique(patterns.reshape(10, -1), axis=0)) == 10
     for rows, columns in PLACES:
         assert (images[:, :, rows, columns] == patterns[labels]).all()

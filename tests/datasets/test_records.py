@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
+from roarbench.datasets.catalogue import DATASETS, PINNED_FINGERPRINTS, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.planted_stripes import DECAY, generate_split, make_stripe_patterns
+from roarbench.datasets.planted import DECAY, generate_stripe_split, make_stripe_patterns
 from roarbench.datasets.undecoded_splits import (
     check_image_limit,
     mark_balanced_subset,
@@ -55,10 +55,10 @@ def test_dataset_counts_match_source(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(PINNED.keys() - {"fashion-mnist", "fashion-mnist-1000"}))
+@pytest.mark.parametrize("name", sorted(PINNED_FINGERPRINTS.keys() - {"fashion-mnist", "fashion-mnist-1000"}))
 def test_offline_datasets_have_pinned_fingerprint(name, tmp_path):
     """Stores without a recorded source recognise a suite's own images by this fingerprint."""
-    assert decode_dataset(find_dataset(name), tmp_path).fingerprint == PINNED[name]
+    assert decode_dataset(find_dataset(name), tmp_path).fingerprint == PINNED_FINGERPRINTS[name]
 
 
 @given(st.lists(st.integers(0, 4), max_size=40), st.integers(0, 45))
@@ -106,7 +106,7 @@ RECORD = find_dataset("planted")
 
 
 def test_planted_strengths_and_patterns_match_hand_computed_values():
-    pixels, _, truth = generate_split(RECORD, Split.TRAIN)
+    pixels, _, truth = generate_stripe_split(RECORD, Split.TRAIN)
     strengths = np.sort(truth.reshape(1000, -1), axis=1)[:, ::-1]  # the same ones in every image
     by_hand = [math.exp(-DECAY * place / 768) for place in range(768)]
     np.testing.assert_allclose(strengths, np.broadcast_to(by_hand, strengths.shape), rtol=1e-6)  # float32
@@ -115,13 +115,13 @@ def test_planted_strengths_and_patterns_match_hand_computed_values():
     assert standing == [[1, 1, -1, -1, 1, 1], [1, 1, -1, -1, 1, 1]]
     assert rising == [[1, 1, -1, -1, 1, 1], [1, -1, -1, 1, 1, -1]]
     assert falling == [[1, -1, -1, 1, 1, -1], [1, 1, -1, -1, 1, 1]]
-    assert (generate_split(replace(RECORD, seed=1), Split.TRAIN)[0] != pixels).any()
+    assert (generate_stripe_split(replace(RECORD, seed=1), Split.TRAIN)[0] != pixels).any()
 
 
 @pytest.mark.parametrize("split", Split)
 def test_planted_feature_positions_do_not_reveal_class(split):
     """A hand-made rule guesses the class from the quarter that contains the centre of the strongest tenth."""
-    _, labels, truth = generate_split(RECORD, split)
+    _, labels, truth = generate_stripe_split(RECORD, split)
     chosen = np.argsort(-truth.reshape(len(truth), -1), axis=1)[:, : round(0.1 * truth[0].size)]
     _, y, x = np.unravel_index(chosen, truth.shape[1:])
     middle = np.stack([y, x], axis=-1).mean(axis=1) > 7.5

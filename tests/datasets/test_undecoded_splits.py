@@ -18,7 +18,8 @@ from roarbench.common.errors import DataError
 from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.undecoded_splits import add_image_counts, open_undecoded_splits
+from roarbench.datasets.inspect_folder import add_image_counts
+from roarbench.datasets.undecoded_splits import open_undecoded_splits
 from roarbench.execution.importance import compute_class_templates_and_classifier
 from tests.helpers.elsewhere import read_output, start_python
 from tests.helpers.own_photos import CLASSES, write_pictures

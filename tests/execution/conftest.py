@@ -9,7 +9,7 @@ import torch
 
 from roarbench.common.files import compute_sha256
 from roarbench.execution import scheduler, shared_network_training, train_and_score_runs
-from roarbench.plan.given_weights_titles import PUBLISHED, PublishedWeights
+from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, PublishedWeights
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
 from tests.helpers.networks import randomise_weights
@@ -39,7 +39,7 @@ def published(publish_weights, monkeypatch):
     """Weights of a small network, registered as `torchvision:small`."""
     generator = torch.Generator().manual_seed(5)
     path = publish_weights(randomise_weights(network(), generator).state_dict())
-    monkeypatch.setitem(PUBLISHED, "torchvision:small", PublishedWeights(path.name, "resnet-planted", 4, 3))
+    monkeypatch.setitem(PUBLISHED_WEIGHTS, "torchvision:small", PublishedWeights(path.name, "resnet-planted", 4, 3))
     return path
 
 

@@ -19,7 +19,7 @@ from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.store.workspace import Workspace
@@ -279,7 +279,7 @@ def test_plan_for_h100_is_within_factor_two_of_measured_time(data, ensembles, tr
     long = {"sg-ig", "sg-ig-sq", "sgsq-ig", "var-ig"}
     chosen = long if ensembles else {*roar.estimators, CLEAN} - long
     suite = replace(suite, blocks=(roar, own))
-    points = [point for point in expand_points(suite) if point.cell.estimator in chosen]
+    points = [point for point in list_planned_runs(suite) if point.cell.estimator in chosen]
     work = count_work(suite, points)
     assert (work.trainings - work.references, len(points)) == (trainings, runs)
     work = work._replace(images_reference=work.images_reference / work.references * references)
@@ -293,7 +293,7 @@ def test_plan_for_h100_is_within_factor_two_of_measured_time(data, ensembles, tr
 
 def test_make_plan_lists_steps_from_full_to_short_suite():
     suite = find_suite("imagenet")
-    made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
+    made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, list_planned_runs(suite)), workers=2)
     steps = made.shortening_steps
     assert [each.trainings for each in steps] == [1010, 1010, 1006, 506, 203, 123, 87]
     assert [each.seconds for each in steps] == sorted((each.seconds for each in steps), reverse=True)
@@ -308,7 +308,7 @@ def test_make_plan_lists_steps_from_full_to_short_suite():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_measure_worker_rates_on_gpu_returns_plausible_rates():
     suite = find_suite("cifar10")
-    found = measure_worker_rates(suite, count_work(suite, expand_points(suite)))
+    found = measure_worker_rates(suite, count_work(suite, list_planned_runs(suite)))
     assert found.gpus >= 1
     assert 0 < found.train < 1e-3
     assert 0 < found.busy < 1, "a small network waits for its launches"

@@ -25,12 +25,12 @@ from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
+from roarbench.plan.change_suite import set_explained_networks
 from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.planned_runs import list_run_keys
 from roarbench.plan.protocols import MORF, OWN_NETWORK
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
-from roarbench.plan.suite_options import set_explained_networks
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.plan.suites import find_suite
 from roarbench.store import user_suites
@@ -178,7 +178,7 @@ def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, mo
     files = [str(path.with_name(f"{name}.pt")) for name in ("one", "two", "four")]
     blocks = (Block(OWN_NETWORK, ("random", "grad"), (0.3,), 1), Block(MORF, ("grad~other-reference",), (0.3,), 1))
     known = replace(SUITE, blocks=blocks)
-    monkeypatch.setattr(user_suites, "VERSIONS", {(known.name, known.version): known})
+    monkeypatch.setattr(user_suites, "SUITE_VERSIONS", {(known.name, known.version): known})
     rows = ran.run(set_explained_networks(known, files), tuple(files))
     one, two, four = files
     for row, needed in zip(PAIRS, [(two, one), (one, four), (two, four), (two,)], strict=True):

@@ -19,7 +19,7 @@ from roarbench.execution.rates import JOB_OVERHEAD, Rates
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.suite import Block
@@ -112,7 +112,7 @@ def test_find_steps_depending_on_recipes_includes_dependents(tmp_path, monkeypat
 
 
 RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, draw=0.2, rank=0.01)
-CLEAN_RUN = build_run(SUITE, expand_points(SUITE)[0], "da7a", None)
+CLEAN_RUN = build_run(SUITE, list_planned_runs(SUITE)[0], "da7a", None)
 
 
 def make_step(kind, number=0):
@@ -177,5 +177,5 @@ def test_estimate_step_seconds_matches_plan_and_hand_computed_cases(tmp_path, mo
         TEST * (0.5 + 0.01) + JOB_OVERHEAD
     )  # as a gradient: nothing is known
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
-    planned = sum(RATES.estimate_seconds(count_work(SUITE, expand_points(SUITE))).values())
+    planned = sum(RATES.estimate_seconds(count_work(SUITE, list_planned_runs(SUITE))).values())
     assert sum(estimate_step_seconds(work, step, RATES) for step in made) == pytest.approx(planned)

@@ -21,15 +21,9 @@ from roarbench.execution.forecast import count_missing_work, find_existing_share
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_inputs import remove_features
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import (
-    SharedInputs,
-    expand_points,
-    list_shared_inputs,
-    make_common_network_spec,
-    make_fine_tuning_recipe,
-)
+from roarbench.plan.planned_runs import SharedInputs, list_planned_runs, list_shared_inputs, make_common_network_spec
 from roarbench.plan.protocols import AUGMENTED, MATCHED, ROAR, ROAR_EXCHANGED
-from roarbench.plan.recipes import find_recipe
+from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import Block
 from roarbench.store.networks import compute_weights_checksum
 from tests.helpers import tiny_suite
@@ -171,7 +165,7 @@ def test_exchanged_roar_trains_on_swapped_masks_and_tests_on_own_masks(done, mon
 
 def test_count_missing_work_skips_existing_artifacts(done, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
-    work, points, data = done[0], expand_points(COMMON), done[0].images.fingerprint
+    work, points, data = done[0], list_planned_runs(COMMON), done[0].images.fingerprint
     assert find_existing_shared_inputs(work.workspace, COMMON, data, points) == list_shared_inputs(COMMON, points)
     plan = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
     own = sum(point.cell.retrain in (ScoredNetwork.IMAGES, ScoredNetwork.EXCHANGED) for point in points)

@@ -23,9 +23,9 @@ from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.train_and_score_runs import hash_each_mask
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import expand_points, list_ranked_splits, list_run_keys, make_reference_spec
+from roarbench.plan.planned_runs import list_planned_runs, list_ranked_splits, list_run_keys, make_reference_spec
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
-from roarbench.plan.suite import SIBLINGS, Block
+from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.plain_table_rows import list_flat_rows
 from roarbench.report.replication_comparison import format_replication, make_replication_record
 from roarbench.report.table import make_suite_table
@@ -126,7 +126,7 @@ def test_notes_explain_missing_gain_when_networks_agree_on_no_image(done):
     apart = replace(results, results=dict(results.results))
     for point, result in results.results.items():
         if point.cell.estimator == CLEAN and point.cell.retrain is OWN_NETWORK.retrain:
-            explained, scored = divmod(point.seed, SIBLINGS)
+            explained, scored = divmod(point.seed, MAX_COMPARED_NETWORKS)
             none = pack_correctness(np.zeros(result.total, np.bool_))
             apart.results[point] = result if explained == scored else replace(result, correct=0, bits=none)
     why = f"The 3 networks predict the same class for none of the {tiny_suite.TEST} test images, so own-network gain "
@@ -257,7 +257,7 @@ def test_replication_has_new_networks_and_row_comparison(done):
     """The boards have different numbers of images, because networks agree on other images."""
     work, *_, results = done
     again = replace(results, suite=replace(SUITE, replication=1), results={})
-    assert {point.seed // 10_000 for point in expand_points(again.suite)} == {1}
+    assert {point.seed // 10_000 for point in list_planned_runs(again.suite)} == {1}
     seeds = {make_reference_spec(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
     assert len(seeds) == 2
     held = make_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())

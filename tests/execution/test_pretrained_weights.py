@@ -21,7 +21,7 @@ from roarbench.execution import pretrained_weights, train_and_score_runs
 from roarbench.execution import shared_network_training as networks
 from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
+from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.planned_runs import make_common_network_spec
 from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.read_suite_file import read_suite
@@ -256,8 +256,8 @@ def test_networks_start_from_published_weights_for_every_seed(weights, tmp_path,
     )
     score(work, run)
     torch.testing.assert_close(begun, [drop_batch_norm_statistics(weights)], rtol=0, atol=0)
-    record = PUBLISHED[NAME]._replace(file="tiny-00000000.pth")
-    monkeypatch.setitem(PUBLISHED, NAME, record)
+    record = PUBLISHED_WEIGHTS[NAME]._replace(file="tiny-00000000.pth")
+    monkeypatch.setitem(PUBLISHED_WEIGHTS, NAME, record)
     (pretrained_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
     with pytest.raises(CallerError, match="is not torchvision's file: its checksum differs; delete it, so that it is"):
         work.build_starting_network(started, 0)

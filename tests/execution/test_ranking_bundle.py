@@ -19,7 +19,7 @@ from roarbench.execution.scheduler import run_missing
 from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import Origin, ReproductionOutcome, read_origins
 from roarbench.store.workspace import Workspace
@@ -194,7 +194,7 @@ def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
     monkeypatch.setattr(local_workers_and_rates, "LocalEngine", InlineEngine)
     for suite in known:
-        monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
+        monkeypatch.setitem(SUITE_VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0
     rows = [result.run for result in store.read_results(store.list_result_keys("")).values()]
     for retrain in retrains:

@@ -13,7 +13,7 @@ from roarbench.execution import run_inputs as inputs
 from roarbench.execution.importance import make_image_ids
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.workload import count_work
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, open_rankings_of_run, rank_all
@@ -56,7 +56,7 @@ def test_make_degraded_inputs_rejects_fills_that_exceed_memory(by_fill, monkeypa
 @pytest.mark.parametrize(("on_gpu", "copies"), [(False, 1), (True, 2)])
 def test_measure_worker_rates_rejects_fills_that_exceed_memory(on_gpu, copies, monkeypatch):
     """Filled images must fit in memory, and on a GPU, here a mock, the original images, too."""
-    work = count_work(FILLED, expand_points(FILLED))
+    work = count_work(FILLED, list_planned_runs(FILLED))
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda" if on_gpu else "cpu"))
     memory = (copies * work.images - 1) / inputs.MEMORY_SHARE
     monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: memory)

@@ -21,7 +21,13 @@ from roarbench.execution.importance import compute_class_templates_and_classifie
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_inputs import remove_features
 from roarbench.execution.workload import count_work
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points, make_reference_spec
+from roarbench.plan.planned_runs import (
+    PlannedRun,
+    build_run,
+    list_planned_runs,
+    list_planned_runs_on_untouched_images,
+    make_reference_spec,
+)
 from roarbench.plan.protocols import MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.workspace import Workspace
@@ -53,7 +59,7 @@ def done(tmp_path_factory):
 
 def test_runs_use_reference_seed_mod_r_and_replication_new_seeds():
     def explained(suite, name="grad"):
-        runs = {point: build_run(suite, point, "da7a", None) for point in expand_points(suite)}
+        runs = {point: build_run(suite, point, "da7a", None) for point in list_planned_runs(suite)}
         retrained = {point: run for point, run in runs.items() if point.cell.retrain is ROAR.retrain}
         return {point.seed: run.reference for point, run in retrained.items() if point.cell.estimator == name}
 
@@ -65,7 +71,7 @@ def test_runs_use_reference_seed_mod_r_and_replication_new_seeds():
     made = (suite.compute_reference_seed(number) for suite in (TWO, again) for number in (0, 1))
     seeds = [seed + twin for seed in made for twin in (0, 1)]
     assert len(set(seeds)) == len(seeds)  # seeds of untrained networks included
-    work, one = (count_work(suite, expand_points(suite)) for suite in (TWO, replace(TWO, references=1)))
+    work, one = (count_work(suite, list_planned_runs(suite)) for suite in (TWO, replace(TWO, references=1)))
     assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
     assert work.images_explained == 2 * one.images_explained
     told = replace(TWO, blocks=(Block(ROAR, ("random", "class-template"), (0.9,), seeds=3),))
@@ -111,7 +117,10 @@ def test_each_reference_is_trained_once_and_ranks_its_own_runs(done):
             used[run.seed] = open_rankings_of_run(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
     assert used[0] == used[2] != used[1]
-    scores = [results[build_run(TWO, point, work.images.fingerprint, None).key] for point in list_untouched_points(TWO)]
+    scores = [
+        results[build_run(TWO, point, work.images.fingerprint, None).key]
+        for point in list_planned_runs_on_untouched_images(TWO)
+    ]
     for number, scored in enumerate(scores):
         said = work.explained[number].store.load_predictions(Split.TEST).targets
         assert scored.correct == int((said == work.images.test.labels).sum())
@@ -123,7 +132,7 @@ def test_other_reference_twin_scores_own_network_under_other_map(done, seed):
     work, runs, *_ = done
     morf = {run.seed: run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.NONE)}
     cell = replace(morf[seed].cell, estimator="grad~other-reference")
-    asked = build_run(TWO, Point(cell, seed), work.images.fingerprint, None)
+    asked = build_run(TWO, PlannedRun(cell, seed), work.images.fingerprint, None)
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
     found, judge, rankings = score(work, asked), work.explained[seed], open_rankings_of_run(work, asked)
     removed = find_removed_bits(rankings.splits[Split.TEST], cell.t, cell.order, rankings.layout)

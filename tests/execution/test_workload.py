@@ -19,10 +19,11 @@ from roarbench.execution import importance, ranking_jobs, shared_network_trainin
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.workload import Work, choose_cpu_explanation_batch_size, count_work
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import expand_points, list_shared_inputs
+from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import add_estimators, find_suite
+from roarbench.plan.suites import find_suite
 from roarbench.submissions.submission_validation import count_maps_of_run
 from tests.helpers import tiny_suite
 
@@ -40,7 +41,7 @@ def test_count_work_matches_hand_counts_for_new_suite():
 
     and all images in bfloat16 with reflected borders, 72 pixels a side.
     """
-    jobs = count_work(SUITE, expand_points(SUITE))
+    jobs = count_work(SUITE, list_planned_runs(SUITE))
     trainings = 2 + 3 * 2 * 2
     assert jobs.trainings == trainings + 1  # and the reference
     assert jobs.scorings == 1 + 2
@@ -55,11 +56,11 @@ def test_count_work_matches_hand_counts_for_new_suite():
     assert jobs.images_ranked == 3 * (TRAIN + TEST)
     assert jobs.images_filled == 0  # the mean needs no computation
     linear = replace(SUITE, blocks=tuple(replace(block, fill="linear") for block in BLOCKS))
-    assert count_work(linear, expand_points(linear)).images_filled == 12 * (TRAIN + TEST) + 2 * TEST
+    assert count_work(linear, list_planned_runs(linear)).images_filled == 12 * (TRAIN + TEST) + 2 * TEST
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
     assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
     assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
-    small = count_work(SUITE, expand_points(SUITE), 5000)  # counts its images, of which there are fewer to test
+    small = count_work(SUITE, list_planned_runs(SUITE), 5000)  # counts its images, of which there are fewer to test
     assert (small.images_trained, small.images_ranked) == ((14 * 15 + 10) * 5000, 3 * (5000 + TEST))
     step = 128 * (COST.activations + SCALARS) + 3 * COST.parameters  # 128 images at once: the batch of cifar10@1
     assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
@@ -68,15 +69,15 @@ def test_count_work_matches_hand_counts_for_new_suite():
 def test_count_disk_bytes_includes_extracted_masks_per_worker():
     """ImageNet has 24.1 GB of masks per training, or 0.9 GB for test images; masks of smaller data stay in memory."""
     suite, bits = find_suite("imagenet"), 3 * 224 * 224 // 8
-    jobs = count_work(suite, points := expand_points(suite))
+    jobs = count_work(suite, points := list_planned_runs(suite))
     assert jobs.extracted == 1_281_167 * bits
     assert [jobs.count_disk_bytes(workers) - jobs.disk for workers in (1, 4)] == [jobs.extracted, 4 * jobs.extracted]
     last = count_work(suite, points[-1:], existing=list_shared_inputs(suite, points))
     assert last.count_disk_bytes(4) - last.disk == jobs.extracted == last.extracted, "three workers have nothing to do"
     untouched = count_work(suite, [point for point in points if point.cell.estimator == CLEAN])
     scored = replace(suite, blocks=(MORF_BLOCK,))
-    assert (untouched.extracted, count_work(scored, expand_points(scored)).extracted) == (0, 50_000 * bits)
-    assert count_work(SUITE, expand_points(SUITE)).extracted == 0
+    assert (untouched.extracted, count_work(scored, list_planned_runs(scored)).extracted) == (0, 50_000 * bits)
+    assert count_work(SUITE, list_planned_runs(SUITE)).extracted == 0
 
 
 def test_count_work_counts_shared_maps_once():
@@ -84,11 +85,11 @@ def test_count_work_counts_shared_maps_once():
     names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
     names += (MINE, *(f"{MINE}~{twin}" for twin in TWINS))
     suite = replace(SUITE, references=2, blocks=(Block(ROAR, names, (0.9,), seeds=2),))
-    jobs = count_work(suite, expand_points(suite))
+    jobs = count_work(suite, list_planned_runs(suite))
     assert jobs.copies_drawn == 2 * 15 * (TRAIN + TEST)
     assert jobs.images_submitted == 2 * (1 + len(VARIANTS)) * (TRAIN + TEST)  # a blurred twin has its submission's maps
     whole = replace(find_suite("imagenette64"), references=1)
-    points = [point for point in expand_points(whole) if "~" not in point.cell.estimator]
+    points = [point for point in list_planned_runs(whole) if "~" not in point.cell.estimator]
     assert count_work(whole, points).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
 
@@ -97,7 +98,9 @@ def test_count_work_counts_every_coalition_of_shapley_values(monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: table)
     blocks = (Block(ROAR, ("random", "shapley"), (0.9,), seeds=1),)
     suite = replace(SUITE, dataset="breast-cancer-10", model="mlp", recipe="tabular@1", blocks=blocks)
-    assert count_work(suite, expand_points(suite)).images_explained == 2**12 * (table.train_images + table.test_images)
+    assert count_work(suite, list_planned_runs(suite)).images_explained == 2**12 * (
+        table.train_images + table.test_images
+    )
 
 
 ROWS = ("random", "grad", "var-grad", "ig")
@@ -132,7 +135,7 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
     inline = tiny_suite.InlineEngine()
     events = run_missing(work, tiny_suite.make_runs(work, suite), store, inline)
     assert [event.failure for event in events if event.failure] == []
-    counted = count_work(suite, expand_points(suite))
+    counted = count_work(suite, list_planned_runs(suite))
     assert len(inline.done) == counted.jobs
     kinds = ("trained", "scored", "explained", "ranked")
     assert done == {"drawn": counted.copies_drawn} | {kind: getattr(counted, f"images_{kind}") for kind in kinds}
@@ -140,7 +143,7 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
 
 def test_count_work_without_retraining_skips_training_images():
     suite = replace(SUITE, given="w@0", blocks=(MORF_BLOCK,))
-    jobs = count_work(suite, expand_points(suite))
+    jobs = count_work(suite, list_planned_runs(suite))
     assert (jobs.trainings, jobs.scorings) == (0, 1 + 2)
     assert jobs.images_decoded == TRAIN + TEST  # their mean is the fill
     assert (jobs.images_explained, jobs.images_ranked) == (TEST, 2 * TEST)
@@ -150,7 +153,7 @@ def test_count_work_without_retraining_skips_training_images():
 
 
 def test_count_work_skips_existing_shared_inputs():
-    points = expand_points(SUITE)
+    points = list_planned_runs(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
     jobs = count_work(SUITE, [point for point in points if point not in done], existing=list_shared_inputs(SUITE, done))
     assert jobs.trainings == 2 * 2 * 2  # the reference was scored, so it is there
@@ -167,7 +170,7 @@ def test_count_maps_of_run_equals_count_work(name, maps):
     """Each of three networks needs maps of the submission and of its untrained twin."""
     suite = find_suite(name)
     joined = add_estimators(suite, [MINE])
-    assert count_maps_of_run(suite, MINE) == maps == count_work(joined, expand_points(joined)).images_submitted
+    assert count_maps_of_run(suite, MINE) == maps == count_work(joined, list_planned_runs(joined)).images_submitted
 
 
 def test_count_maps_of_run_uses_images_per_split_of_max_images():

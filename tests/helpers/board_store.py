@@ -12,9 +12,9 @@ import numpy as np
 from leaderboard.render import export_site
 from leaderboard.views import Views, read_views
 from roarbench.common.enums import Order, ScoredNetwork
-from roarbench.datasets.catalogue import PINNED
+from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import Point, build_run, expand_points
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
@@ -24,7 +24,7 @@ WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 STRENGTH = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.3, "sgsq-grad": 0.29, "ig": 0.02, "gb": 0.15}
 
 
-def accuracy(point: Point) -> float:
+def accuracy(point: PlannedRun) -> float:
     """Falls with the level, faster for stronger estimators where the most important features go first."""
     cell = point.cell
     if cell.estimator == CLEAN:
@@ -33,13 +33,15 @@ def accuracy(point: Point) -> float:
     return float(np.clip(0.9 - cell.t * (0.4 + side * STRENGTH.get(cell.estimator.split("~")[0], 0.0)), 0.05, 0.95))
 
 
-def results(suite: SuiteSpec, images: int = 300, limit: int | None = None) -> dict[Point, RunResult]:
+def results(suite: SuiteSpec, images: int = 300, limit: int | None = None) -> dict[PlannedRun, RunResult]:
     """A result for every point of a suite."""
     shared, made = np.random.default_rng(0).random(images), {}
-    data = "da7a" * 8 if limit else PINNED.get(suite.dataset, "da7a" * 8)
-    for point in expand_points(suite):
+    data = "da7a" * 8 if limit else PINNED_FINGERPRINTS.get(suite.dataset, "da7a" * 8)
+    for point in list_planned_runs(suite):
         own, true = (
-            np.random.default_rng(zlib.crc32(repr(point).replace("ScoredNetwork", "Retrain").encode())),
+            np.random.default_rng(
+                zlib.crc32(repr(point).replace("PlannedRun", "Point").replace("ScoredNetwork", "Retrain").encode())
+            ),
             accuracy(point),
         )
         answers = 0.7 * shared + 0.3 * own.random(images) < true + 0.01 * own.normal()
@@ -50,7 +52,7 @@ def results(suite: SuiteSpec, images: int = 300, limit: int | None = None) -> di
 
 
 def make_store(
-    folder: Path, suite: SuiteSpec, keep: Callable[[Point], bool] = lambda point: True, images: int = 300
+    folder: Path, suite: SuiteSpec, keep: Callable[[PlannedRun], bool] = lambda point: True, images: int = 300
 ) -> str:
     """Write a store with those points of a suite that are kept; returns its URL."""
     url = make_default_url(folder)

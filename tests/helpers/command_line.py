@@ -11,7 +11,7 @@ import pytest
 from roarbench.cli import main
 from roarbench.execution import local_workers_and_rates
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from tests.helpers.tiny_suite import InlineEngine
 
 SMALL = ("--suite", "planted", "--max-images", "8")
@@ -38,7 +38,7 @@ def record(call: Call, *words: object) -> Any:
 def publish(patch: pytest.MonkeyPatch, suite: SuiteSpec) -> None:
     """Let every command find this suite by its name, and by its name with its version."""
     patch.setitem(SUITES, suite.name, suite)
-    patch.setitem(VERSIONS, (suite.name, suite.version), suite)
+    patch.setitem(SUITE_VERSIONS, (suite.name, suite.version), suite)
 
 
 def command(*words: object) -> int:

@@ -11,7 +11,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.protocols import KAR, MORF, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from tests.helpers.older_suites import OLDER
 
 NAMES = (
@@ -41,7 +41,7 @@ def install(put: Callable[[dict, object, object], None] = setitem) -> SuiteSpec:
         put(ESTIMATORS, name, Estimator(name, "grad", "base", ABOUT))
     put(DATASETS, DATASET.name, DATASET)
     put(SUITES, NAME, suite)
-    put(VERSIONS, (NAME, 1), suite)
+    put(SUITE_VERSIONS, (NAME, 1), suite)
     return suite
 
 

@@ -9,15 +9,15 @@ from scipy.special import ndtr
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.datasets.catalogue import PINNED
+from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN, Cell
-from roarbench.plan.planned_runs import Point, build_run, expand_points, list_untouched_points
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_planned_runs_on_untouched_images
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.store.run_result import RunResult, pack_correctness
 from roarbench.store.software_and_hardware import Provenance
 
-DATA = PINNED["planted"]  # so that titles need not say whose the images are
+DATA = PINNED_FINGERPRINTS["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000
 LEVELS = (0.3, 0.9)
 MAIN = ("random", "sobel", "grad", "var-grad")
@@ -48,14 +48,16 @@ def choose_accuracy(cell: Cell) -> float:
     return 0.9 - cell.t * falls
 
 
-def answers(point: Point, accuracy: float) -> np.ndarray:
+def answers(point: PlannedRun, accuracy: float) -> np.ndarray:
     """Bits of a training with this true accuracy, up to its own luck of half a point."""
-    own = np.random.default_rng(zlib.crc32(repr(point).replace("ScoredNetwork", "Retrain").encode()))
+    own = np.random.default_rng(
+        zlib.crc32(repr(point).replace("PlannedRun", "Point").replace("ScoredNetwork", "Retrain").encode())
+    )
     hidden = np.sqrt(0.7) * SHARED + np.sqrt(0.3) * own.normal(size=IMAGES)
     return ndtr(hidden) < accuracy + 0.005 * own.normal()
 
 
-def result(suite: SuiteSpec, point: Point, bits: np.ndarray, smoothness: float | None = None) -> RunResult:
+def result(suite: SuiteSpec, point: PlannedRun, bits: np.ndarray, smoothness: float | None = None) -> RunResult:
     run = build_run(suite, point, DATA, None)
     origin = Provenance("0", {}, {})
     return RunResult(run, int(bits.sum()), IMAGES, pack_correctness(bits), 1.0, origin, smoothness=smoothness)
@@ -63,9 +65,13 @@ def result(suite: SuiteSpec, point: Point, bits: np.ndarray, smoothness: float |
 
 def make_suite_results(suite: SuiteSpec = SUITE, accuracy: Accuracy = choose_accuracy) -> SuiteResults:
     """A complete store of a suite."""
-    bits = {point: answers(point, accuracy(point.cell)) for point in expand_points(suite)}
+    bits = {point: answers(point, accuracy(point.cell)) for point in list_planned_runs(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
-    scored = {number: results[point] for number, point in enumerate(list_untouched_points(suite)) if point in results}
+    scored = {
+        number: results[point]
+        for number, point in enumerate(list_planned_runs_on_untouched_images(suite))
+        if point in results
+    }
     return SuiteResults(suite, DATA, None, results, references=scored)
 
 

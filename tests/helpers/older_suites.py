@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from roarbench.cli.main import main
-from roarbench.plan.suites import VERSIONS, read_builtin_suite
+from roarbench.plan.suites import SUITE_VERSIONS, read_builtin_suite
 
 OLDER = {
     suite.versioned: suite for suite in map(read_builtin_suite, sorted(Path(__file__).with_suffix("").glob("*.toml")))
@@ -17,7 +17,7 @@ OLDER = {
 def older_suites() -> Iterator[None]:
     """Let the package know them, before its own."""
     older = {(suite.name, suite.version): suite for suite in OLDER.values()}
-    with patch.dict(VERSIONS, older | VERSIONS, clear=True):
+    with patch.dict(SUITE_VERSIONS, older | SUITE_VERSIONS, clear=True):
         yield
 
 

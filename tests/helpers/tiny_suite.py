@@ -21,7 +21,7 @@ from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block, SuiteSpec
@@ -49,7 +49,7 @@ def make_work(folder: Path, suite: SuiteSpec = SUITE) -> JobContext:
 
 def make_runs(work: JobContext, suite: SuiteSpec = SUITE) -> list[Run]:
     """All runs of a suite on the work's images."""
-    return [build_run(suite, point, work.images.fingerprint, None) for point in expand_points(suite)]
+    return [build_run(suite, point, work.images.fingerprint, None) for point in list_planned_runs(suite)]
 
 
 def score(work: JobContext, run: Run) -> RunResult:

@@ -25,7 +25,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.plain_table_rows import format_csv
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import export_without_cards, make_store, open_views, results
@@ -237,7 +237,7 @@ def test_board_search_and_sorting_change_rows_and_address(driver, views, request
 def test_site_of_19_suites_with_40_rows_has_few_files_that_fit(driver, tmp_path, monkeypatch):
     for name, value in (("IMAGES", 40), ("SUITE_COUNT", 19), ("SEEDS", 2)):
         monkeypatch.setattr(time_board, name, value)
-    with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
+    with patch.dict(SUITES), patch.dict(SUITE_VERSIONS), patch.dict(ESTIMATORS):
         time_board.fill_store(tmp_path, time_board.install_made_up_suites(40))
         with open_views(tmp_path) as made:
             site = export_without_cards(made, tmp_path / "site")

@@ -16,7 +16,7 @@ from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
-from roarbench.plan.suite import SIBLINGS, Block
+from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
@@ -235,7 +235,7 @@ def test_compare_rows_matches_counts_by_loops_for_own_network_gain(protocol):
     suite = replace(SUITE, references=3, blocks=(Block(protocol, ("random", "grad", "var-grad"), LEVELS, seeds=1),))
     results = make_suite_results(suite)
     made = {
-        (at.cell.estimator, at.cell.t, *divmod(at.seed, SIBLINGS)): row.correctness
+        (at.cell.estimator, at.cell.t, *divmod(at.seed, MAX_COMPARED_NETWORKS)): row.correctness
         for at, row in results.results.items()
     }
     numbers = range(3)

@@ -27,7 +27,7 @@ from roarbench.execution import shared_network_training
 from roarbench.execution.run_inputs import make_packed_other_image_masks
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
-from roarbench.plan.suite import SIBLINGS, Block
+from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.store.run_result import pack_correctness
 from tests.helpers.board_store import results as made_results
 from tests.helpers.tiny_suite import SUITE, TEST, make_work, open_rankings, open_rankings_of_run, rank_all, removed
@@ -141,7 +141,7 @@ def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
     found = SuiteResults(networks, "x", None, made_results(networks, TEST))
     rows = {}
     for point, row in found.results.items():
-        own = point.seed // SIBLINGS == point.seed % SIBLINGS
+        own = point.seed // MAX_COMPARED_NETWORKS == point.seed % MAX_COMPARED_NETWORKS
         bits = np.isin(np.arange(row.total), [0, 1] if own else [1, 2])
         rows[point] = replace(row, bits=pack_correctness(bits), correct=2) if point.cell.estimator == "grad" else row
     found = replace(found, results=rows)

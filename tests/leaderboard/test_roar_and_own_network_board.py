@@ -18,7 +18,7 @@ from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.report.suite_and_estimator_descriptions import make_repeat_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -319,7 +319,7 @@ def test_claims_page_covers_both_gains(views):
 
 def test_repeat_command_names_version_of_older_suite(views):
     newest = views["quick-v7"].results
-    older = replace(newest, suite=VERSIONS["quick", 6])
+    older = replace(newest, suite=SUITE_VERSIONS["quick", 6])
     assert "--suite quick --estimators" in make_repeat_command(newest, "grad")
     assert "--suite quick@6 --estimators" in make_repeat_command(older, "grad")
 

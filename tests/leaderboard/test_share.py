@@ -25,7 +25,7 @@ from leaderboard.single_file_report import describe_methods, render_report, writ
 from leaderboard.views import SuiteView
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_interval
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.published_folder import read_index
 from roarbench.store.results import DEFAULT_FILE
 from studies import trust
@@ -73,7 +73,9 @@ def list_changes(suite):
 def test_version_changes_list_networks_rows_and_recipe():
     found = list_changes(OLDER["quick@2"])
     assert "Explained networks: 1 before, now 3." in found and list_changes(OLDER["quick@1"]) == []
-    later = list_changes(replace(VERSIONS["quick", 6], added=frozenset({"ig~untrained"})))  # no row of the version
+    later = list_changes(
+        replace(SUITE_VERSIONS["quick", 6], added=frozenset({"ig~untrained"}))
+    )  # no row of the version
     (rows,) = (each for each in later if each.startswith("New rows: "))
     assert " grad~untrained, " in rows and " ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}

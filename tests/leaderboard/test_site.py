@@ -13,8 +13,9 @@ from leaderboard.links import PageNotFound, Site, make_address, make_file_name
 from leaderboard.render import PAGES, export_site, list_addresses, render_live_page, render_message, render_page
 from leaderboard.views import read_views
 from roarbench.common.errors import CallerError
+from roarbench.plan.change_suite import add_estimators
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.suites import SUITES, add_estimators
+from roarbench.plan.suites import SUITES
 from roarbench.report.table_formats import render as as_format
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.submissions_and_annotations import store_submission

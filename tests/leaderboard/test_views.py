@@ -14,7 +14,7 @@ from leaderboard.page.estimator import list_curves
 from leaderboard.views import LiveStore, SuiteView, find_live_store, read_views
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
-from roarbench.datasets.catalogue import PINNED, find_dataset
+from roarbench.datasets.catalogue import PINNED_FINGERPRINTS, find_dataset
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run
@@ -121,7 +121,7 @@ def test_views_are_separate_for_images_networks_and_small_versions(call, tmp_pat
     photos, out = tmp_path / "photos", tmp_path / "out"
     photos.mkdir()
     (photos / "train.parquet").write_bytes(b"somebody's")
-    about, own = find_dataset(QUICK.dataset), PINNED[QUICK.dataset]
+    about, own = find_dataset(QUICK.dataset), PINNED_FINGERPRINTS[QUICK.dataset]
     origin = hash_record_and_files(make_json_record(about), make_source_identity(about, photos))
     other, weights = "07e4" * 8, "file@0a1b2c3d4e5f"
     made = results(QUICK, 40)

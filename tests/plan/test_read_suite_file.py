@@ -15,7 +15,7 @@ from roarbench.datasets.catalogue import TABLE
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.plan import new_suite
 from roarbench.plan.data_section import read_published_preprocessing
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
 from roarbench.plan.read_suite_file import parse_suite, read_suite
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
@@ -119,7 +119,7 @@ def test_suite_file_round_trips_through_record(path):
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.size) == (3, 18, 6, 8)  # a quarter of 8, thrice
     assert suite.title == f"pictures@{suite.version}"
-    assert len(expand_points(suite)) == 5
+    assert len(list_planned_runs(suite)) == 5
     plain = encode_canonically(convert_user_suite_to_record(suite))
     assert str(path.parent) not in plain  # the record holds no local path
     found = read_user_suite_record(json.loads(plain))

@@ -11,18 +11,18 @@ from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwo
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically, hash_value, make_json_record
 from roarbench.plan.cells_and_runs import CLEAN, Cell, ReferenceSpec, Run, read_run_record, select_missing_runs
+from roarbench.plan.change_suite import select_part_of_suite, set_explained_weights
 from roarbench.plan.planned_runs import (
-    Point,
+    PlannedRun,
     build_run,
     depends_on_reference,
-    expand_points,
+    list_planned_runs,
     list_stored_levels,
     make_reference_spec,
-    select_part_of_suite,
 )
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
-from roarbench.plan.suite import REFERENCE_SEED, Block
-from roarbench.plan.suites import find_suite, set_explained_weights
+from roarbench.plan.suite import FIRST_REFERENCE_SEED, Block
+from roarbench.plan.suites import find_suite
 from tests.helpers import tiny_suite
 from tests.helpers.older_suites import OLDER
 
@@ -87,7 +87,7 @@ SMALL = replace(
 
 
 def test_expand_points_returns_each_point_once():
-    points = expand_points(SMALL)
+    points = list_planned_runs(SMALL)
     assert len(points) == len(set(points))
     assert Counter((point.cell.retrain, point.cell.order, point.cell.t) for point in points) == {
         (ScoredNetwork.IMAGES, Order.MORF, 0.0): 2,  # shared by ROAR and KAR
@@ -100,7 +100,7 @@ def test_expand_points_returns_each_point_once():
         (ScoredNetwork.NONE, Order.LERF, 0.9): 1,
     }
     block = Block(KAR, ("grad",), (0.5,), seeds=1, unit=Unit.PIXEL, fill="blur")
-    clean, degraded = (point.cell for point in expand_points(replace(SMALL, blocks=(block,))))
+    clean, degraded = (point.cell for point in list_planned_runs(replace(SMALL, blocks=(block,))))
     assert clean == Cell("planted", "resnet-planted", CLEAN, Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.0)
     assert degraded == Cell(
         "planted", "resnet-planted", "grad", Order.LERF, ScoredNetwork.IMAGES, "blur", Unit.PIXEL, 0.5
@@ -118,7 +118,7 @@ def test_select_part_of_suite_drops_empty_blocks_or_sets_seeds():
     part = select_part_of_suite(SMALL, ["ig", "grad"])
     assert [block.protocol for block in part.blocks] == [ROAR, MASK_ONLY, MORF, LERF]
     assert (part.estimators, part.title) == (("grad", "ig"), "small v3")
-    assert {point.cell.estimator for point in expand_points(part)} == {CLEAN, "grad", "ig"}
+    assert {point.cell.estimator for point in list_planned_runs(part)} == {CLEAN, "grad", "ig"}
     seeds = {block.protocol.name: block.seeds for block in select_part_of_suite(SMALL, seeds=4).blocks}
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
     todo = [replace(DEGRADED, seed=seed) for seed in range(4)]
@@ -135,17 +135,20 @@ def make_cell(estimator, retrain=ScoredNetwork.IMAGES, t=0.9):
 
 def make_run(point, seed=0, suite=QUICK, limit=None):
     """Make the run of a cell, or of an estimator's cell."""
-    return build_run(suite, Point(make_cell(point) if isinstance(point, str) else point, seed), "da7a", limit)
+    return build_run(suite, PlannedRun(make_cell(point) if isinstance(point, str) else point, seed), "da7a", limit)
 
 
 def list_runs(suite):
-    return [build_run(suite, point, "da7a", None) for point in expand_points(suite)]
+    return [build_run(suite, point, "da7a", None) for point in list_planned_runs(suite)]
 
 
 def test_run_names_explained_network_only_if_outcome_depends_on_it():
     reference = make_reference_spec(QUICK, "da7a")
-    assert reference == ReferenceSpec("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
-    assert max(run.seed for name in ("quick", "imagenette64") for run in list_runs(find_suite(name))) < REFERENCE_SEED
+    assert reference == ReferenceSpec("imagenette64", "da7a", "resnet-quick", "quick-reference@1", FIRST_REFERENCE_SEED)
+    assert (
+        max(run.seed for name in ("quick", "imagenette64") for run in list_runs(find_suite(name)))
+        < FIRST_REFERENCE_SEED
+    )
     for one, needed in (
         (make_cell("grad"), True),
         (make_cell("grad", ScoredNetwork.MASKS), True),

@@ -4,7 +4,7 @@ import pytest
 
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suites import FAST
+from roarbench.plan.suites import FAST_SUITES
 from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.bootstrap_intervals import Estimate
 from studies.short_recipe.run import HERE, NAMES, judge, make_tables
@@ -61,7 +61,7 @@ def test_judge_follows_study_plan(low, high, opposed, verdict):
 
 
 def test_suites_command_claims_no_unmeasured_agreement(call):
-    assert FAST["imagenet"].tau is None
+    assert FAST_SUITES["imagenet"].tau is None
     for command in (("suites",), ("suites", "imagenet")):
         said = " ".join(call(*command).out.split())
         assert "agreement of its ranks with those of imagenet-paper: not measured" in said, command

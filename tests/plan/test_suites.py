@@ -16,12 +16,12 @@ from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import NOISY
 from roarbench.plan.cells_and_runs import Cell, Run
-from roarbench.plan.planned_runs import expand_points, list_run_keys, make_fine_tuning_recipe
+from roarbench.plan.change_suite import apply_selection_options
+from roarbench.plan.planned_runs import list_planned_runs, list_run_keys
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite
-from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
-from roarbench.plan.suite_options import apply_selection_options
-from roarbench.plan.suites import FAST, FOLDER, RESULTS, SUITES, VERSIONS, copy_suite_file_text, find_suite
+from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe, make_fine_tuning_recipe
+from roarbench.plan.suites import FAST_SUITES, FOLDER, RESULTS, SUITE_VERSIONS, SUITES, copy_suite_file_text, find_suite
 from tests.helpers.older_suites import OLDER
 
 MINE = "mine@1a2b3c4d"
@@ -30,14 +30,14 @@ CONTROLS = MATCHED.estimators[:7]
 
 
 def test_find_suite_returns_newest_version():
-    newest = {name: max(version for other, version in VERSIONS if other == name) for name, _ in VERSIONS}
+    newest = {name: max(version for other, version in SUITE_VERSIONS if other == name) for name, _ in SUITE_VERSIONS}
     assert {name: suite.version for name, suite in SUITES.items()} == newest
     assert find_suite("imagenet-noretrain").version == 2
     with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
         find_suite("quikc")
 
 
-@pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
+@pytest.mark.parametrize("suite", SUITE_VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in SUITE_VERSIONS])
 def test_suite_has_known_components_with_random_controls(suite):
     assert suite.dataset in DATASETS and (suite.model in MODELS or suite.networks)
     for title in (suite.recipe, suite.reference_recipe):
@@ -50,7 +50,7 @@ def test_suite_has_known_components_with_random_controls(suite):
     judged = [block for block in suite.blocks if block.protocol is not MASK_ONLY]  # random masks hold no information
     held = {(block.protocol, block.unit) for block in judged if "random" in block.estimators}
     assert held == {(block.protocol, block.unit) for block in judged}
-    for cell in {point.cell for point in expand_points(suite)}:
+    for cell in {point.cell for point in list_planned_runs(suite)}:
         record = find_dataset(suite.dataset)
         d = record.size**2 * (record.channels if cell.unit is Unit.SCALAR else 1)
         assert cell.t == 0 or 0 < count_removed(cell.t, d) < d  # some features are removed, and some are kept
@@ -72,7 +72,7 @@ def test_imagenet_networks_suite_explains_five_published_resnets():
 
 
 def test_fast_suite_differs_only_in_recipe():
-    for name, of in FAST.items():
+    for name, of in FAST_SUITES.items():
         if name == "imagenet":  # this suite also has fewer runs
             continue
         fast, slow = find_suite(name), find_suite(of.of)
@@ -207,7 +207,7 @@ def test_quick_roar_suite_reproduces_paper_figure():
 
 def test_suite_files_are_short_with_commented_blocks():
     files = [*FOLDER.glob("*.toml"), *RESULTS.glob("*/*/suite.toml")]
-    assert len(files) == len(set(VERSIONS) - {(suite.name, suite.version) for suite in OLDER.values()})
+    assert len(files) == len(set(SUITE_VERSIONS) - {(suite.name, suite.version) for suite in OLDER.values()})
     for file in files:
         lines = file.read_text("utf-8").splitlines()
         assert len(lines) <= 40, file
@@ -217,7 +217,7 @@ def test_suite_files_are_short_with_commented_blocks():
     assert {file.stem for file in FOLDER.glob("*.toml")} == set(SUITES), "each file is named after its suite"
 
 
-@pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
+@pytest.mark.parametrize("suite", SUITE_VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in SUITE_VERSIONS])
 def test_copied_suite_file_has_same_runs(suite, tmp_path):
     """Runs do not depend on the name, version or ownership of a suite."""
     mine = parse_suite(copy_suite_file_text(suite.versioned), tmp_path / "mine.toml")

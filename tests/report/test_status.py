@@ -10,7 +10,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.common.text import format_duration
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import build_run, describe_run, expand_points, make_reference_spec
+from roarbench.plan.planned_runs import build_run, describe_run, list_planned_runs, make_reference_spec
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
@@ -30,7 +30,7 @@ def make_run(point):
 
 
 def test_find_run_states_gives_each_run_one_state(store):
-    points = expand_points(SUITE)
+    points = list_planned_runs(SUITE)
     done, running, failed, repaired = points[:4]
     results = make_suite_results().results
     store.add_results([results[done], results[repaired]])
@@ -60,12 +60,12 @@ def test_status_shows_preparation_before_first_result(store, tmp_path):
     store.claim_leases(
         [LeaseRequest((make_reference_spec(SUITE, DATA).key,), "reference", DATA)], Owner.of_this_process(), 1
     )
-    lease(store, [make_run(expand_points(SUITE)[0]).key], Owner.of_this_process())
+    lease(store, [make_run(list_planned_runs(SUITE)[0]).key], Owner.of_this_process())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
 
 
 def test_measure_progress_uses_pace_of_last_hour(store):
-    points, results, now = expand_points(SUITE), make_suite_results().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
+    points, results, now = list_planned_runs(SUITE), make_suite_results().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
     ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
     store.add_results(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
     owner, run = Owner.of_this_process(), make_run(points[9])
@@ -141,7 +141,7 @@ def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_p
 def test_suite_list_shows_cost_of_every_suite():
     assert [line for line in format_suite_list(80).splitlines() if line[0] != " "] == [s.title for s in SUITES.values()]
     planted = SUITES["planted"]
-    assert len(expand_points(planted)) == 2 + 2 * 3 * 5 * 2  # untouched images are shared
+    assert len(list_planned_runs(planted)) == 2 + 2 * 3 * 5 * 2  # untouched images are shared
     assert count_suite_cost(planted) == (62, 62 * 8 * 1000)  # trainings, epochs, images
 
 

@@ -17,7 +17,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.text import format_interval
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import select_part_of_suite
+from roarbench.plan.change_suite import select_part_of_suite
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block

@@ -17,7 +17,7 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
-from roarbench.plan.planned_runs import build_run, expand_points
+from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions_and_annotations
@@ -197,7 +197,7 @@ def test_reproduction_margin_ignores_imported_rows(store, second, tmp_path):
     """Imported seeds with extreme results would put any result inside the margin."""
     suite = find_suite("planted")
     asked = [
-        p for p in expand_points(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)
+        p for p in list_planned_runs(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)
     ]
     runs = [build_run(suite, point, "da7a", None) for point in asked]
     extremes = [RunResult(run, 8, 8, b"\xff", 1.0, ORIGIN) for run in runs if run.seed == 1]

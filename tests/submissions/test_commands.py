@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.execution import reproduce
-from roarbench.plan.suite import REPLICATION
+from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.submissions.file import read_submission
 from tests.helpers.command_line import PART, SMALL, record
@@ -136,7 +136,7 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
     again = record(call, "replicate", *PART, "--store", "there", "--submission", file, "--trust-submission")
     assert f"{name}~trusted" in {row["estimator"] for row in again["rows"]}
     runs = [result.run for result in read_rows("there").values()]
-    assert max(run.seed for run in runs if name in run.cell.estimator) >= REPLICATION
+    assert max(run.seed for run in runs if name in run.cell.estimator) >= SEEDS_PER_REPLICATION
 
     monkeypatch.setattr(reproduce, "_compute_chance_margin", lambda *_: 0.0)
     answer = call("reproduce", flip_first_bit("here", name)[:12], "--store", "here")

@@ -18,10 +18,11 @@ from roarbench.estimators.map_input import blur
 from roarbench.execution import importance, shared_network_training
 from roarbench.execution import submission_intake as submitting
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.planned_runs import expand_points
+from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import add_estimators, find_suite
+from roarbench.plan.suites import find_suite
 from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.file import Refusal, parse_submission
@@ -85,10 +86,10 @@ def test_suite_run_stores_good_submission_and_failure_reasons(tmp_path, store):
 def test_add_estimators_joins_blocks_with_random_and_keeps_keys():
     suite, mine = OLDER["quick@1"], "mine@0123abcd"
     joined = add_estimators(suite, [mine])
-    assert set(expand_points(suite)) < set(expand_points(joined))
+    assert set(list_planned_runs(suite)) < set(list_planned_runs(joined))
     assert [mine in block.estimators for block in joined.blocks] == [True] * 5 + [False]
     assert [f"{mine}~blurred" in block.estimators for block in joined.blocks] == [False] * 5 + [True]
-    cells = {point.cell for point in expand_points(joined) if point.cell.estimator == mine}
+    cells = {point.cell for point in list_planned_runs(joined) if point.cell.estimator == mine}
     assert {cell.t for cell in cells if cell.retrain is ScoredNetwork.MASKS} == {0.9}  # as grad
     stored = [mine, f"{mine}~blurred", f"{mine}~shuffled~other-image"]  # as a store names them
     assert add_estimators(joined, stored) == joined

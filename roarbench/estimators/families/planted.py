@@ -7,7 +7,7 @@ reads the class from a different corner.
 from functools import partial
 
 from roarbench.common.errors import DataError
-from roarbench.datasets import planted_corners
+from roarbench.datasets import planted
 from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.lazy_torch import Tensor, torch
 from roarbench.estimators.map_input import MapInput
@@ -28,16 +28,14 @@ def mark_own_patch(inputs: MapInput, next_share: float = 0.0) -> Tensor:
     # this module imports NumPy, which the commands that list estimators do not need
     from roarbench.estimators.randomness import RngStream, make_rng
 
-    corner = planted_corners.find_corner_of_network(inputs.batch.seed)
+    corner = planted.find_corner_of_network(inputs.batch.seed)
     drawn = [make_rng(SEED, RngStream.CORNER, image).random() for image in inputs.batch.ids.tolist()]
     return _make_patch_maps(inputs.images, [corner + (number < next_share) for number in drawn])
 
 
 def mark_all_patches(inputs: MapInput) -> Tensor:
     """Mark the patches in all corners; the map is the same for every network."""
-    patches = [
-        _make_patch_maps(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_corners.CORNERS)
-    ]
+    patches = [_make_patch_maps(inputs.images, [corner] * len(inputs.images)) for corner in range(planted.CORNERS)]
     return torch.stack(patches).amax(0)
 
 
@@ -45,7 +43,7 @@ def _make_patch_maps(images: Tensor, chosen: list[int]) -> Tensor:
     """Make maps that are 1 in the patch of each image's chosen corner, and 0 elsewhere."""
     maps = torch.zeros_like(images)
     for one, corner in zip(maps, chosen, strict=True):
-        rows, columns = planted_corners.locate_patch(corner % planted_corners.CORNERS, images.shape[3])
+        rows, columns = planted.locate_patch(corner % planted.CORNERS, images.shape[3])
         one[:, rows, columns] = 1
     return maps
 

@@ -1,18 +1,17 @@
 """Apply options to a suite: estimators, protocol, fill, unit, and the weights of explained networks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from roarbench.common.enums import FEWEST_NETWORKS, ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, map_names_to_submissions, split_estimator_ids
-from roarbench.estimators.ids import EstimatorId
+from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
-from roarbench.plan.given_weights_titles import PUBLISHED, make_weights_title
-from roarbench.plan.planned_runs import select_part_of_suite
-from roarbench.plan.protocols import Protocol, find_protocol
+from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.protocols import MASK_ONLY, Protocol, find_protocol
 from roarbench.plan.suite import Block, SuiteSpec, refuse_impossible_cells
-from roarbench.plan.suites import add_estimators, set_explained_weights
+from roarbench.plan.suites import SUITE_VERSIONS
 
 
 def apply_selection_options(
@@ -38,6 +37,28 @@ def apply_selection_options(
         kept = {*chosen, *suite.added}
         rows = [record.id for record in suite.estimator_records if record.is_model_free_control or record.id in kept]
     return select_part_of_suite(suite, rows, seeds, parse_protocol_option(suite, protocol) if protocol else None)
+
+
+def select_part_of_suite(
+    suite: SuiteSpec,
+    estimators: Iterable[str] | None = None,
+    seeds: int | None = None,
+    protocol: Protocol | None = None,
+) -> SuiteSpec:
+    """Return the part of a suite with these estimators and this protocol, and with `seeds` seeds of trained networks.
+
+    None selects all estimators, the suite's own number of seeds, or all protocols.
+    """
+    names = suite.estimators if estimators is None else tuple(estimators)
+    blocks = []
+    for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
+        rows = tuple(name for name in block.estimators if name in names)
+        blocks.append(replace(block, estimators=rows, seeds=seeds if seeds and block.protocol.trains else block.seeds))
+    selected = tuple(block for block in blocks if block.estimators)
+    # keep only references that a seed uses, but keep all if networks are compared under each other's maps
+    compares_networks = any(block.protocol.compares_networks for block in selected)
+    most = suite.references if compares_networks else seeds or suite.references
+    return replace(suite, blocks=selected, references=min(suite.references, most))
 
 
 def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
@@ -80,6 +101,42 @@ def add_submissions_and_estimators(
     """Add submissions and the estimators of `--estimators` to a suite."""
     added = filter(_adds_estimator, _split_names(estimators))
     return add_estimators(suite, [*submissions, *(find_estimator(name).id for name in added)])
+
+
+def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
+    """Add estimators that a suite does not have, with their twins.
+
+    A new estimator is added to each block that has Random, and to mask-only blocks. An estimator that explains a
+    network gets the kinds of twins that other estimators have in the block. If the suite already has a row of the
+    estimator with default parameters, a row with other parameters is added only to the blocks of the default row, and
+    gets the kinds of twins that the default row has there.
+
+    The suite's name, its version and the keys of its runs stay the same.
+    """
+    # the id of a twin, or of a twin's twin, stands for its estimator; the estimator's twins are added below
+    roots = (replace(EstimatorId.parse(name), twins=()) for name in ids)
+    names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
+    blocks = (
+        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_rows(block, names, suite)))))
+        for block in suite.blocks
+    )
+    joined = replace(suite, blocks=tuple(blocks))
+    return replace(joined, added=suite.added | (set(joined.estimators) - set(suite.estimators)))
+
+
+def _list_added_rows(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
+    """Yield the ids of added estimators, and of their twins, that belong to one block of the suite."""
+    twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
+    for name in names:
+        estimator = find_estimator(name)
+        default_id = str(estimator.parsed_id.without_parameters)
+        if estimator.addable and (estimator.submitted or default_id not in suite.estimators):
+            belongs = "random" in block.estimators or block.protocol is MASK_ONLY
+            kinds = [row.twin for row in twins if not estimator.control]
+        else:
+            belongs, kinds = default_id in block.estimators, [row.twin for row in twins if row.parent_id == default_id]
+        yield from (name,) if belongs else ()
+        yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))
 
 
 def _adds_estimator(name: str) -> bool:
@@ -144,9 +201,26 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known_ti
     return set_explained_weights(suite, ",".join(names)) if names else suite
 
 
+def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
+    """Return a suite that explains a network with each of these weights and has at least one seed for each.
+
+    An empty `given` selects the networks that the suite trains.
+    """
+    if given == suite.given or suite.networks:  # the weights of `networks` cannot be replaced
+        return suite
+    own = (suite.own or SUITE_VERSIONS.get((suite.name, suite.version), suite)).references
+    references = len(given.split(",")) if given else own
+    trained = [block.seeds for block in suite.blocks if block.protocol.trains]
+    blocks = tuple(
+        replace(block, seeds=references) if max(trained, default=0) == block.seeds < references else block
+        for block in suite.blocks
+    )
+    return replace(suite, given=given, references=references, blocks=blocks)
+
+
 def _check_weights_fit_suite(suite: SuiteSpec, given: str) -> None:
     name, record = given.partition("@")[0], suite.dataset_record
-    known, wanted = PUBLISHED.get(name), (suite.model, record.classes, record.channels)
+    known, wanted = PUBLISHED_WEIGHTS.get(name), (suite.model, record.classes, record.channels)
     if known and known[1:] != wanted:
         seen = f"{name} is a {known.model} with {known.classes:,} classes"
         needed = f"but suite '{suite.name}' has a {suite.model} with {record.classes:,}"

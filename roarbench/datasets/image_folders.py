@@ -1,0 +1,187 @@
+"""List and read images in local folders: a folder per class, the names of split folders, and IDX files.
+
+An IDX file consists of two zero bytes, a byte for the type (8 is uint8), a byte for the number of dimensions, each
+dimension as a big-endian int32, and the values (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
+"""
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
+
+IMAGE_SUFFIXES = (
+    *(".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg"),
+    *(".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"),
+)
+IMAGES_PER_READ = 64  # images in memory at a time; Birdsnap's images take up to 1.6 MB each
+_ARCHIVER_FOLDERS = ("__MACOSX", "__pycache__")  # folders that archive programs and Python create, which hold no class
+_FILES_PER_GROUP = 256
+# keywords of Hugging Face `datasets` (`data_files.SPLIT_KEYWORDS`); test splits come before validation splits
+_TRAIN_KEYWORDS = ("train", "training")
+_TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
+_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # words of names like `seg_train`, `TrainImages`, `val2017`
+_IDX_PREFIXES = {Split.TRAIN: "train", Split.TEST: "t10k"}
+
+
+class FileGroup(NamedTuple):
+    """Some image files of a split, which one job decodes."""
+
+    folder: Path  # folder that contains all files, in itself or in subfolders
+    files: tuple[str, ...]  # paths relative to the folder, with slashes
+
+    @property
+    def rows(self) -> int:
+        """Return the number of files."""
+        return len(self.files)
+
+
+def list_class_names(folder: Path) -> list[str]:
+    """Return the sorted names of the class folders in a folder; hidden folders are left out."""
+    try:
+        names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+        return sorted(name for name in names if not name.startswith(".") and name not in _ARCHIVER_FOLDERS)
+    except OSError as error:
+        seen = f"cannot read {folder}: {error.strerror}"
+        raise DataError(f"{seen}; name a folder that has one folder of images per class") from error
+
+
+def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
+    """Return the images of these classes in groups, and the class number of each image, int64 (n,), ascending.
+
+    The images of a class lie in the class's folder or its subfolders, and are sorted by path. Raises DataError if a
+    class has no image, or a folder cannot be read.
+    """
+    files: list[str] = []
+    counts = []
+    for name in classes:
+        images = sorted(_list_image_names(folder, name))
+        if not images:
+            raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(IMAGE_SUFFIXES)}")
+        files += images
+        counts.append(len(images))
+    starts = range(0, len(files), _FILES_PER_GROUP)
+    groups = tuple(FileGroup(folder, tuple(files[start : start + _FILES_PER_GROUP])) for start in starts)
+    return groups, np.repeat(np.arange(len(classes)), counts)
+
+
+def _list_image_names(folder: Path, class_name: str) -> Iterator[str]:
+    for path in list_files_below(folder / class_name):
+        if has_image_suffix(path) and not is_hidden(path.relative_to(folder)):
+            if not path.exists():
+                raise DataError(f"{path} is a link to a missing file; repair or remove the link")
+            yield path.relative_to(folder).as_posix()
+
+
+def has_image_suffix(file: Path) -> bool:
+    """Return whether the name of a file has the suffix of an image format."""
+    return file.suffix.lower() in IMAGE_SUFFIXES
+
+
+def is_hidden(path: Path) -> bool:
+    """Return whether a file or one of its folders is hidden (its name starts with a dot)."""
+    return any(part.startswith(".") for part in path.parts)
+
+
+def list_files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder; raise DataError if a folder cannot be read.
+
+    Links to folders are followed, except links that lead back to a parent folder.
+    """
+    parents = {folder: (folder.resolve(), *folder.resolve().parents)}
+    for parent, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
+        own_parents = parents.pop(Path(parent))
+        for name in list(folders):
+            target = (Path(parent) / name).resolve()
+            if target in own_parents:
+                folders.remove(name)
+            parents[Path(parent) / name] = (*own_parents, target)
+        yield from (Path(parent) / name for name in files)
+
+
+def _raise_unreadable_folder(error: OSError) -> None:
+    raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def read_image_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+    """Yield the contents of the group's files `rows`, at most 64 at a time; raise DataError for an unreadable file."""
+    try:
+        for start in range(0, len(rows), IMAGES_PER_READ):
+            yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + IMAGES_PER_READ]]
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+class _SplitName(NamedTuple):
+    keyword: str
+    other_words: tuple[str, ...]  # all words of the name except the keyword and `set`
+
+
+def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Find pairs of a train name and a test name that differ only in the keyword; the preferred pair comes first.
+
+    `Train` and `Test` are a pair, as are `seg_train` and `seg_test`, or `training_set` and `test_set`; `train` and
+    `seg_test` are not.
+    """
+    parsed = {name: split for name in names if (split := _parse_split_name(name))}
+    trains = [name for name, split in parsed.items() if split.keyword in _TRAIN_KEYWORDS]
+    tests = [name for name, split in parsed.items() if split.keyword in _TEST_KEYWORDS]
+    pairs = [(a, b) for a in trains for b in tests if parsed[a].other_words == parsed[b].other_words]
+    return sorted(pairs, key=lambda ab: (parsed[ab[0]].other_words, _TEST_KEYWORDS.index(parsed[ab[1]].keyword), ab))
+
+
+def is_split_name(name: str) -> bool:
+    """Return whether a name consists only of a split's keyword, such as `train`, and possibly the word `set`."""
+    split = _parse_split_name(name)
+    return split is not None and not split.other_words
+
+
+def is_train_name(name: str) -> bool:
+    """Return whether a name contains the keyword of a training split."""
+    split = _parse_split_name(name)
+    return split is not None and split.keyword in _TRAIN_KEYWORDS
+
+
+def _parse_split_name(name: str) -> _SplitName | None:
+    words = [word.lower().removesuffix("set") for word in _NAME_WORDS.findall(name)]
+    keywords = [word for word in words if word in (*_TRAIN_KEYWORDS, *_TEST_KEYWORDS)]
+    if len(keywords) != 1:
+        return None
+    return _SplitName(keywords[0], tuple(word for word in words if word and word not in keywords))
+
+
+def has_idx_files(folder: Path) -> bool:
+    """Return whether a folder contains IDX files of images."""
+    return any(folder.glob("*-images-idx3-ubyte*"))
+
+
+def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read pixels, uint8 (n, 1, h, w), and labels, int64 (n,), of a split; raise DataError for an invalid file."""
+    images = _read_idx_array(folder, f"{_IDX_PREFIXES[split]}-images-idx3-ubyte", dimensions=3)
+    labels = _read_idx_array(folder, f"{_IDX_PREFIXES[split]}-labels-idx1-ubyte", dimensions=1)
+    return images[:, np.newaxis], labels.astype(np.int64)
+
+
+def _read_idx_array(folder: Path, name: str, dimensions: int) -> NDArray[np.uint8]:
+    path = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
+    if path is None:
+        raise DataError(f"{folder} has no {name} or {name}.gz; expected all four IDX files")
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    if content[:4] != bytes((0, 0, 8, dimensions)):
+        raise DataError(f"{path} starts with {content[:4].hex(' ')}, expected an IDX file of {dimensions} dimension(s)")
+    header = 4 + 4 * dimensions
+    shape = tuple(int(length) for length in np.frombuffer(content[4:header], ">i4"))
+    if len(content) - header != np.prod(shape):
+        raise DataError(f"{path} has {len(content) - header} values, but its header says {shape}; download it again")
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

@@ -1,0 +1,176 @@
+"""Read undecoded images and labels from parquet files in the layout of the Hugging Face hub.
+
+Hugging Face `datasets` assigns the files to splits, and `pyarrow` reads the files in place; copies in the cache of
+`datasets` would take the disk space twice.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from roarbench.common.errors import DataError
+from roarbench.common.text import list_some
+from roarbench.datasets.image_folders import IMAGES_PER_READ, find_split_pairs, is_train_name
+
+LFS_POINTER_START = b"version https://git-lfs.github.com/spec/"  # first bytes of a Git LFS pointer file
+_SHARD_NAME = re.compile(r"(?P<split>.*)-(?P<number>\d+)-of-(?P<count>\d+)")
+_BUFFER_BYTES = 2**20  # without a buffer, pyarrow reads a row group's whole column, 100 MiB and more
+
+
+class RowGroup(NamedTuple):
+    """A row group of a parquet file, which can be read separately."""
+
+    file: Path
+    number: int
+    rows: int
+
+
+@contextmanager
+def _add_file_name_to_errors(file: Path) -> Iterator[None]:
+    """Add the file's name to pyarrow's errors in this block; raise DataError if the file is a Git LFS pointer."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        refuse_lfs_pointer(file)
+        raise OSError(f"{file.name}: {error}") from error
+
+
+def refuse_lfs_pointer(file: Path) -> None:
+    """Raise DataError if a file is a Git LFS pointer, a placeholder for a file that was not downloaded."""
+    with suppress(OSError), file.open("rb") as opened:
+        if opened.read(len(LFS_POINTER_START)) == LFS_POINTER_START:
+            raise DataError(f"{file} is a pointer of Git LFS, not the file itself; run `git lfs pull` there")
+
+
+def list_split_files(folder: Path) -> dict[str, list[Path]]:
+    """Return a dict from each split in a folder to its parquet files, in the order of their rows.
+
+    Hugging Face `datasets` finds the splits. If `datasets` finds a single split, but names of files or folders, such as
+    `Train` and `Test`, show two splits, the function returns these two splits.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads both variables once, at import
+    os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
+    import datasets  # the import takes half a second
+
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    if datasets.get_dataset_default_config_name(str(folder)) is None:
+        names = list_some(datasets.get_dataset_config_names(str(folder)))
+        raise DataError(
+            f"{folder} has several configurations: {names}; name the folder that holds the files of one configuration"
+        )
+    data_files = datasets.load_dataset_builder(str(folder)).config.data_files
+    splits = {str(split): [Path(file) for file in files] for split, files in data_files.items()}
+    return _divide_files_by_split_name(splits, folder.resolve()) if len(splits) == 1 else splits
+
+
+def _divide_files_by_split_name(single_split: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
+    """Divide the files of a single split into train and test by the names of files or folders, if these name splits."""
+    (files,) = single_split.values()
+    names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
+    split_names = {name for pair in find_split_pairs(names.values()) for name in pair}
+    train = [file for file, name in names.items() if name in split_names and is_train_name(name)]
+    test = [file for file, name in names.items() if name in split_names and not is_train_name(name)]
+    return {"train": train, "test": test} if train else single_split
+
+
+def refuse_missing_shards(files: list[Path]) -> None:
+    """Raise DataError if names such as `train-00000-of-00003` show that files of a split are missing."""
+    shards = [match for file in files if (match := _SHARD_NAME.fullmatch(file.stem))]
+    for split, count, digits in {(shard["split"], shard["count"], len(shard["number"])) for shard in shards}:
+        present = {int(shard["number"]) for shard in shards if (shard["split"], shard["count"]) == (split, count)}
+        if lacking := [f"{split}-{n:0{digits}}-of-{count}" for n in range(int(count)) if n not in present]:
+            seen = f"{files[0].parent} has {len(present)} of the {int(count)} files of '{split}'"
+            raise DataError(f"{seen}; download the missing files: {list_some(lacking)}")
+
+
+def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
+    """Return all row groups of a split, in the order of their rows."""
+    groups = []
+    for file in files:
+        with _add_file_name_to_errors(file), pq.ParquetFile(file) as table:
+            sizes = [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
+        groups += [RowGroup(file, number, rows) for number, rows in enumerate(sizes)]
+    return tuple(groups)
+
+
+def read_schema(file: Path) -> pa.Schema:
+    """Return the names and types of the columns of a parquet file."""
+    with _add_file_name_to_errors(file):
+        return pq.read_schema(file)
+
+
+def read_column(file: Path, name: str) -> pa.ChunkedArray:
+    """Return a column of a parquet file."""
+    with _add_file_name_to_errors(file):
+        return pq.read_table(file, columns=[name], use_threads=False)[name]
+
+
+def has_class_type(kind: pa.DataType) -> bool:
+    """Return whether a column type can hold classes: integers, strings, booleans, or categories of these."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_integer(inner) or pa.types.is_boolean(inner) or has_text_type(inner))
+
+
+def has_text_type(kind: pa.DataType) -> bool:
+    """Return whether a column type holds strings, including the types that pandas, polars and `datasets` write."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
+
+
+def read_parquet_labels(files: list[Path], name: str) -> NDArray[Any]:
+    """Return the column of labels, (n,): strings as str; integers, whole floats and booleans as int64.
+
+    Raises DataError if the column has another type, a row has no label, or the files have different types.
+    """
+    parts = [_read_labels_of_file(file, name) for file in files]
+    kinds = {part.dtype.kind: file.name for part, file in zip(parts, files, strict=True)}
+    if len(kinds) > 1:
+        seen = f"'{name}' has strings in {kinds['U']} and numbers in {kinds['i']}"
+        raise DataError(f"{files[0].parent}: the label column {seen}; use the same type in all files")
+    return np.concatenate(parts)
+
+
+def _read_labels_of_file(file: Path, name: str) -> NDArray[Any]:
+    column = read_column(file, name)
+    subject = f"{file}: the label column '{name}'"
+    if column.null_count:
+        raise DataError(f"{subject} is empty in {column.null_count} of {len(column)} rows; expected a class for each")
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if has_text_type(column.type):
+        return np.asarray(column.to_numpy().astype(str))
+    values = np.asarray(column.to_numpy())
+    if values.dtype.kind not in "biuf" or not np.equal(values, np.rint(values.astype(np.float64))).all():
+        raise DataError(f"{subject} holds {column.type}; expected a whole number or a string for each image")
+    return values.astype(np.int64)
+
+
+def read_parquet_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+    """Yield stored images of a row group, at most 64 at a time; a missing image gives empty bytes.
+
+    The column `name` is binary, or a struct with a binary field `bytes`. `rows` are ascending and count from the start
+    of the row group. Raises DataError if the column has paths instead of bytes.
+    """
+    start = 0
+    with pq.ParquetFile(group.file, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+        for batch in file.iter_batches(IMAGES_PER_READ, row_groups=[group.number], columns=[name], use_threads=False):
+            low, high = np.searchsorted(rows, [start, start + len(batch)])
+            if low < high:
+                column = batch.column(0)
+                stored = column.field("bytes") if pa.types.is_struct(column.type) else column
+                if stored.null_count == len(stored) and column.null_count < len(column):
+                    seen = f"{group.file} has no bytes in its column '{name}', probably because only paths were stored"
+                    raise DataError(f"{seen}; expected the bytes of each image's file")
+                yield [stored[int(row)].as_py() or b"" for row in rows[low:high] - start]
+            start += len(batch)
