@@ -11,6 +11,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from roarbench.api.borrowed_networks import refuse_changes_of_network
+from roarbench.api.explainers import map_estimators_by_name
 from roarbench.api.precomputed_maps import (
     MapsBySplit,
     check_map_shapes,
@@ -24,6 +25,7 @@ from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
+from roarbench.common.text import describe_type
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.run_suite import run_suite
@@ -76,10 +78,10 @@ def evaluate(
         RunError: Some runs failed; the results of all other runs are stored.
     """
     suite = load_suite(suite) if isinstance(suite, str) else suite
+    if not isinstance(suite, Suite):
+        raise CallerError(f"suite is {describe_type(suite)}; expected a suite's name or the result of load_suite")
     suite.store = suite.store if store is None else Path(store)
-    # a bare string would count as a list of letters
-    listed = [estimators] if isinstance(estimators, str) else estimators
-    by_name = listed if isinstance(listed, Mapping) else {name: name for name in listed}
+    by_name = map_estimators_by_name(estimators)
     readable = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
     console = make_console(quiet)
     suite.find_learning_rate_if_missing(protocol, console)

@@ -194,8 +194,7 @@ class Explainers:
 def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
     """Read a caller's estimators, a mapping from names or a list of ids; `controls` come first in the result."""
     keep_freed_cpu_memory()  # this process makes the maps
-    listed = [estimators] if isinstance(estimators, str) else estimators
-    by_name = listed if isinstance(listed, Mapping) else _map_ids_to_themselves(listed)
+    by_name = map_estimators_by_name(estimators)
     if not by_name:
         raise CallerError('there are no estimators; write {"ig": "ig", "mine": my_function}')
     if taken := [name for name in controls if by_name.get(name, name) is not name and by_name.get(name) != name]:
@@ -224,8 +223,11 @@ def _check_finite(maps: Tensor, rows: Tensor) -> None:
         raise CallerError(f"the map of image {int(rows[~finite][0])} holds NaN or infinity; expected finite numbers")
 
 
-def _map_ids_to_themselves(estimators: Any) -> dict[str, str]:
-    single = not isinstance(estimators, Iterable) or isinstance(estimators, Tensor | np.ndarray)
+def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:
+    """Return a mapping as it is, and ids as a mapping to themselves; CallerError for a function without a name."""
+    if isinstance(estimators, Mapping):
+        return estimators
+    single = not isinstance(estimators, Iterable) or isinstance(estimators, str | Tensor | np.ndarray)
     listed = [estimators] if single else list(estimators)
     for estimator in listed:
         if not isinstance(estimator, str):

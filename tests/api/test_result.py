@@ -228,6 +228,13 @@ def test_evaluate_validates_function_before_storing(suite, given, words, monkeyp
         roarbench.evaluate(suite, {"refused": given}, quiet=True)
 
 
+def test_evaluate_rejects_function_without_name_and_swapped_arguments(suite):
+    with pytest.raises(roarbench.CallerError, match=r'an estimator is a function without a name; write \{"mine": …\}'):
+        roarbench.evaluate(suite, gradient_x_input, quiet=True)
+    with pytest.raises(roarbench.CallerError, match="suite is a function; expected a suite's name"):
+        roarbench.evaluate(gradient_x_input, suite, quiet=True)
+
+
 def test_result_table_selects_fill(result):
     blocks = result.stored.suite.blocks
     both = (*blocks, *(replace(block, fill="linear") for block in blocks))
