@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roarbench.api.check_table import CheckTable
     from roarbench.api.evaluate import evaluate
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.own_network_gain_of_maps import OwnNetworkTable, own_network_gain
@@ -19,11 +18,10 @@ if TYPE_CHECKING:
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite, load_suite
-    from roarbench.api.training_free_check import check
+    from roarbench.api.training_free_check import CheckTable, check
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
-    "api.check_table": ("CheckTable",),
     "api.evaluate": ("evaluate",),
     "api.inputs": ("Preprocessing",),
     "api.own_network_gain_of_maps": ("OwnNetworkTable", "own_network_gain"),
@@ -32,7 +30,7 @@ _HOMES = {
     "api.submission_source": ("write_submission",),
     "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
     "api.suites": ("Suite", "load_suite"),
-    "api.training_free_check": ("check",),
+    "api.training_free_check": ("CheckTable", "check"),
     "common.errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [

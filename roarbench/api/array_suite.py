@@ -17,33 +17,28 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from roarbench.api.borrowed_networks import borrow_networks
 from roarbench.api.inputs import (
     ValueRange,
     check_labels,
-    convert_to_float32,
     find_channel_ranges_without_outliers,
     move_to_model,
     quantize,
     read_images,
     read_labels,
 )
-from roarbench.api.network_checks_and_logits import find_single_logit_warnings
-from roarbench.api.network_structure_writer import add_two_class_function, write_network_structure
+from roarbench.api.network_source import NetworkWithSource, read_or_write_source
+from roarbench.api.user_networks import borrow_networks
 from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors, lock_file, write_atomically
-from roarbench.common.text import describe_type, fit_on_one_line, format_percent_number
-from roarbench.compute.external_networks import add_second_logit, extract_logits
-from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
-from roarbench.compute.networks import build_network
+from roarbench.common.text import describe_type, format_percent_number
+from roarbench.compute.external_networks import extract_logits
 from roarbench.execution.learning_rate_search import insert_tuned_learning_rate
-from roarbench.plan.new_suite import IMAGE_RECIPE, compose_recipe_lines
+from roarbench.plan.new_suite import compose_recipe_lines
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.toml_table import format_toml
 
-_FEW = 4  # images for checks of a network
 _MOST_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
 _COMPARED = 512  # test images whose predictions are compared before and after quantisation to 256 steps
 _MOST_CHANGED = 0.01  # share of these images whose predicted class may change without a warning
@@ -55,21 +50,6 @@ class ImagesAndLabels(NamedTuple):
 
     images: Tensor  # float32 (n, c, h, w)
     labels: NDArray[np.int64]  # (n,)
-
-
-class NetworkWithSource(NamedTuple):
-    """A network that the caller passed, with the source that rebuilds it."""
-
-    model: nn.Module  # eval mode; returns one logit per class
-    source: str  # Python file that builds the network with random weights
-    function: str  # function or class of that file
-    classes: int
-
-    def rebuild(self, images: Tensor) -> nn.Module:
-        """Build the network from `source`, in eval mode, for images of the given shape, dtype and device."""
-        generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
-        made = build_network(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
-        return made.eval().to(images)
 
 
 def write_array_suite(
@@ -89,7 +69,7 @@ def write_array_suite(
     """
     splits = _read_splits(train, test)
     _check_protocols(settings["protocols"], splits)
-    network = _try_and_write_network(model, splits[Split.TEST].images, builder, say)
+    network = read_or_write_source(model, splits[Split.TEST].images, builder, say)
     for split, data in splits.items():
         check_labels(data.labels, network.classes, f"{split} labels")
     value_range = find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
@@ -174,40 +154,6 @@ def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
     return ImagesAndLabels(images, read_labels(pair[1], len(images), f"{split} labels"))
 
 
-def _try_and_write_network(
-    model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]
-) -> NetworkWithSource:
-    """Find or write a network's source, and check that the network can be explained and rebuilt (else CallerError)."""
-    if not isinstance(model, nn.Module):
-        raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
-    model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
-    source, function = _read_source_and_function(builder) if builder else (write_network_structure(model), "network")
-    with borrow_networks([model]):
-        few = move_to_model(model, images[:_FEW] if len(images) > 1 else images.repeat(2, 1, 1, 1))
-        whole = add_second_logit(model, few)
-        check_network_outputs(whole, few)
-        if whole is not model:
-            for line in find_single_logit_warnings(whole, images):
-                say(f"warning: {line}")
-            source, function = add_two_class_function(source, function, len(list(whole.children())) == 2)
-        network = NetworkWithSource(whole, source, function, compute_checked_logits(whole, few).shape[1])
-        try:
-            check_rebuilt_logits(whole, network.rebuild(few), few)
-        except RuntimeError as error:  # weights do not fit
-            seen = f"{builder or 'its file'} builds a different network ({fit_on_one_line(str(error), 160)})"
-            raise CallerError(f"{seen}; write one that builds the given network") from None
-    return network
-
-
-def _read_source_and_function(builder: str) -> tuple[str, str]:
-    file, _, function = builder.rpartition(":")
-    try:
-        return Path(file).read_text("utf-8"), function
-    except (OSError, UnicodeDecodeError) as error:
-        seen = f"cannot read {file or 'it'} ({getattr(error, 'strerror', None) or 'it is not UTF-8'})"
-        raise CallerError(f"network is '{builder}': {seen}; write FILE.py:FUNCTION") from None
-
-
 def _check_quantization(
     splits: Mapping[Split, ImagesAndLabels],
     pixels: Mapping[Split, NDArray[np.uint8]],
@@ -253,7 +199,7 @@ def _write_suite_text(
     lines = {**settings, "estimators": ["controls", *settings["estimators"]], "references": 1, "tuned_on": "test"}
     protocols, fills = lines.pop("protocols"), lines.pop("fills")
     whole = Split.TRAIN in splits and len(np.unique(first.labels)) == network.classes
-    full = not _accepts_smaller_images(network, first.images[:1])
+    full = not network.accepts_smaller_images(first.images[:1])
     return "\n".join(
         [
             *(f"{key} = {format_toml(value)}" for key, value in lines.items()),
@@ -274,21 +220,6 @@ def _format_block(protocol: str, fills: list[str]) -> str:
     exchanges = find_protocol(protocol).retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
     taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
     return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(taken or fills)}"
-
-
-def _accepts_smaller_images(network: NetworkWithSource, images: Tensor) -> bool:
-    """Return whether a network accepts the smaller images of a recipe's first epochs."""
-    model = network.rebuild(move_to_model(network.model, images)).train()
-    for share in IMAGE_RECIPE.sides:
-        side = round(share * images.shape[2])
-        try:
-            with torch.inference_mode():
-                logits = extract_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
-        except Exception:  # the caller's network may raise anything
-            return False
-        if tuple(logits.shape) != (2, network.classes):
-            return False
-    return True
 
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:

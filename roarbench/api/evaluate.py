@@ -10,8 +10,6 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from roarbench.api.borrowed_networks import refuse_changes_of_network
-from roarbench.api.explainers import map_estimators_by_name
 from roarbench.api.precomputed_maps import (
     MapsBySplit,
     check_map_shapes,
@@ -20,9 +18,11 @@ from roarbench.api.precomputed_maps import (
     read_maps,
 )
 from roarbench.api.ranking_and_removal import check_map_shape
+from roarbench.api.read_explainers import map_estimators_by_name
 from roarbench.api.submission_source import make_submission
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
+from roarbench.api.user_networks import refuse_changes_of_network
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type

@@ -1,7 +1,6 @@
-"""Convert a caller's networks, images, labels and maps, or raise CallerError with a one-line message."""
+"""Convert a caller's photographs, images, labels and maps, or raise CallerError with a one-line message."""
 
-from collections.abc import Callable, Iterable, Sequence
-from copy import deepcopy
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -12,7 +11,6 @@ import PIL.Image
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader, Dataset
 
 from roarbench.common.errors import CallerError
@@ -147,21 +145,6 @@ def quantize(images: NDArray[np.float32], value_range: ValueRange) -> NDArray[np
     low, high = (end[:, None, None] for end in value_range)
     steps: NDArray[np.uint8] = np.rint(255 * ((images - low) / (high - low)).clip(0, 1)).astype(np.uint8)
     return steps
-
-
-def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
-    """Return the network itself if its weights are float32, else a float32 copy; report a copy to `say`."""
-    weights = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
-    if any(tensor.is_meta for tensor in weights):
-        seen = f"{name} is on the device meta, where weights have no numbers"
-        raise CallerError(f"{seen}; build the network on the CPU, then load its weights")
-    if any(map(is_lazy, model.parameters())):
-        raise CallerError(f"{name} has a lazy layer without weights; call it once, then load its weights")
-    other_types = {str(tensor.dtype).removeprefix("torch.") for tensor in weights} - {"float32"}
-    if not other_types:
-        return model
-    say(f"{name} has weights in {', '.join(sorted(other_types))}; a copy in float32 is used")
-    return deepcopy(model).float()
 
 
 def move_to_model(model: nn.Module, images: Tensor) -> Tensor:

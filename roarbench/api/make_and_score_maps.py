@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.api.batched_inference import ThreadedNetworks, predict_degraded_images, split_into_batches
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
-from roarbench.api.network_checks_and_logits import predict_degraded_images, split_into_batches
 from roarbench.api.ranking_and_removal import FillFunction, RemovalSettings, mark_removed
-from roarbench.api.threaded_networks import ThreadedNetworks
 from roarbench.common.enums import Order
 from roarbench.compute.degrade import degrade
 from roarbench.estimators.compute_maps import Maps

@@ -12,17 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.borrowed_networks import borrow_networks
-from roarbench.api.explainers import read_explainers
+from roarbench.api.batched_inference import ThreadedNetworks, check_logits_of_all_images
 from roarbench.api.inputs import read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
-from roarbench.api.network_checks_and_logits import (
-    check_and_wrap_network,
-    check_logits_of_all_images,
-    read_several_networks,
-)
 from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
-from roarbench.api.threaded_networks import ThreadedNetworks
+from roarbench.api.read_explainers import read_explainers
+from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_several_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_decimals, format_interval
@@ -201,7 +196,7 @@ def own_network_gain(
     removal = RemovalSettings.read(order, levels, unit)
     with borrow_networks(models):
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
-        threads, logits = ThreadedNetworks.start(models, pixels)
+        threads, logits = ThreadedNetworks.copy_for_threads(models, pixels)
         check_logits_of_all_images(logits)
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)

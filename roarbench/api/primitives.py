@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.borrowed_networks import borrow_networks
+from roarbench.api.batched_inference import compute_logits, split_into_batches
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, to_tensor
-from roarbench.api.network_checks_and_logits import check_and_wrap_network, compute_logits, split_into_batches
 from roarbench.api.ranking_and_removal import (
     RemovalSettings,
     compute_image_seeds,
@@ -25,6 +24,7 @@ from roarbench.api.ranking_and_removal import (
     read_pixels,
     read_whole_number,
 )
+from roarbench.api.user_networks import borrow_networks, check_and_wrap_network
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.common.errors import CallerError
 from roarbench.compute import degrade as fills

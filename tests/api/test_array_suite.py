@@ -13,7 +13,7 @@ from PIL import Image
 from torch import nn
 
 import roarbench
-from roarbench.api.network_structure_writer import write_network_structure
+from roarbench.api.network_source import write_network_structure
 from roarbench.api.suites import make_console
 from roarbench.compute.networks import build_network
 from tests.helpers import own_package

@@ -5,10 +5,11 @@ import torch
 from torch import nn
 
 from roarbench.api import explainers
-from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network, read_explainers
-from roarbench.api.network_checks_and_logits import compute_logits, split_into_batches
+from roarbench.api.batched_inference import compute_logits, split_into_batches
+from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
 from roarbench.api.own_network_gain_of_maps import own_network_gain
 from roarbench.api.primitives import perturbation_curve
+from roarbench.api.read_explainers import read_explainers
 from roarbench.api.training_free_check import check
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.trainings import network
@@ -24,7 +25,7 @@ def test_images_move_to_device_of_each_network(monkeypatch):
         for place, asked in zip(
             ("cpu", "cuda"), make_batch_per_network(networks, images, numbers, numbers), strict=True
         ):
-            maps = found._make_maps(found.table.values(), asked)
+            maps = found._make_maps(found.built_in.values(), asked)
             assert {each.device.type for each in (asked.images, asked.targets, *maps.values())} == {place}
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.check_table import CheckTable
 from roarbench.api.ranking_and_removal import compute_image_seeds
+from roarbench.api.training_free_check import CheckTable
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
@@ -218,6 +218,7 @@ def test_check_table_describes_disagreement_of_columns():
         ({"levels": (30,)}, "write 0.3 for 30 %"),
         ({"labels": LABELS + 1}, "write labels - 1"),
         ({"estimators": {"random": gradient}}, "random is a control of this table"),
+        ({"estimators": {"random": np.zeros(3)}}, "random is a control of this table"),
         ({"estimators": {"mine": "mine.py"}}, "pass its function: from mine import estimate$"),
         ({"estimators": [gradient]}, 'a function without a name; write {"mine": …}'),
     ],

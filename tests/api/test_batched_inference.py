@@ -12,9 +12,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import roarbench as rb
-from roarbench.api.explainers import make_batch_per_network, read_explainers
-from roarbench.api.network_checks_and_logits import compute_logits
-from roarbench.api.threaded_networks import ThreadedNetworks
+from roarbench.api.batched_inference import ThreadedNetworks, compute_logits
+from roarbench.api.explainers import make_batch_per_network
+from roarbench.api.read_explainers import read_explainers
 from roarbench.compute import network_copies_for_threads
 
 LABELS = np.arange(8) % 2
@@ -155,11 +155,11 @@ def threads(request):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr("roarbench.api.network_checks_and_logits._PIXELS", 3 * 64)
+    monkeypatch.setattr("roarbench.api.batched_inference._EXPLAINED_PIXELS", 3 * 64)
 
 
 def start(networks):
-    return ThreadedNetworks.start(networks, IMAGES)[0]
+    return ThreadedNetworks.copy_for_threads(networks, IMAGES)[0]
 
 
 def start_in_one_thread(networks, pixels):
@@ -194,7 +194,8 @@ def test_maps_of_network_copy_match_network(networks, name):
     network, folded = networks[0], start(networks[:1]).copies[0][0]
     (asked,) = make_batch_per_network([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
     made = [
-        explainers._make_maps(explainers.table.values(), asked.use_network_copy([used])) for used in (network, folded)
+        explainers._make_maps(explainers.built_in.values(), asked.use_network_copy([used]))
+        for used in (network, folded)
     ]
     (one,), (other,) = (found.values() for found in made)
     torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4 * float(one.abs().max()))
@@ -204,7 +205,7 @@ def test_maps_of_batch_match_maps_of_single_images(networks):
     """DeepLIFT gets half of a batch at a time; the other estimator shares the call."""
     explainers = read_explainers(["deeplift", "input-x-grad"], IMAGES, 1)
     (asked,) = make_batch_per_network(networks[:1], IMAGES[:3], networks[0](IMAGES[:3]).argmax(1), torch.arange(3))
-    rows = list(explainers.table.values())
+    rows = list(explainers.built_in.values())
     whole = explainers._make_maps(rows, asked)
     for number in range(3):
         one = slice(number, number + 1)
@@ -222,7 +223,7 @@ def test_maps_of_batch_match_maps_of_single_images(networks):
 def test_estimators_with_baselines_get_half_batches(networks, declared):
     explainers, sizes = read_explainers(["input-x-grad"], IMAGES, 1), []
     (asked,) = make_batch_per_network(networks[:1], IMAGES, networks[0](IMAGES).argmax(1), torch.arange(8))
-    rows = [replace(row, passes_baseline=declared) for row in explainers.table.values()]
+    rows = [replace(row, passes_baseline=declared) for row in explainers.built_in.values()]
     with networks[0].register_forward_pre_hook(lambda module, given: sizes.append(len(given[0]))):
         explainers._make_maps(rows, asked)
     assert sizes == ([4, 4] if declared else [8])
@@ -231,7 +232,7 @@ def test_estimators_with_baselines_get_half_batches(networks, declared):
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_threaded_tables_match_single_thread(networks, threads, small_batches, monkeypatch):
     fast = make_tables(networks, OF_TABLES)
-    monkeypatch.setattr(ThreadedNetworks, "start", start_in_one_thread)
+    monkeypatch.setattr(ThreadedNetworks, "copy_for_threads", start_in_one_thread)
     torch.set_num_threads(1)
     for one, other in zip(fast, make_tables(networks, OF_TABLES), strict=True):
         numbers = one.select_dtypes("number").columns
@@ -240,8 +241,8 @@ def test_threaded_tables_match_single_thread(networks, threads, small_batches, m
 
 
 @pytest.mark.parametrize("threads", [2], indirect=True)
-@pytest.mark.parametrize("take_alone", [False, True])
-def test_threaded_map_gives_each_thread_own_copies(networks, threads, take_alone):
+@pytest.mark.parametrize("pause_to_iterate", [False, True])
+def test_threaded_map_gives_each_thread_own_copies(networks, threads, pause_to_iterate):
     working, most, taken = [], 0, []
 
     def work(copies, number):
@@ -258,9 +259,9 @@ def test_threaded_map_gives_each_thread_own_copies(networks, threads, take_alone
             taken.append(len(working))
             yield number
 
-    assert list(start(networks).map(work, take(), take_alone)) == list(range(21))
+    assert list(start(networks).map(work, take(), pause_to_iterate)) == list(range(21))
     assert most == 2
-    assert not take_alone or set(taken) == {0}
+    assert not pause_to_iterate or set(taken) == {0}
 
 
 @pytest.mark.parametrize("kind", [Shared, Before, Functional, UsedTwice, Changed])

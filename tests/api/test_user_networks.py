@@ -10,7 +10,7 @@ from captum.attr import IntegratedGradients, NoiseTunnel
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.borrowed_networks import refuse_changes_of_network
+from roarbench.api.user_networks import refuse_changes_of_network
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 LABELS = np.arange(24) % 2

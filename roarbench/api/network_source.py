@@ -1,0 +1,214 @@
+"""Read or write the Python source that rebuilds a caller's network with new random weights."""
+
+import base64
+import io
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.api.inputs import move_to_model, to_array
+from roarbench.api.submission_source import WrittenStatements, is_from_installed_package
+from roarbench.api.user_networks import (
+    borrow_networks,
+    convert_to_float32,
+    find_single_logit_warnings,
+    take_few_images,
+)
+from roarbench.common.errors import CallerError
+from roarbench.common.text import describe_type, fit_on_one_line
+from roarbench.compute.external_networks import TWO_CLASSES, add_second_logit, extract_logits
+from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
+from roarbench.compute.networks import build_network
+from roarbench.plan.new_suite import IMAGE_RECIPE
+
+_RESET = ("reset_parameters", "_reset_parameters")
+_REMEDY = "pass network='FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"
+_NETWORK = '''\
+"""The structure of a network that was passed from Python, with new random weights."""
+
+import base64
+import io
+import pickle
+
+import torch
+from torch import nn
+{imports}
+
+{classes}
+
+STRUCTURE = {structure!r}
+
+
+class Reader(pickle.Unpickler):
+    """Unpickle the structure: classes outside installed packages come from this file, parameters are uninitialised."""
+
+    def __init__(self, file):
+        super().__init__(file)
+        self.tensors = {{}}
+
+    def persistent_load(self, key):
+        if isinstance(key, str):
+            return globals()[key]
+        number, content = key
+        if number not in self.tensors:
+            if isinstance(content, tuple):
+                shape, requires_grad = content
+                self.tensors[number] = nn.Parameter(torch.empty(shape), requires_grad)
+            else:
+                self.tensors[number] = torch.tensor(content)
+        return self.tensors[number]
+
+
+def network(classes, channels, size):
+    """Return the network with each layer's own random initialisation, or else normal with standard deviation 0.02."""
+    model = Reader(io.BytesIO(base64.b64decode(STRUCTURE))).load()
+    for module in model.modules():
+        reset = next((name for name in {reset!r} if hasattr(module, name)), "")
+        if reset:
+            getattr(module, reset)()
+            continue
+        for parameter in module.parameters(recurse=False):
+            nn.init.normal_(parameter, std=0.02)
+    return model
+'''
+_BINARY = """
+
+import torch
+from torch import nn
+
+
+def {function}_of_two_classes(classes, channels, size):
+    # the network's single logit z becomes the logits -z / 2 and z / 2
+    head = nn.Linear(1, 2, bias=False)
+    head.weight = nn.Parameter(torch.tensor({weights!r}), requires_grad=False)
+    return nn.Sequential({function}(classes, channels, size){column}, head)
+"""
+
+
+class NetworkWithSource(NamedTuple):
+    """A network that the caller passed, with the source that rebuilds it."""
+
+    model: nn.Module  # eval mode; returns one logit per class
+    source: str  # Python file that builds the network with random weights
+    function: str  # function or class of that file
+    classes: int
+
+    def rebuild(self, images: Tensor) -> nn.Module:
+        """Build the network from `source`, in eval mode, for images of the given shape, dtype and device."""
+        generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
+        name = f"network.{self.function}@"
+        return build_network(name, self.classes, channels, size, generator, self.source).eval().to(images)
+
+    def accepts_smaller_images(self, images: Tensor) -> bool:
+        """Return whether the network accepts the smaller images of a recipe's first epochs."""
+        model = self.rebuild(move_to_model(self.model, images)).train()
+        for share in IMAGE_RECIPE.sides:
+            side = round(share * images.shape[2])
+            try:
+                with torch.inference_mode():
+                    logits = extract_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
+            except Exception:  # the caller's network may raise anything
+                return False
+            if tuple(logits.shape) != (2, self.classes):
+                return False
+        return True
+
+
+def read_or_write_source(
+    model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]
+) -> NetworkWithSource:
+    """Read a network's source from `builder`, or write it; CallerError if it cannot be explained or rebuilt.
+
+    `builder` is FILE.py:FUNCTION or empty; `say` is called with each warning.
+    """
+    if not isinstance(model, nn.Module):
+        raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
+    model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
+    source, function = _read_source_and_function(builder) if builder else (write_network_structure(model), "network")
+    with borrow_networks([model]):
+        few = take_few_images(model, images)
+        wrapped = add_second_logit(model, few)
+        check_network_outputs(wrapped, few)
+        if wrapped is not model:
+            for line in find_single_logit_warnings(wrapped, images):
+                say(f"warning: {line}")
+            source, function = _add_two_class_function(source, function, len(list(wrapped.children())) == 2)
+        network = NetworkWithSource(wrapped, source, function, compute_checked_logits(wrapped, few).shape[1])
+        try:
+            check_rebuilt_logits(wrapped, network.rebuild(few), few)
+        except RuntimeError as error:  # weights do not fit
+            seen = f"{builder or 'its file'} builds a different network ({fit_on_one_line(str(error), 160)})"
+            raise CallerError(f"{seen}; write one that builds the given network") from None
+    return network
+
+
+def _read_source_and_function(builder: str) -> tuple[str, str]:
+    file, _, function = builder.rpartition(":")
+    try:
+        return Path(file).read_text("utf-8"), function
+    except (OSError, UnicodeDecodeError) as error:
+        seen = f"cannot read {file or 'it'} ({getattr(error, 'strerror', None) or 'it is not UTF-8'})"
+        raise CallerError(f"network is '{builder}': {seen}; write FILE.py:FUNCTION") from None
+
+
+def write_network_structure(model: nn.Module) -> str:
+    """Return a Python file whose function `network` builds the same structure; CallerError if it cannot be written."""
+    written = WrittenStatements()
+    try:
+        structure = _write_pickled_structure(model, written)
+    except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
+        seen = fit_on_one_line(str(error).partition(";")[0], 200)
+        raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
+    imports, definitions = written.split_imports()
+    classes = "\n\n\n".join(definitions)
+    return _NETWORK.format(imports="\n".join(sorted(imports)), classes=classes, structure=structure, reset=_RESET)
+
+
+def _add_two_class_function(source: str, function: str, logit_has_axis: bool) -> tuple[str, str]:
+    """Add to a network's file a function that turns its single logit into two; return the file and the function's name.
+
+    The function has the weights of `external_networks.add_second_logit`.
+    """
+    steps = "" if logit_has_axis else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
+    added = _BINARY.format(function=function, weights=[list(row) for row in TWO_CLASSES], column=steps)
+    return source + added, f"{function}_of_two_classes"
+
+
+class _Pickler(pickle._Pickler):
+    """Pickle a structure deterministically: parameters become number and shape; strings and tuples are not memoized.
+
+    Classes and functions from outside installed packages are written as source and referred to by name.
+    """
+
+    numbers: dict[int, int]
+    written: WrittenStatements
+
+    def persistent_id(self, part: Any) -> tuple[int, Any] | str | None:
+        if isinstance(part, type | FunctionType) and not is_from_installed_package(part):
+            return self.written.write_expression(part, f"own_{len(self.written.statements)}")
+        if not isinstance(part, Tensor):
+            return None
+        trained = isinstance(part, nn.Parameter)
+        content = (tuple(part.shape), part.requires_grad) if trained else to_array(part, "a tensor of the network")
+        return self.numbers.setdefault(id(part), len(self.numbers)), content
+
+    def memoize(self, part: Any) -> None:
+        if not isinstance(part, str | tuple):
+            super().memoize(part)  # type: ignore[misc]
+
+
+def _write_pickled_structure(model: nn.Module, written: WrittenStatements) -> str:
+    copy, pickled = deepcopy(model).cpu(), io.BytesIO()
+    for module in copy.modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase):
+            module.reset_running_stats()  # running statistics come from training, not from the structure
+    pickler = _Pickler(pickled)
+    pickler.numbers, pickler.written = {}, written
+    pickler.dump(copy)
+    return base64.b64encode(pickled.getvalue()).decode()

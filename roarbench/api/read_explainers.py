@@ -1,0 +1,138 @@
+"""Read a caller's estimators: ids of built-in estimators, functions, captum classes, and arrays of maps."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from roarbench.api.explainers import ExplainedBatch, Explainer, Explainers, check_finite_maps
+from roarbench.api.inputs import to_tensor
+from roarbench.api.ranking_and_removal import check_map_shape
+from roarbench.api.submission_source import is_quantus_signature, read_signature
+from roarbench.common.errors import CallerError
+from roarbench.common.process_settings import keep_freed_cpu_memory
+from roarbench.common.text import describe_type, format_count
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Estimator
+from roarbench.submissions.adapters import adapt_captum, adapt_function, adapt_quantus
+
+_ACCEPTED = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
+
+
+def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
+    """Read a caller's estimators, a mapping from names or a list of ids; `controls` come first in the result."""
+    keep_freed_cpu_memory()  # this process makes the maps
+    by_name = map_estimators_by_name(estimators)
+    if not by_name:
+        raise CallerError('there are no estimators; write {"ig": "ig", "mine": my_function}')
+    if taken := [name for name in controls if str(by_name.get(name, name)) != name]:
+        raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
+    by_name = {name: name for name in controls} | dict(by_name)
+    if wrong := [name for name in by_name if not isinstance(name, str)]:
+        raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a string")
+    built_in, functions = {}, {}
+    for name, estimator in by_name.items():
+        if isinstance(estimator, str | Path) and Path(estimator).suffix == ".py":
+            seen = f"{name} is the file {estimator}, and only rb.evaluate runs files (in the sandbox)"
+            raise CallerError(f"{seen}; pass its function: from {Path(estimator).stem} import estimate")
+        if isinstance(estimator, str):
+            built_in[name] = _find_estimator_usable_without_suite(estimator)
+        else:
+            functions[name] = _wrap_estimator(name, estimator, images, networks)
+    mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
+    return Explainers(tuple(by_name), built_in, functions, mean[:, None, None], black[:, None, None])
+
+
+def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:
+    """Return a mapping as it is, and ids as a mapping to themselves; CallerError for a function without a name."""
+    if isinstance(estimators, Mapping):
+        return estimators
+    single = not isinstance(estimators, Iterable) or isinstance(estimators, str | Tensor | np.ndarray)
+    listed = [estimators] if single else list(estimators)
+    for estimator in listed:
+        if not isinstance(estimator, str):
+            raise CallerError(f'an estimator is {describe_type(estimator)} without a name; write {{"mine": …}}')
+    return {name: name for name in listed}
+
+
+def _find_estimator_usable_without_suite(name: str) -> Estimator:
+    row = find_estimator(name)
+    needs_labels = row.uses_ground_truth or row.uses_prediction
+    if row.submitted or needs_labels or row.explained_variant != "trained" or not row.has_own_map:
+        raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
+    return row
+
+
+def _wrap_estimator(name: str, estimator: Any, images: Tensor, networks: int) -> Explainer:
+    if isinstance(estimator, nn.Module):
+        raise CallerError(f"{name} is the network {type(estimator).__name__}; expected a function of {_ACCEPTED}")
+    if callable(estimator):
+        return _wrap_function(name, estimator)
+    if isinstance(estimator, Sequence | np.ndarray | Tensor):
+        return _wrap_arrays(name, estimator, images, networks)
+    if hasattr(estimator, "attribute"):  # a captum object explains only the network that it was made with
+        kind = type(estimator).__name__
+        raise CallerError(f"{name} is an object of {kind} made for a single network; pass the class {kind}")
+    raise CallerError(f"{name} is {describe_type(estimator)}; expected a function of {_ACCEPTED}")
+
+
+def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
+    """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
+    call = _adapt_by_signature(name, function)
+
+    def explain(batch: ExplainedBatch) -> Tensor:
+        generator = torch.Generator().manual_seed(int(batch.ids[0]))
+        maps = call(batch.model, batch.images.clone(), batch.targets.clone(), generator)
+        if not isinstance(maps, Tensor | np.ndarray):
+            raise CallerError(f"{name} returned {describe_type(maps)}, expected a tensor or an array of maps")
+        return to_tensor(maps, f"maps of {name}")
+
+    return explain
+
+
+def _adapt_by_signature(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of (model, images, targets, generator) that calls `function` according to its signature."""
+    if hasattr(getattr(function, "__self__", None), "attribute"):
+        raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
+    signature, needed = read_signature(function)
+    if isinstance(function, type) and hasattr(function, "attribute"):
+        if needed > 1 or "attribution_method" in signature.parameters:  # NoiseTunnel
+            remedy = "pass a function of the network that returns the object"
+            raise CallerError(f"{name} needs more arguments than a network; {remedy}")
+        return adapt_captum(function)
+    if is_quantus_signature(signature):
+        return adapt_quantus(function)
+    if needed == 3:
+        return adapt_function(function)
+    if needed == 1:
+        return adapt_captum(lambda model: _check_attribution(name, function(model)))
+    if needed == 4:
+        return function
+    raise CallerError(f"{name} has {needed} arguments without a default; expected a function of {_ACCEPTED}")
+
+
+def _check_attribution(name: str, attribution: Any) -> Any:
+    if not hasattr(attribution, "attribute"):
+        seen = f"{name} takes only the network and returned {describe_type(attribution)}"
+        raise CallerError(f"{seen}; expected an object with a method attribute(inputs, target), as in captum")
+    return attribution
+
+
+def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Explainer:
+    """Wrap precomputed maps; each network has one array with the maps of all images."""
+    single = isinstance(arrays, np.ndarray | Tensor) and arrays.ndim < 5
+    listed = [arrays] if single else list(arrays)  # one array may hold the maps of all networks, (networks, n, c, h, w)
+    if len(listed) != networks:
+        seen = f"{name} has {format_count(len(listed), 'array')} of maps"
+        raise CallerError(f"{seen}, expected {networks}: one for each network")
+    maps_by_network = [to_tensor(array, f"maps of {name}") for array in listed]
+    for maps in maps_by_network:
+        check_map_shape(f"the maps of {name}", tuple(maps.shape), tuple(images.shape))
+        try:
+            check_finite_maps(maps, torch.arange(len(images)))
+        except CallerError as error:
+            raise CallerError(f"{name}: {error}") from None
+    return lambda batch: maps_by_network[batch.number][batch.rows]

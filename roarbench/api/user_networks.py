@@ -1,0 +1,157 @@
+"""Check a caller's networks, wrap them, and restore them and the global random generators after use."""
+
+import random
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from roarbench.api.inputs import move_to_model
+from roarbench.common.errors import CallerError
+from roarbench.common.text import describe_type
+from roarbench.compute.external_networks import add_second_logit, wrap_if_channels_last_fails, wrap_to_return_logits
+from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
+from roarbench.estimators.compute_maps import use_exact_eager_mode
+
+_FEW = 4  # images for the checks of a network
+_SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output
+
+
+def read_several_networks(networks: Any) -> list[nn.Module]:
+    """Return several networks as a list; CallerError for anything else."""
+    if isinstance(networks, nn.Module) or not isinstance(networks, Iterable):
+        raise CallerError(f"networks is a single {type(networks).__name__}; write [model, sibling_1, sibling_2]")
+    listed = list(networks)
+    for number, network in enumerate(listed, 1):
+        if not isinstance(network, nn.Module):
+            raise CallerError(f"network {number} is {describe_type(network)}, expected a torch.nn.Module")
+    return listed
+
+
+def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
+    """Return the network in float32 with a logit per class; warn of doubtful outputs, refuse unusable outputs."""
+    model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
+    few = take_few_images(model, pixels)
+    wrapped = wrap_to_return_logits(wrap_if_channels_last_fails(model, few), few)
+    network = add_second_logit(wrapped, few)
+    warnings_found = check_network_outputs(network, few, name)
+    if network is not wrapped:
+        warnings_found += find_single_logit_warnings(network, pixels, name)
+    for warning in warnings_found:
+        warnings.warn(warning, stacklevel=3)
+    return network
+
+
+def take_few_images(model: nn.Module, pixels: Tensor) -> Tensor:
+    """Return two to four images for the checks of a network, on its device and in its dtype."""
+    return move_to_model(model, pixels[:_FEW] if len(pixels) > 1 else pixels.repeat(2, 1, 1, 1))
+
+
+def find_single_logit_warnings(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
+    """Return `list_single_logit_warnings` of evenly spaced images, because files are often sorted by class."""
+    spaced = pixels[:: -(-len(pixels) // _SINGLE_LOGIT_IMAGES)]
+    return list_single_logit_warnings(network, move_to_model(network, spaced.clone()), name)
+
+
+def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
+    """Return the network itself if its weights are float32, else a float32 copy; report a copy to `say`."""
+    weights = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
+    if any(tensor.is_meta for tensor in weights):
+        seen = f"{name} is on the device meta, where weights have no numbers"
+        raise CallerError(f"{seen}; build the network on the CPU, then load its weights")
+    if any(map(is_lazy, model.parameters())):
+        raise CallerError(f"{name} has a lazy layer without weights; call it once, then load its weights")
+    other_types = {str(tensor.dtype).removeprefix("torch.") for tensor in weights} - {"float32"}
+    if not other_types:
+        return model
+    say(f"{name} has weights in {', '.join(sorted(other_types))}; a copy in float32 is used")
+    return deepcopy(model).float()
+
+
+@contextmanager
+def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
+    """Use networks in eval mode, in exact float32 and without compiled code; restore the caller's state at the end.
+
+    The restored state is the mode of every module, each parameter's `grad` and `requires_grad` (a caller's function may
+    set both), and the states of the global random generators. CallerError for objects that are not networks.
+    """
+    for model in models:
+        if not isinstance(model, nn.Module):
+            raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
+    modes = _read_modes(models)
+    parameters = [parameter for model in models for parameter in model.parameters() if not is_lazy(parameter)]
+    gradient_state = [(parameter, parameter.requires_grad, parameter.grad) for parameter in parameters]
+    with keep_global_generators():
+        try:
+            for model in models:
+                if hasattr(model, "training"):  # a frozen TorchScript module has no modes
+                    model.eval()
+            for parameter in parameters:
+                parameter.grad = None  # `backward` would add to a gradient in place
+            with use_exact_eager_mode():
+                yield
+        finally:
+            _restore_modes(modes)
+            for parameter, requires_grad, gradient in gradient_state:
+                parameter.requires_grad_(requires_grad).grad = gradient
+
+
+@contextmanager
+def keep_global_generators() -> Iterator[None]:
+    """Restore the states of the global random generators of torch, NumPy and Python at the end."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 (the global one)
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
+
+
+@contextmanager
+def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
+    """Raise CallerError at the end if the function `name` changed weights or modes; restore weights and modes first."""
+    weights = {key: tensor.detach().clone() for key, tensor in _read_weights(model).items()}
+    modes = _read_modes([model])
+    yield
+    current = _read_weights(model)
+    same = current.keys() == weights.keys() and all(_are_identical(current[key], weights[key]) for key in weights)
+    if same and _read_modes([model]) == modes:
+        return
+    with torch.no_grad():
+        for key in current.keys() & weights.keys():
+            if current[key].shape == weights[key].shape:
+                current[key].copy_(weights[key])
+    _restore_modes(modes)
+    raise CallerError(f"{name} changed the network (weights or mode); use copy.deepcopy(model)")
+
+
+def _read_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the tensors of a network's state dict without detaching them: detached sparse tensors share no memory."""
+    return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
+
+
+_Modes = list[tuple[nn.Module, bool]]
+
+
+def _read_modes(models: Sequence[nn.Module]) -> _Modes:
+    return [(module, module.training) for model in models for module in model.modules() if hasattr(module, "training")]
+
+
+def _restore_modes(modes: _Modes) -> None:
+    for module, training in modes:
+        module.training = training
+
+
+def _are_identical(one: Tensor, other: Tensor) -> bool:
+    with suppress(AssertionError):  # unlike `torch.equal`, `assert_close` compares sparse tensors, and NaN as equal
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+        return True
+    return False
