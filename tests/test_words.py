@@ -12,7 +12,7 @@ from roarbench.cli.main import app
 from roarbench.common.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.plan.protocols import SHOWN
-from roarbench.store.submissions_and_annotations import Origin
+from roarbench.store.results import Origin
 
 PAGE = (Path(__file__).parents[1] / "docs" / "words.md").read_text("utf-8")
 MOST = 40  # terms

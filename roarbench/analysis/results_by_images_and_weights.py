@@ -31,12 +31,11 @@ from roarbench.plan.suites import find_default_explained_weights
 from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
 from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, explain_unverified_estimators
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions_and_annotations import (
     AnnotationKind,
     describe_validation_findings,
-    explain_unverified_estimators,
     find_added_estimators,
     read_annotations,
     read_submissions_of_estimators,

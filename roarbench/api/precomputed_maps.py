@@ -20,7 +20,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import make_cached_tie_order_function, make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
-from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
+from roarbench.store.ranking_files import ExplainedBatches, MapProvenance
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.submissions.file import Submission, parse_submission
 
 MapsBySplit = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network

@@ -22,9 +22,8 @@ from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.compilation_speeds import store_training_speeds, suggest_compiling
 from roarbench.store.software_and_hardware import count_cores, read_package_version
-from roarbench.store.workspace import Workspace
+from roarbench.store.workspace import Workspace, store_training_speeds, suggest_compiling
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
 

@@ -184,7 +184,7 @@ def _enable_compiling_if_faster(
     """
     from roarbench.common.device_settings import COMPILING, list_gpu_ids
     from roarbench.plan.recipes import find_recipe
-    from roarbench.store.compilation_speeds import suggest_compiling
+    from roarbench.store.workspace import suggest_compiling
 
     gpus = list_gpu_ids()
     if not engine.compile and gpus and (why := suggest_compiling(workspace, part)):

@@ -125,7 +125,7 @@ def reproduce(
     from roarbench.analysis.load_results import open_writable_results
     from roarbench.execution import reproduce as reproduction
     from roarbench.execution.local_workers_and_rates import count_workers
-    from roarbench.store.submissions_and_annotations import ReproductionOutcome
+    from roarbench.store.results import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 
     request = reproduction.RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network, trust)

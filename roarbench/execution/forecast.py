@@ -25,7 +25,8 @@ from roarbench.plan.planned_runs import (
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST_SUITES, find_suite
 from roarbench.store.networks import StoredNetwork, StoredReference
-from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
+from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum
+from roarbench.store.ranking_spec import make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
 

@@ -33,7 +33,8 @@ from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.planned_runs import PlannedRun, list_shared_inputs
 from roarbench.store.leases import LeaseRequest
-from roarbench.store.ranking_files import RankingSpec, is_covered
+from roarbench.store.ranking_files import is_covered
+from roarbench.store.ranking_spec import RankingSpec
 
 _JOB = 260e6  # features explained per job, which takes seconds for a small network on one core, minutes for a ResNet-18
 _SCORED = 400e6  # features of degraded images scored per job, which takes as long as a job of `_JOB` explained features

@@ -25,7 +25,8 @@ from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import list_rankings_of_runs
 from roarbench.plan.planned_runs import has_explained_model, list_runs
 from roarbench.store.published_folder import INDEX, read_index_json
-from roarbench.store.ranking_files import MANIFEST, RankingSpec
+from roarbench.store.ranking_files import MANIFEST
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations

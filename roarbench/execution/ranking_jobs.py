@@ -20,7 +20,8 @@ from roarbench.execution.importance import (
     make_maps_for_networks,
 )
 from roarbench.execution.job_context import JobContext
-from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_batch_records
+from roarbench.store.ranking_files import MapProvenance, merge_batch_records
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.submissions.run_in_sandbox import count_images_per_sandbox
 
 # bit-planes of a batch, (n, planes, width), and provenance of its maps

@@ -56,7 +56,7 @@ from roarbench.execution.workload import (
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.compilation_speeds import COMPILED, GRAPHS, UNCOMPILED, Speeds
+from roarbench.store.workspace import COMPILED, GRAPHS, UNCOMPILED, Speeds
 
 _STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
 # minimum timed steps per image size; as many untimed steps come first, in which a GPU chooses kernels and captures a

@@ -30,17 +30,17 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION, SuiteSpec
-from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.run_result import RunResult
-from roarbench.store.submissions_and_annotations import (
+from roarbench.store.results import (
     Origin,
     ReproductionOutcome,
+    ResultsStore,
+    make_default_url,
     read_origins,
-    read_submissions_by_id,
     store_reproduction,
 )
-from roarbench.store.trusted_networks import refuse_untrusted_network
-from roarbench.store.user_suites import list_all_suites
+from roarbench.store.run_result import RunResult
+from roarbench.store.submissions_and_annotations import read_submissions_by_id
+from roarbench.store.user_suites import list_all_suites, refuse_untrusted_network
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 

@@ -19,9 +19,8 @@ from roarbench.store.published_folder import (
     read_checked_folder,
     read_index,
 )
-from roarbench.store.results import ResultsStore, make_default_url
+from roarbench.store.results import Origin, ResultsStore, find_imported_rows, make_default_url, read_origins
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions_and_annotations import Origin, find_imported_rows, read_origins
 from roarbench.store.transfer import export_results, import_results
 
 

@@ -16,9 +16,8 @@ from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_
 from roarbench.report.status import find_run_states
 from roarbench.store.archived_rows import ArchivedRow, list_keys_of_estimator, list_submission_ids, read_archived_rows
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, read_origins, read_reproductions
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions_and_annotations import read_origins, read_reproductions
 from roarbench.store.user_suites import list_all_suites
 from roarbench.store.workspace import Workspace
 

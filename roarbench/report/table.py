@@ -30,7 +30,7 @@ from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
+from roarbench.store.results import UNVERIFIED, Origin
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
 UNSTABLE_SIGN = "†"  # sign of rows with low prediction stability

@@ -42,7 +42,6 @@ from roarbench.store.ranking_files import (
     MANIFEST,
     ExplainedBatches,
     MapProvenance,
-    RankingSpec,
     advise_to_delete,
     are_rankings_equal_at_shared_levels,
     choose_covering_parts,
@@ -54,14 +53,13 @@ from roarbench.store.ranking_files import (
     is_covered,
     list_parts,
     load_rankings_checksum,
-    make_file_metadata,
-    make_spec_record,
     merge_batch_records,
     read_manifest,
     read_planes,
     refuse_mixed_devices,
     write_planes,
 )
+from roarbench.store.ranking_spec import RankingSpec, make_file_metadata, make_spec_record
 
 
 @dataclass(frozen=True)

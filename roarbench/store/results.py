@@ -1,19 +1,22 @@
-"""Store the results of runs in one row per run, which is written in one transaction and never changed.
+"""Store the results of runs, and find the origin of results: computed here, without the sandbox, or imported.
 
-A row has the raw outcome, one bit per test image, so that every table and every statistical test can be computed from
-the store.
+Each run has one row, which is written in one transaction and never changed. A row has the raw outcome, one bit per test
+image, so that every table and every statistical test can be computed from the store.
 """
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Select, Table, delete, func, select
+from sqlalchemy import Connection, Select, Table, delete, func, insert, select
 
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import LostLease, StoreError
+from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.suite import find_explained_and_scored_network
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
@@ -33,19 +36,35 @@ from roarbench.store.leases import (
 from roarbench.store.open_database import open_database
 from roarbench.store.run_result import RunResult, make_result_row, read_result
 from roarbench.store.schema import failures, imports, leases, reproductions, results
-from roarbench.store.submissions_and_annotations import insert_annotations
+from roarbench.store.software_and_hardware import read_code_version
+from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations, read_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 
-_VOUCHED = (imports, reproductions)  # tables of provenance records
+_PROVENANCE_TABLES = (imports, reproductions)
 _OUTAGE_PATIENCE = 900.0  # seconds to wait for an unreachable server
 
 
-class ResultsStore:
-    """Store of results in one database. Every method raises StoreError if the database rejects a statement.
+class Origin(StrEnum):
+    """Origin of a result."""
 
-    Attributes:
-        database: The database, which also has submissions, imports, reproductions, scores and annotations.
+    VERIFIED = "verified"  # this store's owner computed the result; submissions ran in the sandbox
+    TRUSTED = "trusted"  # the result depends on a submission that ran without the sandbox
+    SELF_REPORTED = "self-reported"  # the result or its rankings were imported, and this store has not reproduced it
+
+
+class ReproductionOutcome(StrEnum):
+    """Outcome of the comparison of a repeated run with its stored result."""
+
+    EQUAL = "equal"
+    WITHIN = "within the interval"
+    DIFFERENT = "different"
+
+
+class ResultsStore:
+    """Store of results in one database, which also has submissions, annotations and scores.
+
+    Every method raises StoreError if the database rejects a statement.
     """
 
     def __init__(self, database: Database) -> None:
@@ -53,12 +72,12 @@ class ResultsStore:
 
     @classmethod
     def open(cls, url: str, read_only: bool = False) -> Self:
-        """Open the store at a database URL, as `open_database` does."""
+        """Open the database with this URL; `open_database` explains the arguments and errors."""
         return cls(open_database(url, read_only))
 
     @property
     def failures(self) -> Failures:
-        """Return the failures of the store's runs and steps."""
+        """Return the store of failures in the same database."""
         return Failures(self.database)
 
     def close(self) -> None:
@@ -66,7 +85,7 @@ class ResultsStore:
         self.database.close()
 
     def refuse_sqlite_in_use_elsewhere(self) -> None:
-        """Refuse an SQLite file in use by another machine, because SQLite's locks are unreliable over a network."""
+        """Raise StoreError if another machine uses the SQLite file, because SQLite's locks fail on network drives."""
         if self.database.is_sqlite:
             here = read_boot_id(Owner.of_this_process())
             for lease in self.list_leases():
@@ -76,12 +95,12 @@ class ResultsStore:
                     raise StoreError(f"{seen}; for several machines use --db postgresql://HOST/NAME")
 
     def enable_waiting_for_server(self, report: Callable[[str], object]) -> None:
-        """Wait from now on if the server is unreachable, and pass messages about that to `report`."""
+        """Wait whenever the server is unreachable from now on, and pass messages about the outage to `report`."""
         self.database.patience, self.database.report = _OUTAGE_PATIENCE, report
 
     @contextmanager
     def try_without_waiting(self) -> Iterator[None]:
-        """Run the block before the process ends; do not wait for an unreachable server, and ignore database errors."""
+        """Ignore database errors in the block, and do not wait for an unreachable server, because the process ends."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
             with suppress(StoreError):
@@ -115,8 +134,8 @@ class ResultsStore:
         def work(connection: Connection) -> set[str]:
             lost = [key for key in sorted(rows) if lease is not None and not release_lease(connection, key, lease)]
             if lost:
+                # an earlier attempt of this call, whose reply was lost, may have stored the results
                 if find_stored_keys(connection, results, rows) == rows.keys():
-                    # an earlier attempt of this call, whose reply was lost, may have stored the results
                     return set()
                 raise LostLease(f"another process took over the lease on {lost[0]}")
             fresh = insert_new(connection, results, ordered)
@@ -133,9 +152,9 @@ class ResultsStore:
 
     def list_result_keys(self, prefix: str) -> list[str]:
         """Return the keys of results that begin with this string."""
-        wanted = select(results.c.key).where(results.c.key.startswith(prefix, autoescape=True))
+        statement = select(results.c.key).where(results.c.key.startswith(prefix, autoescape=True))
         with self.database.begin_read() as connection:
-            return list(connection.scalars(wanted.order_by(results.c.key)))
+            return list(connection.scalars(statement.order_by(results.c.key)))
 
     def read_results(
         self, keys: Collection[str], parsed_runs: Mapping[str, Run] = MappingProxyType({})
@@ -152,11 +171,10 @@ class ResultsStore:
         and the given weights of the explained network (or an empty string). If networks are scored with each other's
         maps, the number of the explained network replaces the seed. `dataset` and `model` select the results.
         """
-        columns_read = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
-        columns = select(*columns_read).order_by(results.c.created, results.c.key)
-        wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
+        columns = select(results.c.data, results.c.seed, results.c.retrain, results.c.record)
+        statement = columns.where(results.c.dataset == dataset, results.c.model == model)
         with self.database.begin_read() as connection:
-            rows = connection.execute(wanted).all()
+            rows = connection.execute(statement.order_by(results.c.created, results.c.key)).all()
         seeds: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
             # most records have neither field and need no parsing
@@ -167,20 +185,20 @@ class ResultsStore:
 
     def list_datasets_and_networks(self) -> set[tuple[str, str]]:
         """Return the pairs of data set and network that have results."""
-        wanted = select(results.c.dataset, results.c.model).distinct()
+        statement = select(results.c.dataset, results.c.model).distinct()
         return self.database.run_read(
-            lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)}
+            lambda connection: {(row.dataset, row.model) for row in connection.execute(statement)}
         )
 
     def read_change_stamp_of_network(self, dataset: str, model: str) -> str:
         """Return a string that changes with every new result on a data set and network, and with provenance records."""
-        columns = select(func.count(), func.max(results.c.created))
-        wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
-        return self._read_stamp([wanted, *map(_select_count_and_newest, _VOUCHED)])
+        statement = _select_count_and_newest(results)
+        statement = statement.where(results.c.dataset == dataset, results.c.model == model)
+        return self._read_stamp([statement, *map(_select_count_and_newest, _PROVENANCE_TABLES)])
 
     def read_change_stamp(self) -> str:
         """Return a string that changes with every new result, failure and provenance record."""
-        return self._read_stamp([_select_count_and_newest(table) for table in (results, failures, *_VOUCHED)])
+        return self._read_stamp([_select_count_and_newest(table) for table in (results, failures, *_PROVENANCE_TABLES)])
 
     def _read_stamp(self, statements: Iterable[Select[int, Any]]) -> str:
         with self.database.begin_read() as connection:
@@ -211,3 +229,65 @@ class ResultsStore:
 def _select_count_and_newest(table: Table) -> Select[int, Any]:
     """Select a table's number of rows and newest time; both show any change, because stored rows never change."""
     return select(func.count(), func.max(table.c.created)).select_from(table)
+
+
+def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
+    """Return a dict from keys of stored results to origins; the most recent reproduction of a result counts."""
+    columns = select(results.c.key, results.c.estimator, results.c.rankings)
+    with database.begin_read() as connection:
+        stored = list(select_matching(connection, columns, results.c.key, keys))
+    return _find_origins(database, {row.key: (row.estimator, row.rankings) for row in stored})
+
+
+def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
+    """Return a dict from keys of results to origins; `rows` maps the keys to estimators and ranking checksums."""
+    imported_rankings = read_annotations(database, AnnotationKind.IMPORTED, {rankings for _, rankings in rows.values()})
+    imported = find_imported_rows(database, rows)
+    imported |= {key for key, (_, rankings) in rows.items() if rankings in imported_rankings}
+    oldest_first = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
+    with database.begin_read() as connection:
+        reproduced = list(select_matching(connection, oldest_first, reproductions.c.key, imported))
+    most_recent_verdicts = {row.key: row.verdict for row in reproduced}
+    different = ReproductionOutcome.DIFFERENT
+    unconfirmed = {key for key in imported if most_recent_verdicts.get(key, different) == different}
+    return {key: _choose_origin(name, key in unconfirmed) for key, (name, _) in rows.items()}
+
+
+def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
+    """Return the keys of imported results; a result that this store computed from imported rankings is not imported."""
+    with database.begin_read() as connection:
+        return find_stored_keys(connection, imports, keys)
+
+
+UNVERIFIED = {  # from origins to the reasons why results of this origin are not verified
+    Origin.TRUSTED: "run without the sandbox, so not verified",
+    Origin.SELF_REPORTED: "self-reported: imported, and not reproduced here",
+}
+
+
+def explain_unverified_estimators(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
+    """Return a dict from each estimator that has an unverified result to the reason why the result is unverified."""
+    rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
+    origins = _find_origins(database, rows)
+    return {rows[key][0]: UNVERIFIED[origin] for key, origin in origins.items() if origin in UNVERIFIED}
+
+
+def _choose_origin(estimator: str, unconfirmed: bool) -> Origin:
+    if TRUSTED in EstimatorId.parse(estimator).marks:
+        return Origin.TRUSTED
+    return Origin.SELF_REPORTED if unconfirmed else Origin.VERIFIED
+
+
+def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str, int]]:
+    """Return time, verdict and number of correct predictions of each reproduction of a result, oldest first."""
+    columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
+    statement = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
+    with database.begin_read() as connection:
+        return [(row.created, row.verdict, row.correct) for row in connection.execute(statement)]
+
+
+def store_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
+    """Store the outcome of reproducing a result."""
+    row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
+    with database.begin_write() as connection:
+        connection.execute(insert(reproductions), row)

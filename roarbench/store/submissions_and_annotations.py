@@ -1,4 +1,4 @@
-"""Store submissions and annotations, and find the origin of results. Nothing here imports torch.
+"""Store submissions, and annotations of submissions, rankings and runs. Nothing here imports torch.
 
 Annotations are exported with results. A submission's annotation has the findings of `validate`. An annotation of
 rankings has the share of noisy copies for which the network keeps its prediction. A third kind of annotation says that
@@ -8,7 +8,6 @@ rankings were imported, and is not exported.
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -16,29 +15,12 @@ from sqlalchemy import Connection, delete, insert, inspect, select
 
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import TRUSTED, EstimatorId
+from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, read_run_record
-from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
+from roarbench.store.database import Database, insert_new, select_matching
 from roarbench.store.run_result import RunResult
-from roarbench.store.schema import entries, failures, imports, remarks, reproductions, results
-from roarbench.store.software_and_hardware import read_code_version
+from roarbench.store.schema import entries, failures, remarks, results
 from roarbench.submissions.file import Submission, ValidationFinding, parse_submission
-
-
-class Origin(StrEnum):
-    """Origin of a result."""
-
-    VERIFIED = "verified"  # this store's owner computed the result, and submissions ran in the sandbox
-    TRUSTED = "trusted"  # the result depends on a submission that ran without the sandbox
-    SELF_REPORTED = "self-reported"  # the result or its rankings were imported, and this store has not reproduced it
-
-
-class ReproductionOutcome(StrEnum):
-    """Outcome of comparing a repeated run with its stored result."""
-
-    EQUAL = "equal"
-    WITHIN = "within the interval"
-    DIFFERENT = "different"
 
 
 def store_submission(database: Database, submission: Submission) -> None:
@@ -104,66 +86,6 @@ def _is_added_estimator(name: str) -> bool:
     except CallerError:
         return EstimatorId.parse(name).submitted
     return estimator.id == name and (estimator.addable or bool(estimator.values))
-
-
-def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
-    """Return a dict from keys of stored results to origins; the most recent reproduction of a result counts."""
-    columns = select(results.c.key, results.c.estimator, results.c.rankings)
-    with database.begin_read() as connection:
-        stored = list(select_matching(connection, columns, results.c.key, keys))
-    return _find_origins(database, {row.key: (row.estimator, row.rankings) for row in stored})
-
-
-def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
-    """Return a dict from keys of results to origins; `rows` maps the keys to estimators and ranking checksums."""
-    last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
-    shipped = read_annotations(database, AnnotationKind.IMPORTED, {rankings for _, rankings in rows.values()})
-    imported = find_imported_rows(database, rows) | {key for key, (_, rankings) in rows.items() if rankings in shipped}
-    with database.begin_read() as connection:
-        verdicts = {row.key: row.verdict for row in select_matching(connection, last, reproductions.c.key, imported)}
-    different = ReproductionOutcome.DIFFERENT
-    doubted = {key for key in imported if verdicts.get(key, different) == different}
-    return {key: _choose_origin(name, key in doubted) for key, (name, _) in rows.items()}
-
-
-def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
-    """Return the keys of results that another store computed; results from imported rankings are not among them."""
-    with database.begin_read() as connection:
-        return find_stored_keys(connection, imports, keys)
-
-
-UNVERIFIED = {  # from origins to the reasons why results of this origin are not verified
-    Origin.TRUSTED: "run without the sandbox, so not verified",
-    Origin.SELF_REPORTED: "self-reported: imported, and not reproduced here",
-}
-
-
-def explain_unverified_estimators(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
-    """Return a dict from estimators with an unverified result to the reason why it is unverified."""
-    rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
-    origins = _find_origins(database, rows)
-    return {rows[key][0]: UNVERIFIED[origin] for key, origin in origins.items() if origin in UNVERIFIED}
-
-
-def _choose_origin(name: str, imported: bool) -> Origin:
-    if TRUSTED in EstimatorId.parse(name).marks:
-        return Origin.TRUSTED
-    return Origin.SELF_REPORTED if imported else Origin.VERIFIED
-
-
-def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str, int]]:
-    """Return time, verdict and number of correct predictions of each reproduction of a result, oldest first."""
-    columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
-    wanted = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
-    with database.begin_read() as connection:
-        return [(row.created, row.verdict, row.correct) for row in connection.execute(wanted)]
-
-
-def store_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
-    """Store the outcome of reproducing a result."""
-    row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
-    with database.begin_write() as connection:
-        connection.execute(insert(reproductions), row)
 
 
 class AnnotationKind(StrEnum):

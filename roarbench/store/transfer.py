@@ -14,15 +14,13 @@ from roarbench.common.text import write_csv
 from roarbench.store.database import insert_new, select_matching
 from roarbench.store.exported_file import ExportedFile, write_exported_file
 from roarbench.store.image_set_sources import LOCAL, insert_image_sources, read_image_sources
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import Origin, ResultsStore, read_origins
 from roarbench.store.run_result import RunResult, make_result_row, read_result, read_run
 from roarbench.store.schema import imports, results
 from roarbench.store.submissions_and_annotations import (
-    Origin,
     export_annotations,
     insert_annotations,
     insert_submission,
-    read_origins,
     read_submissions_by_id,
 )
 from roarbench.store.user_suites import insert_suites, read_suites

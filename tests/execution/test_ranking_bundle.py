@@ -20,8 +20,7 @@ from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
-from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.submissions_and_annotations import Origin, ReproductionOutcome, read_origins
+from roarbench.store.results import Origin, ReproductionOutcome, ResultsStore, make_default_url, read_origins
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
 from tests.helpers.commands import read_outcomes

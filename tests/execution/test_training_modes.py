@@ -16,8 +16,7 @@ from roarbench.common.device_settings import COMPILING
 from roarbench.execution import rate_measurement
 from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
 from roarbench.plan.suites import find_suite
-from roarbench.store.compilation_speeds import COMPILED, GRAPHS, UNCOMPILED, store_training_speeds, suggest_compiling
-from roarbench.store.workspace import Workspace
+from roarbench.store.workspace import COMPILED, GRAPHS, UNCOMPILED, Workspace, store_training_speeds, suggest_compiling
 
 QUICK = find_suite("quick")
 COMPILED_QUICK = replace(QUICK, recipe="quick@2(compile=true)", reference_recipe="quick@2(compile=true)")

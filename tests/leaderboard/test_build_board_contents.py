@@ -20,8 +20,8 @@ from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
+from roarbench.store.results import UNVERIFIED, Origin
 from roarbench.store.run_result import pack_correctness
-from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
 from tests.helpers.made_up import LEVELS, SUITE, limit_to_one_seed, make_suite_results
 
 

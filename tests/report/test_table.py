@@ -22,7 +22,7 @@ from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
-from roarbench.store.submissions_and_annotations import UNVERIFIED, Origin
+from roarbench.store.results import UNVERIFIED, Origin
 from tests.helpers.made_up import SUITE, TWINS, make_suite_results
 from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tables import make_table, parse_rows, render_text, render_words

@@ -24,16 +24,19 @@ from roarbench.store import submissions_and_annotations
 from roarbench.store.archived_rows import ArchivedCounts, archive_rows, list_keys_of_estimator, read_archived_rows
 from roarbench.store.image_set_sources import ImageSource, read_image_sources, store_image_sources
 from roarbench.store.leases import Owner
+from roarbench.store.results import (
+    Origin,
+    ReproductionOutcome,
+    explain_unverified_estimators,
+    read_origins,
+    store_reproduction,
+)
 from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
 from roarbench.store.submissions_and_annotations import (
     AnnotationKind,
-    Origin,
-    ReproductionOutcome,
     read_annotations,
-    read_origins,
     read_submissions_by_id,
     replace_validation_findings,
-    store_reproduction,
     store_submission,
 )
 from roarbench.store.transfer import export_results, export_results_as_csv, import_results
@@ -71,7 +74,7 @@ def test_row_origin_is_verified_unless_trusted_or_imported(store, second, tmp_pa
     second.add_results([own, foreign])
     store.add_results([own, trusted])
     assert moved(second, store, tmp_path).new == {foreign.run.key}
-    assert list(submissions_and_annotations.explain_unverified_estimators(store.database, [own, trusted, foreign])) == [
+    assert list(explain_unverified_estimators(store.database, [own, trusted, foreign])) == [
         TRUSTED,
         "gb",
     ]

@@ -1,0 +1,79 @@
+"""Define the identity under which an estimator's rankings are stored."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from roarbench.common.enums import MapNumerics, Split, Unit
+from roarbench.common.identity import Keyed, make_json_record
+from roarbench.compute.bit_planes import Layout
+from roarbench.compute.ranking import TIE_RULE, TIE_SEED
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Estimator
+from roarbench.plan.planned_runs import list_control_splits, list_ranked_splits, list_stored_levels, make_reference_spec
+from roarbench.plan.suite import SuiteSpec
+
+
+@dataclass(frozen=True)
+class RankingSpec(Keyed):
+    """Identity of rankings, with everything that determines the rankings.
+
+    A field added after a release has a default value. Folder names and files do not contain a field with this value.
+    """
+
+    data: str  # fingerprint of the decoded data set
+    reference: str  # fingerprint of the explained network; empty for controls
+    estimator: str  # fingerprint of the estimator and its parameters
+    name: str  # id of the estimator
+    unit: Unit
+    levels: tuple[float, ...]  # levels at which removal masks can be read from the bit-planes
+    shape: tuple[int, int, int]  # channels, height and width of an image
+    splits: tuple[Split, ...] = tuple(Split)  # splits whose images are ranked
+    # requested settings for maps; the manifest records the actual settings of each file under `made`
+    maps: MapNumerics = MapNumerics.FLOAT32
+
+    @property
+    def estimator_record(self) -> Estimator:
+        """Return the estimator that ranks the features."""
+        return find_estimator(self.name)
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of the bit-planes."""
+        return Layout(self.shape, self.unit, self.levels)
+
+
+def make_spec_record(spec: RankingSpec) -> dict[str, Any]:
+    """Return the spec and the rule for ties as JSON values."""
+    identity: dict[str, Any] = json.loads(json.dumps(make_json_record(spec)))
+    return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
+
+
+def make_file_metadata(spec: RankingSpec, split: Split) -> dict[str, Any]:
+    """Return the metadata of an Arrow file, which suffice to read the file without this package."""
+    layout = spec.layout
+    codes = {"boundaries": list(layout.bin_boundaries), "codes": list(layout.boundary_codes)}
+    return make_spec_record(spec) | codes | {"split": split.value}
+
+
+def make_ranking_spec(
+    suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, network_number: int = 0
+) -> RankingSpec:
+    """Return the identity under which an estimator's rankings are stored; two suites with equal identities share them.
+
+    The suite need not contain the estimator. `data` is the fingerprint of the images, `shape` consists of their
+    channels, height and width, and `network_number` is the number of the explained network.
+    """
+    return RankingSpec(
+        data=data,
+        reference=make_reference_spec(suite, data, network_number).key if estimator.depends_on_network else "",
+        estimator=estimator.fingerprint,
+        name=estimator.id,
+        unit=unit,
+        levels=list_stored_levels(suite),
+        shape=shape,
+        splits=list_control_splits(suite)
+        if estimator.id in suite.controls
+        else list_ranked_splits(suite, estimator, network_number),
+        maps=suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32,
+    )
