@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from roarbench.common.device_settings import choose_clock, choose_device
+from roarbench.common.device_settings import choose_device, choose_processor_or_gpu_clock
 
 DEVICE = choose_device()
 GPU = DEVICE.type == "cuda"
@@ -13,7 +13,7 @@ GPU = DEVICE.type == "cuda"
 def time_seconds(work: Callable[[], object], rounds: int = 1) -> float:
     """Measure the seconds of one round, after one that warms up."""
     work()
-    clock = choose_clock(DEVICE)
+    clock = choose_processor_or_gpu_clock(DEVICE)
     start = clock()
     for _ in range(rounds):
         work()

@@ -146,7 +146,7 @@ class BoardContents:
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return each colour class that occurs on the board, with its description under this protocol."""
-        words = NETWORK_KINDS if self.protocol.compares_networks else KINDS
+        words = NETWORK_KINDS if self.protocol.scores_all_network_pairs else KINDS
         there = {row.colour_class for row in self.rows}
         return [(kind, meaning) for kind, meaning in words.items() if kind in there]
 

@@ -81,7 +81,7 @@ def make_board_contents(
         # the notes leave out signs such as †, because the rows state their doubts in words
         caption=f"{table.caption}. {write_all_notes(table, signs=False)}",
         rows=rows,
-        best=controls[0] if controls and table.has_gains_and_ranks and not protocol.compares_networks else None,
+        best=controls[0] if controls and table.has_gains_and_ranks and not protocol.scores_all_network_pairs else None,
         axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),
         costs=make_cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
@@ -91,7 +91,7 @@ def make_board_contents(
 
 def _write_network_headline(table: SuiteTable) -> str:
     headline = write_own_network_headline(table.rows, table.suite_results.suite.added)
-    return f"{headline}." if headline and table.board.protocol.compares_networks else ""
+    return f"{headline}." if headline and table.board.protocol.scores_all_network_pairs else ""
 
 
 def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:

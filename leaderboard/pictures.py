@@ -105,7 +105,7 @@ def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures |
         return None
     siblings = (
         _open_rankings_and_find_damaged(results, chosen, workspace, number=1)[0]
-        if chosen.protocol.compares_networks
+        if chosen.protocol.scores_all_network_pairs
         else {}
     )
     counts = {name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()}
@@ -141,7 +141,7 @@ def make_pictures(
     images, protocol, unit, numbers, rule = chosen
     levels = results.list_included_levels(protocol, unit)
     kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.paired else ())]
-    kinds += ["sibling"] if protocol.compares_networks and siblings.keys() >= ranked.keys() else []
+    kinds += ["sibling"] if protocol.scores_all_network_pairs and siblings.keys() >= ranked.keys() else []
     level = levels[len(levels) // 2]
     makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from roarbench.cli.doctor import examine_machine, measure_and_store_training_speeds
-from roarbench.common.device_settings import choose_clock, choose_device, name_device
+from roarbench.common.device_settings import choose_device, choose_processor_or_gpu_clock, name_device
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_duration
 from roarbench.compute.networks import build_network
@@ -42,7 +42,7 @@ NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 FILL = torch.tensor(NORM.mean)
 DEVICE = choose_device()
 GPU = DEVICE.type == "cuda"
-read_clock = choose_clock(DEVICE)
+read_clock = choose_processor_or_gpu_clock(DEVICE)
 
 
 class Step(NamedTuple):

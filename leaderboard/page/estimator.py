@@ -181,7 +181,7 @@ def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardR
     for (view, won, _), (same, lost, row) in product(winning, losing):
         one, other = won.protocol, lost.protocol
         if view is same and one != other and ROAR in (one, other) and row.beating:
-            wins = "explains its network by" if one.compares_networks else "beats every control under"
+            wins = "explains its network by" if one.scores_all_network_pairs else "beats every control under"
             control = find_display_name(row.beating.hardest_control).full_name
             return (
                 f"On {won.title} it {wins} {one.title} and is below {control} under {other.title}. Both can be true: "

@@ -65,7 +65,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "tab": protocol.tab,
         "against": _LINES[pictures.kinds[2]] if pictures.kinds[2:] else "",
         "kept": now.word,
-        "claim": "explains its network" if protocol.compares_networks else "follows the image",
+        "claim": "explains its network" if protocol.scores_all_network_pairs else "follows the image",
         "asks": f"{format_count(now.of // levels, 'network')} at {format_count(levels, 'level')}",
     }
 

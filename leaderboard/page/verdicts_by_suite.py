@@ -98,7 +98,7 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColu
             )
         return
     board = view.board
-    words = NETWORK_KINDS if board.protocol.compares_networks else KINDS
+    words = NETWORK_KINDS if board.protocol.scores_all_network_pairs else KINDS
     rows = {row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction) for row in board.rows}
     link = site.get_link(find_board_address(view, board.protocol))
     yield QuestionColumn(link, title, board.tab_label, words, rows, True)

@@ -125,7 +125,7 @@ class SuiteDraws:
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
         """Return the board with these rows and levels (all levels if empty); None if the suite lacks the protocol."""
-        if protocol.compares_networks:
+        if protocol.scores_all_network_pairs:
             return make_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
         scores, drawn = self.suite_results.collect_correctness(protocol, unit), self.draw_gains(protocol, unit)
         if scores is None:
@@ -137,7 +137,7 @@ class SuiteDraws:
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
         """Compare two rows as the tables do; None at chance, for own-network gain, and without intervals."""
         scores = self.suite_results.collect_correctness(protocol, unit)
-        if scores is None or self.suite_results.at_chance_warning or protocol.compares_networks:
+        if scores is None or self.suite_results.at_chance_warning or protocol.scores_all_network_pairs:
             return None
         if (protocol, unit) not in self._judges:
             drawn = self.draw_gains(protocol, unit)

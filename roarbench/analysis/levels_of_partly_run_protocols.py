@@ -49,7 +49,7 @@ def find_most_shared_levels(results: SuiteResults, protocol: Protocol, unit: Uni
 
 
 def _list_points_with_results(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
-    if protocol.compares_networks:
+    if protocol.scores_all_network_pairs:
         return list_points_with_every_map_and_network(results, protocol, unit)
     stored = results.find_results(protocol, unit)
     return [(name, t) for name, t in stored if not protocol.paired or (protocol.make_paired_twin_id(name), t) in stored]

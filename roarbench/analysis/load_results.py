@@ -25,7 +25,7 @@ from roarbench.common.errors import (
 )
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN, Run
-from roarbench.plan.change_suite import add_estimators, set_explained_networks, set_explained_weights
+from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_networks, set_explained_weights
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_run_keys
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, find_suite, make_suite_option_value
@@ -276,7 +276,7 @@ def can_have_run(suite: SuiteSpec, run: Run) -> bool:
     if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
         return False
     name = run.cell.estimator
-    extended = suite if name == CLEAN else add_estimators(suite, [name])
+    extended = suite if name == CLEAN else add_estimators_with_twins(suite, [name])
     extended = set_explained_weights(extended, run.given) if run.given else extended
     points = [point for point in list_planned_runs(extended) if point.cell == run.cell]
     if run.given:  # this given network may have been run with this seed only

@@ -46,14 +46,14 @@ def count_correct_per_image_over_all_levels(
     right, against = (
         tuple(sum(bits[image] for bits in rows) for image in images) if rows else () for rows in (own, by_other_map)
     )
-    return CorrectCountsPerImage(right, against, len(own), "kept" if protocol.compares_networks else "right")
+    return CorrectCountsPerImage(right, against, len(own), "kept" if protocol.scores_all_network_pairs else "right")
 
 
 def _collect_row_and_counterpart_correctness(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return the correctness of rows and of their counterparts at the protocol's levels, as lists of bool (images,)."""
-    if protocol.compares_networks:
+    if protocol.scores_all_network_pairs:
         pairs = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
         return [bits for own, _ in pairs for bits in own], [bits for _, other in pairs for bits in other]
     twins = [protocol.make_paired_twin_id(name) for name in names]
@@ -82,7 +82,7 @@ def choose_images_spread_by_lost_predictions(
     # own-network gain never uses labels: an untouched prediction counts if another network predicts the same class
     condition, predictions = (
         ("on which the networks' predictions mostly agree", "predictions")
-        if protocol.compares_networks
+        if protocol.scores_all_network_pairs
         else ("that most networks classify correctly", "correct predictions")
     )
     rule = RULE.format(known=len(known), condition=condition, predictions=predictions, count=len(steps))

@@ -85,7 +85,7 @@ def compute_probability_drops(
 
     Inconsistent rows are left out. The result is empty until the untouched images are scored.
     """
-    if not protocol.has_probabilities:
+    if not protocol.stores_predicted_probability:
         return {}
     probabilities = _collect_probabilities(suite_results, protocol, unit)
     mixed, untouched = suite_results.explain_inconsistent_rows(protocol, unit), probabilities.get(UNTOUCHED)

@@ -18,7 +18,7 @@ from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import add_estimators, set_explained_weights
+from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.planned_runs import (
     build_run,
     has_explained_model,
@@ -26,7 +26,7 @@ from roarbench.plan.planned_runs import (
     list_planned_runs_on_untouched_images,
     list_runs,
 )
-from roarbench.plan.suite import SEEDS_PER_REPLICATION, Block, SuiteSpec, find_explained_and_scored_network
+from roarbench.plan.suite import SEEDS_PER_REPLICATION, Block, SuiteSpec, decode_network_pair_seed
 from roarbench.plan.suites import find_default_explained_weights
 from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
 from roarbench.store.quantus_scores import read_scores
@@ -44,7 +44,7 @@ from roarbench.store.workspace import Workspace
 
 _SHOWN = 8  # shown hex digits of a fingerprint; options accept them too
 STABLE_ENOUGH = 0.8  # minimum prediction stability of a row without a mark
-add_estimators_cached = lru_cache(64)(add_estimators)  # a board requests the same suites repeatedly
+add_estimators_cached = lru_cache(64)(add_estimators_with_twins)  # a board requests the same suites repeatedly
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
 
 
 def _scores_own_network(result: RunResult) -> bool:
-    explained, scored = find_explained_and_scored_network(result.run.seed)
+    explained, scored = decode_network_pair_seed(result.run.seed)
     return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 
 

@@ -60,7 +60,7 @@ def compare_rows(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, 
 
     The tables compare own-network gains only with 0, so a comparison of two such gains has an interval but no verdict.
     """
-    if protocol.compares_networks:
+    if protocol.scores_all_network_pairs:
         return _compare_own_network_gains(draws, protocol, unit, first, second)
     drawn, comparison = draws.draw_gains(protocol, unit), draws.compare(protocol, unit, first, second)
     one, two = drawn.areas.get(first), drawn.areas.get(second)
@@ -98,7 +98,7 @@ def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) ->
 
 
 def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
-    if protocol.compares_networks:
+    if protocol.scores_all_network_pairs:
         sides = ("kept with another network’s mask alone", "kept with its own mask alone")
     elif protocol.has_gain_at_each_level:
         other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"

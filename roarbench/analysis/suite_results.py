@@ -166,7 +166,7 @@ class SuiteResults:
 
     @property
     def _untouched_results_of_headline_protocol(self) -> list[RunResult]:
-        if self.headline_protocol.compares_networks:  # results at t = 0 count agreement, not accuracy
+        if self.headline_protocol.scores_all_network_pairs:  # results at t = 0 count agreement, not accuracy
             return [*self.references.values()]
         clean = (CLEAN, self.headline_protocol.retrain)
         return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == clean]
@@ -190,7 +190,7 @@ class SuiteResults:
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.made_of or (protocol,)
         rows, levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)
-        if not levels or protocol.compares_networks:  # correctness per image has no meaning for these protocols
+        if not levels or protocol.scores_all_network_pairs:  # correctness per image has no meaning for these protocols
             return None
         own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:

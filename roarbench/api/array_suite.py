@@ -109,7 +109,7 @@ def require_lists(**arguments: Any) -> dict[str, list[Any]]:
 
 def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabels]) -> None:
     for protocol in map(find_protocol, names):
-        if protocol.compares_networks:
+        if protocol.scores_all_network_pairs:
             seen = f"{protocol.name} compares networks with each other, and Suite.from_arrays explains a single one"
             raise CallerError(f"{seen}; roarbench.own_network_gain(networks, images, estimators) takes several")
         if protocol.trains and Split.TRAIN not in splits:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.api.inputs import move_to_model
-from roarbench.common.device_settings import choose_float32_layout
+from roarbench.common.device_settings import choose_fastest_float32_layout
 from roarbench.common.errors import CallerError
 from roarbench.common.process_settings import release_freed_cpu_memory
 from roarbench.compute.external_networks import extract_logits
@@ -54,7 +54,7 @@ def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
     """Compute logits, float32 (n, classes) on the CPU, in batches; the network stays in its mode (train or eval)."""
     with torch.inference_mode():
         batches = (move_to_model(model, images[rows]) for rows in _split_for_scoring(images, model))
-        fast = (batch.contiguous(memory_format=choose_float32_layout(batch.device)) for batch in batches)
+        fast = (batch.contiguous(memory_format=choose_fastest_float32_layout(batch.device)) for batch in batches)
         return torch.cat([extract_logits(model(batch)).cpu().float() for batch in fast])
 
 

@@ -15,8 +15,8 @@ from roarbench.plan.change_suite import (
     add_submissions_and_estimators,
     find_unit,
     parse_estimators_option,
+    set_allowed_fill_and_unit,
     set_explained_networks,
-    set_fill_and_unit,
 )
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.suite import SuiteSpec, describe_missing_controls
@@ -203,7 +203,7 @@ class Suite:
         else:
             refuse_untrusted_network(self.plan, self.trusted, self.store)
         plan, warnings = drop_inapplicable_estimators(self.plan)
-        return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
+        return set_allowed_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:
         """Find the peak learning rate of a suite from arrays if it is missing and `protocol` (any if empty) trains."""
@@ -364,5 +364,5 @@ def load_suite(
     weights = tuple(str(weights_file) for weights_file in given if weights_file)
     name_or_file, images = str(suite), None if data is None else Path(data)
     feature = find_unit(unit) if unit else None
-    plan = set_fill_and_unit(find_suite_spec(name_or_file, folder, db), fill, feature)
+    plan = set_allowed_fill_and_unit(find_suite_spec(name_or_file, folder, db), fill, feature)
     return Suite(plan, folder, db, images, limit, weights, name_or_file, trust_network, fill, feature)

@@ -8,7 +8,7 @@ from roarbench.cli.options import STORE, StoreDir, declare_argument, declare_opt
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out
 from roarbench.common.errors import CallerError
-from roarbench.plan.suites import copy_suite_file_text
+from roarbench.plan.suites import make_renamed_suite_text
 
 
 def suites(
@@ -31,7 +31,7 @@ def suites(
     if (suite == "show") != bool(name):
         raise CallerError(f"cannot read suites {suite} {name}".rstrip() + "; write suites NAME, or suites show NAME")
     if name:
-        print(copy_suite_file_text(name), end="", file=out.file)
+        print(make_renamed_suite_text(name), end="", file=out.file)
         return
     if suite:
         from roarbench.api.suites import load_suite

@@ -36,7 +36,7 @@ def choose_device() -> torch.device:
     return torch.device("cpu")
 
 
-def choose_clock(device: torch.device) -> Callable[[], float]:
+def choose_processor_or_gpu_clock(device: torch.device) -> Callable[[], float]:
     """Return a clock in seconds: processor time on a CPU; on a GPU wall time, read after all launched work is done."""
     return time.process_time if device.type == "cpu" else _read_time_after_gpu_work
 
@@ -77,7 +77,7 @@ def describe_cuda_failure() -> str:
     return "CUDA gives no reason"
 
 
-def compute_gpu_memory_share() -> float:
+def compute_gpu_bytes_per_worker() -> float:
     """Return this process's share of its GPU's memory in bytes; all workers on a GPU have equal shares."""
     _, total = torch.cuda.mem_get_info(choose_device())
     return total / int(os.environ.get(SHARING, "1"))
@@ -86,7 +86,7 @@ def compute_gpu_memory_share() -> float:
 def count_available_gpu_bytes() -> float:
     """Return the bytes of GPU memory that this process holds or can still allocate, at most its share."""
     free, _ = torch.cuda.mem_get_info(choose_device())
-    return min(compute_gpu_memory_share(), free + torch.cuda.memory_reserved(choose_device()))
+    return min(compute_gpu_bytes_per_worker(), free + torch.cuda.memory_reserved(choose_device()))
 
 
 def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
@@ -99,7 +99,7 @@ def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor if is_there else tensor.pin_memory().to(device, non_blocking=True)
 
 
-def choose_float32_layout(device: torch.device) -> torch.memory_format:
+def choose_fastest_float32_layout(device: torch.device) -> torch.memory_format:
     """Return the fastest memory format of float32 without TF32: channels last on a CPU, channels first on a GPU."""
     return torch.contiguous_format if device.type == "cuda" else torch.channels_last
 
@@ -119,7 +119,7 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
     try:
         forward = _compile_with_settings(model)
     except Exception as error:
-        _record_compiler_failure(error)
+        _record_or_raise_compiler_failure(error)
         return model
 
     def compiled_or_not(images: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
             try:
                 return forward(images)
             except Exception as error:  # the compiler may raise many exception types, all before any computation
-                _record_compiler_failure(error)
+                _record_or_raise_compiler_failure(error)
         logits: Tensor = model(images)  # an error of the network itself, not of the compiler, is raised here
         return logits
 
@@ -162,11 +162,11 @@ def run_compiled_backward(loss: Tensor) -> None:
     except Exception as error:
         if eager:
             raise
-        _record_compiler_failure(error)
+        _record_or_raise_compiler_failure(error)
         raise CompilerFailed from None
 
 
-def _record_compiler_failure(error: Exception) -> None:
+def _record_or_raise_compiler_failure(error: Exception) -> None:
     """Record a compiler's error, so that this process compiles no more; raise the error if the machine caused it."""
     if is_machine_failure(cause := _unwrap_compiler_error(error)):
         raise cause from None

@@ -94,7 +94,7 @@ class _ActorSetup(NamedTuple):
 class _JobActor:
     """A process that runs jobs; Ray starts it on any node."""
 
-    def set_up_worker(self, setup: _ActorSetup) -> str:
+    def set_up_worker_or_explain(self, setup: _ActorSetup) -> str:
         """Prepare the process for jobs; return the reason if it cannot run jobs here, else an empty string."""
         if not setup.mark.exists():
             node, store = ray.util.get_node_ip_address(), setup.mark.parent
@@ -186,7 +186,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             CallerError: No worker can start on any machine of the cluster.
             MachineError: No worker is left, because each failed three jobs in a row, or Ray has ended on this machine.
         """
-        self._request_more_workers()
+        self._add_workers_as_cluster_grows()
         awaited = [*self._starting, *self._busy]
         if not (awaited or self._idle):
             raise make_all_workers_failed_error(self._last)
@@ -202,7 +202,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             if reference in self._busy
         ]
 
-    def _request_more_workers(self) -> None:
+    def _add_workers_as_cluster_grows(self) -> None:
         """Request a worker for every GPU or core that joined the cluster."""
         if self._follow and time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
@@ -212,7 +212,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
     def _start_worker(self, starts: int = 0, failed_jobs: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()
-        self._starting[actor.set_up_worker.remote(self._setup)] = _RayWorker(actor, starts, failed_jobs)
+        self._starting[actor.set_up_worker_or_explain.remote(self._setup)] = _RayWorker(actor, starts, failed_jobs)
 
     def _handle_started_worker(self, reference: Any) -> None:
         """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""

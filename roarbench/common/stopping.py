@@ -14,7 +14,7 @@ _busy = threading.Event()
 
 
 def end_on_sigterm() -> None:
-    """End this process on SIGTERM from now on, except inside `defer_stop_until_checked`."""
+    """End this process on SIGTERM from now on, except inside `defer_sigterm_until_checked`."""
     signal.signal(signal.SIGTERM, _exit_unless_deferred)
 
 
@@ -46,7 +46,7 @@ def keep_sigterm_handler() -> Iterator[None]:
 
 
 @contextmanager
-def defer_stop_until_checked() -> Iterator[None]:
+def defer_sigterm_until_checked() -> Iterator[None]:
     """Defer SIGTERM in this block, which must check `is_stop_requested` often and raise SystemExit itself."""
     _busy.set()
     try:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.common.device_settings import choose_float32_layout, find_device
+from roarbench.common.device_settings import choose_fastest_float32_layout, find_device
 from roarbench.common.process_settings import use_exact_float32
 from roarbench.compute.normalised_inputs import (
     DeviceNormalisation,
@@ -51,7 +51,7 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
     """Compute the logits of several networks on one device; each batch of inputs is prepared once for all of them."""
     device = find_device(networks[0].model)
     for network in networks:
-        network.model.to(memory_format=choose_float32_layout(device)).eval()  # type: ignore[call-overload]
+        network.model.to(memory_format=choose_fastest_float32_layout(device)).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
     scales = {norm: copy_normalisation_to_device(norm, device) for _, norm in networks}
@@ -75,7 +75,7 @@ def _normalise_batches(
             yield {norm: _normalise_in_parts(inputs, index, scale) for norm, scale in scales.items()}
         return
     read = inputs.read(indices) if isinstance(inputs, Streamed) else map(inputs.batch, indices)
-    layout = choose_float32_layout(device)
+    layout = choose_fastest_float32_layout(device)
     for images in read:
         on_device = images.to(device)
         yield {norm: normalise_on_device(on_device, scale, layout) for norm, scale in scales.items()}

@@ -20,7 +20,7 @@ from roarbench.common.device_settings import (
     CompilerFailed,
     can_use_bf16,
     compile_network,
-    compute_gpu_memory_share,
+    compute_gpu_bytes_per_worker,
     count_available_gpu_bytes,
     find_device,
     is_compilation_on,
@@ -30,7 +30,7 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.errors import Diverged, NoRoom
 from roarbench.common.process_settings import use_exact_float32
-from roarbench.common.stopping import ENDED, defer_stop_until_checked, is_stop_requested
+from roarbench.common.stopping import ENDED, defer_sigterm_until_checked, is_stop_requested
 from roarbench.common.text import format_bytes
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degrade import RandomlyDegradedImages
@@ -94,7 +94,7 @@ def fit(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     check_every = 1 if find_device(model).type == "cpu" else _CHECK_LOSS_EVERY
-    with defer_stop_until_checked(), let_cudnn_choose_kernels():
+    with defer_sigterm_until_checked(), let_cudnn_choose_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
             training.do_optimiser_step()
@@ -201,12 +201,12 @@ class Training:
             self._replayed = None
             return
         # other processes hold the memory and may free it later
-        if count_available_gpu_bytes() < _FREE_SHARE * compute_gpu_memory_share():
+        if count_available_gpu_bytes() < _FREE_SHARE * compute_gpu_bytes_per_worker():
             raise error
         normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         if normed or self.images_per_pass == 1:
             why = "; because of batch norm, the step cannot be split" if normed else ""
-            share = format_bytes(compute_gpu_memory_share())
+            share = format_bytes(compute_gpu_bytes_per_worker())
             seen = f"a step of {self.images_per_pass} images takes more than {share} of GPU memory"
             raise NoRoom(f"{seen}, the share of each worker{why}; use fewer --workers or a larger GPU")
         self.images_per_pass //= 2

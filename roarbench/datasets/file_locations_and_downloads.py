@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roarbench.common.errors import DataError
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
-from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_idx_files, list_files_below
+from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_idx_files, list_all_files_below
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
@@ -80,7 +80,7 @@ def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[li
     folder = path.parent if record.tabular else path
     endings = IMAGE_SUFFIXES if record.own == FOLDERS else None
     try:
-        candidates = [path] if record.tabular else list_files_below(path)
+        candidates = [path] if record.tabular else list_all_files_below(path)
         paths = sorted(
             one for one in candidates if (endings is None or one.suffix.lower() in endings) and one.is_file()
         )

@@ -74,7 +74,7 @@ def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[Fi
 
 
 def _list_image_names(folder: Path, class_name: str) -> Iterator[str]:
-    for path in list_files_below(folder / class_name):
+    for path in list_all_files_below(folder / class_name):
         if has_image_suffix(path) and not is_hidden(path.relative_to(folder)):
             if not path.exists():
                 raise DataError(f"{path} is a link to a missing file; repair or remove the link")
@@ -91,7 +91,7 @@ def is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def list_files_below(folder: Path) -> Iterator[Path]:
+def list_all_files_below(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder; raise DataError if a folder cannot be read.
 
     Links to folders are followed, except links that lead back to a parent folder.
@@ -138,7 +138,7 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     return sorted(pairs, key=lambda ab: (parsed[ab[0]].other_words, _TEST_KEYWORDS.index(parsed[ab[1]].keyword), ab))
 
 
-def is_split_name(name: str) -> bool:
+def is_bare_split_name(name: str) -> bool:
     """Return whether a name consists only of a split's keyword, such as `train`, and possibly the word `set`."""
     split = _parse_split_name(name)
     return split is not None and not split.other_words

@@ -22,13 +22,13 @@ from roarbench.common.text import format_count, list_some
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.decode_image import (
-    inspect_image,
+    find_image_damage_and_bits,
     is_high_depth_grey,
     refuse_many_damaged_images,
     round_up_depth,
 )
 from roarbench.datasets.file_locations_and_downloads import find_table_file, shorten_hub_error
-from roarbench.datasets.image_folders import find_split_pairs, is_split_name, is_train_name
+from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
@@ -63,7 +63,7 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         inferred = _infer_from_table(folder, say)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
-        files = list(image_folders.list_files_below(folder.resolve()))
+        files = list(image_folders.list_all_files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         in_tables = (
             any(map(_has_image_column, tables)) or tables and not any(map(image_folders.has_image_suffix, files))
@@ -183,7 +183,7 @@ def _find_split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str
         name for name in names if is_train_name(name) and image_folders.list_class_names(folder / name)
     ]:
         return train_folders[0], ""
-    if split_named := [name for name in names if is_split_name(name)]:
+    if split_named := [name for name in names if is_bare_split_name(name)]:
         first, listed = split_named[0], list_some([name for name in names if name != split_named[0]])
         advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
         raise DataError(f"{folder} has the folder '{first}', named like a split, beside {listed}; {advice}")
@@ -218,7 +218,7 @@ def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) ->
     shaped = _add_image_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _INSPECTED)))
     checked = list(_select_evenly_spaced_files(files, _DECODED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
-        seen = list(pool.map(lambda file: inspect_image(file.read_bytes()), checked))
+        seen = list(pool.map(lambda file: find_image_damage_and_bits(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
     refuse_many_damaged_images(names, len(checked), record.name, Counter(one.damage for one in seen))
     return _add_bit_depth(shaped, (one.bits for one in seen))
@@ -231,7 +231,7 @@ def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
 
 def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
     for name in image_folders.list_class_names(parent):
-        for file in image_folders.list_files_below(parent / name):
+        for file in image_folders.list_all_files_below(parent / name):
             if not image_folders.has_image_suffix(file) and not image_folders.is_hidden(file.relative_to(parent)):
                 yield file
 
@@ -284,7 +284,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, say: Callable[[str]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _add_image_shape(_add_split_names(record, train, test), contents)
-    return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
+    return _add_bit_depth(record, (find_image_damage_and_bits(content).bits for content in contents))
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:

@@ -139,7 +139,7 @@ def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Spl
     source = str(folder) if data or record.own else record.bundled or record.hub
     by_split = _find_or_download_parquet_files(record, folder, source)
     try:
-        files = {split: _select_files_with_enough_images(record, by_split[split], source) for split in Split}
+        files = {split: _take_files_until_enough_per_class(record, by_split[split], source) for split in Split}
         labels = _read_labels(record, files, source)
         return {split: (parquet_files.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
@@ -195,7 +195,7 @@ def _find_or_download_parquet_files(
     return {split: by_name[name] for split, name in record.split_names.items()}
 
 
-def _select_files_with_enough_images(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:
+def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:
     needed: list[Path] = []
     labels = np.empty(0, np.int64)
     for file in files:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.common.device_settings import choose_float32_layout, is_out_of_memory
+from roarbench.common.device_settings import choose_fastest_float32_layout, is_out_of_memory
 from roarbench.common.enums import Precision
 from roarbench.common.errors import MachineError
 from roarbench.common.process_settings import keep_freed_cpu_memory, restore_after_last_exit, use_exact_float32
@@ -185,7 +185,7 @@ def compute_map_outside_shared_pass(estimator: Estimator, task: MapTask) -> Tens
     assert estimator.maps is not None, "the shared pass computes the maps of estimators without a function"
     images, map_input = task.batch.images, MapInput(estimator, task.batch, task.black)
     if not estimator.control:
-        contiguous = images.contiguous(memory_format=choose_float32_layout(images.device))
+        contiguous = images.contiguous(memory_format=choose_fastest_float32_layout(images.device))
         map_input = map_input._replace(batch=task.batch._replace(images=contiguous), network=task.model)
     return estimator.maps(map_input).detach().expand_as(images).to(images.dtype).contiguous()
 

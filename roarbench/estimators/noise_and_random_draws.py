@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.common.device_settings import choose_float32_layout, send_to_device
+from roarbench.common.device_settings import choose_fastest_float32_layout, send_to_device
 from roarbench.estimators.randomness import RngStream, make_rng
 
 _DRAWERS = 4  # threads that draw for a GPU, because one core is too slow; on a CPU the network needs the other cores
@@ -28,7 +28,8 @@ def make_noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: flo
 def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     """Draw the standard normal noise of the j-th noisy copy of each image; it depends only on the image's number.
 
-    Shape, dtype and device are those of the images, (n, c, h, w); the memory format is that of `choose_float32_layout`.
+    Shape, dtype and device are those of the images, (n, c, h, w); `choose_fastest_float32_layout` gives the memory
+    format.
     """
     n, c, h, w = images.shape
     z = np.empty((n, h, w, c), np.float32)
@@ -38,7 +39,7 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
 
     call_with_each_row(draw, z, ids.tolist(), gpu=images.is_cuda)
     drawn = send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
-    return drawn.contiguous(memory_format=choose_float32_layout(images.device))
+    return drawn.contiguous(memory_format=choose_fastest_float32_layout(images.device))
 
 
 def call_with_each_row(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:

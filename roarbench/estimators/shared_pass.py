@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.common.device_settings import choose_float32_layout
+from roarbench.common.device_settings import choose_fastest_float32_layout
 from roarbench.estimators.catalogue import BaseAndForm, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import PAPER_SETTINGS, SEED, SharedPassSettings
 from roarbench.estimators.families.gradients import ReportLogits, compute_logit_gradients
@@ -68,7 +68,7 @@ class _RunningMaps:
     def __init__(self, request: MapRequest) -> None:
         self._request = request
         images = request.batch.images
-        self._images = images.contiguous(memory_format=choose_float32_layout(images.device))
+        self._images = images.contiguous(memory_format=choose_fastest_float32_layout(images.device))
         plain, self._noisy_bases = list_plain_and_noisy_bases(request.wanted)
         self.samples = request.settings.samples if self._noisy_bases else 0
         self._plain_maps = self._compute_bases(self._images, plain)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench.common.device_settings import (
-    choose_clock,
     choose_device,
     choose_precision,
+    choose_processor_or_gpu_clock,
     count_available_gpu_bytes,
     name_device,
 )
@@ -196,7 +196,7 @@ def find_map_device(estimator: Estimator) -> str:
 def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
     """Make the maps of built-in estimators that share passes, or of controls, for each explained network."""
     device = choose_device()
-    clock = choose_clock(device)
+    clock = choose_processor_or_gpu_clock(device)
     start, first, estimator = clock(), parts[0].explained, parts[0].estimators[0]
     numerics = first.work.suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32
     variant = estimator.explained_variant

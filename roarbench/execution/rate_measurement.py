@@ -17,9 +17,9 @@ from torch.nn import functional as F
 
 from roarbench.common.device_settings import (
     COMPILING,
-    choose_clock,
     choose_device,
     choose_precision,
+    choose_processor_or_gpu_clock,
     describe_compilation_failure,
     find_device,
 )
@@ -163,7 +163,7 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
     inputs, seconds, launching = draw_random_degraded_images(record.shape, images, device), 0.0, 0.0
     training = Training(model, inputs, labels, _make_fixed_normalisation(record), short, 0)
-    clock = choose_clock(device)
+    clock = choose_processor_or_gpu_clock(device)
     with let_cudnn_choose_kernels():
         for _ in range(sizes):
             for _ in range(half):
@@ -210,7 +210,7 @@ def _count_affordable_images(flops: float, most: int, device: torch.device) -> i
 def _time_second_call(function: Callable[[], object]) -> float:
     """Return the time of the second of two calls: processor seconds, or on a GPU wall seconds until it is done."""
     function()
-    clock = choose_clock(choose_device())
+    clock = choose_processor_or_gpu_clock(choose_device())
     start = clock()
     function()
     return clock() - start

@@ -43,7 +43,7 @@ from roarbench.execution.run_inputs import (
 from roarbench.execution.shared_network_training import load_stored_common_network
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.fill_names import refuse_unusable_fill
-from roarbench.plan.suite import find_explained_and_scored_network
+from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.networks import CheckpointFile
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
@@ -184,7 +184,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
         seconds = (time.perf_counter() - start) / len(level)
         for run, is_unchanged in zip(level, unchanged, strict=True):
             results.append(_make_result(run, is_unchanged, seconds, rankings, weights, smoothness))
-            own, scored = find_explained_and_scored_network(run.seed)
+            own, scored = decode_network_pair_seed(run.seed)
             if masks is not None and own == scored:
                 annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_each_mask(masks)
     return ScoredRuns(results, annotations=annotations)

@@ -56,12 +56,12 @@ def select_part_of_suite(
         blocks.append(replace(block, estimators=rows, seeds=seeds if seeds and block.protocol.trains else block.seeds))
     selected = tuple(block for block in blocks if block.estimators)
     # keep only references that a seed uses, but keep all if networks are compared under each other's maps
-    compares_networks = any(block.protocol.compares_networks for block in selected)
-    most = suite.references if compares_networks else seeds or suite.references
+    scores_all_network_pairs = any(block.protocol.scores_all_network_pairs for block in selected)
+    most = suite.references if scores_all_network_pairs else seeds or suite.references
     return replace(suite, blocks=selected, references=min(suite.references, most))
 
 
-def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
+def set_allowed_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
     """Return a suite with this fill and unit in all blocks; an empty string or None keeps the blocks' own.
 
     If a protocol already has blocks with this fill and unit, only these blocks stay. Protocols that do not allow the
@@ -99,11 +99,11 @@ def add_submissions_and_estimators(
     suite: SuiteSpec, estimators: list[str] | None, submissions: Iterable[str] = ()
 ) -> SuiteSpec:
     """Add submissions and the estimators of `--estimators` to a suite."""
-    added = filter(_adds_estimator, _split_names(estimators))
-    return add_estimators(suite, [*submissions, *(find_estimator(name).id for name in added)])
+    added = filter(_names_addable_estimator, _split_names(estimators))
+    return add_estimators_with_twins(suite, [*submissions, *(find_estimator(name).id for name in added)])
 
 
-def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
+def add_estimators_with_twins(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
     """Add estimators that a suite does not have, with their twins.
 
     A new estimator is added to each block that has Random, and to mask-only blocks. An estimator that explains a
@@ -117,14 +117,16 @@ def add_estimators(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
     roots = (replace(EstimatorId.parse(name), twins=()) for name in ids)
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
-        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_rows(block, names, suite)))))
+        replace(
+            block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_ids_and_twins(block, names, suite))))
+        )
         for block in suite.blocks
     )
     joined = replace(suite, blocks=tuple(blocks))
     return replace(joined, added=suite.added | (set(joined.estimators) - set(suite.estimators)))
 
 
-def _list_added_rows(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
+def _list_added_ids_and_twins(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
     """Yield the ids of added estimators, and of their twins, that belong to one block of the suite."""
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
@@ -139,7 +141,7 @@ def _list_added_rows(block: Block, names: Iterable[str], suite: SuiteSpec) -> It
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))
 
 
-def _adds_estimator(name: str) -> bool:
+def _names_addable_estimator(name: str) -> bool:
     """Return whether this name in `--estimators` adds an estimator; only `--submission` adds submissions."""
     estimator_id = EstimatorId.parse(name)
     row = ESTIMATORS.get(estimator_id.name.strip())
@@ -194,7 +196,7 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known_ti
             raise CallerError(f"--reference {reference} {same}; name each network once")
         _check_weights_fit_suite(suite, given)
         names[given] = reference
-    sibling_protocols = [block.protocol.name for block in suite.blocks if block.protocol.compares_networks]
+    sibling_protocols = [block.protocol.name for block in suite.blocks if block.protocol.scores_all_network_pairs]
     if sibling_protocols and 0 < len(names) < FEWEST_NETWORKS:
         seen = f"suite '{suite.name}' compares networks with each other ({sibling_protocols[0]})"
         raise CallerError(f"{seen}, but --reference names only {len(names)}; name {FEWEST_NETWORKS} or more")

@@ -22,7 +22,7 @@ from roarbench.datasets.catalogue import (
 )
 from roarbench.datasets.inspect_folder import add_image_counts
 from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
-from roarbench.plan.suite_record import append_hash_to_dataset_name
+from roarbench.plan.suite_record import append_record_hash
 from roarbench.plan.toml_table import TomlTable
 
 _MANY = 10**9
@@ -50,16 +50,16 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
         section.refuse_unread_keys()
         return known
     # the columns of a table are counted later, so the record starts with 1 channel of 1 pixel
-    record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_pixel_format(section)
+    record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_depth_and_preprocessing(section)
     record = replace(record, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
     read = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}[kinds[0]]
     record = read(section, base, record)
     section.refuse_unread_keys()
     with section.add_location_to_errors():
-        return append_hash_to_dataset_name(record.name, add_image_counts(record) if record.own else record)
+        return append_record_hash(record.name, add_image_counts(record) if record.own else record)
 
 
-def _read_pixel_format(section: TomlTable) -> DatasetRecord:
+def _read_depth_and_preprocessing(section: TomlTable) -> DatasetRecord:
     channels = section.read_integer("channels", 1, 3, 3)
     if channels == 2:
         raise section.make_error("channels is 2, expected 1 (grey) or 3 (colour)")

@@ -69,12 +69,12 @@ def make_common_network_spec(
     suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
 ) -> CommonNetworkSpec:
     """Return the identity of the common network that scores a suite's rows for one order, unit, seed and fill."""
-    shared = (suite.dataset, data, suite.model, suite.recipe, _list_control_families(suite.controls))
+    shared = (suite.dataset, data, suite.model, suite.recipe, _list_control_fingerprints(suite.controls))
     return CommonNetworkSpec(*shared, order, unit, seed, _hash_fine_tuning_settings(suite.recipe, suite.tuned_on), fill)
 
 
 @cache
-def _list_control_families(controls: tuple[str, ...]) -> tuple[str, ...]:
+def _list_control_fingerprints(controls: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(find_estimator(name).fingerprint for name in controls)
 
 

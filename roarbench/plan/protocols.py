@@ -47,12 +47,12 @@ class Protocol:
         return self.retrain.trains
 
     @property
-    def compares_networks(self) -> bool:
+    def scores_all_network_pairs(self) -> bool:
         """Return whether each explained network is scored with the maps of every explained network."""
         return self.retrain is ScoredNetwork.SIBLINGS
 
     @property
-    def has_probabilities(self) -> bool:
+    def stores_predicted_probability(self) -> bool:
         """Return whether rows store the probability of the predicted class."""
         return self.retrain is ScoredNetwork.NONE
 
@@ -64,12 +64,14 @@ class Protocol:
     @property
     def has_gain_at_each_level(self) -> bool:
         """Return whether the gain is a difference of correctness per image, so that every level has a gain."""
-        return self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.compares_networks
+        return (
+            self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.scores_all_network_pairs
+        )
 
     @property
     def random_is_zero(self) -> bool:
         """Return whether Random's gain is 0 by construction, so that rows are compared with 0."""
-        return self.paired or bool(self.made_of) or self.compares_networks
+        return self.paired or bool(self.made_of) or self.scores_all_network_pairs
 
     @property
     def gain_axis(self) -> str:

@@ -29,7 +29,7 @@ _COLOUR = ("colour-deviation", "saturation-deviation")
 _ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
 
 
-def find_explained_and_scored_network(seed: int) -> tuple[int, int]:
+def decode_network_pair_seed(seed: int) -> tuple[int, int]:
     """Return the numbers of the explained and the scored network that a seed of an own-network protocol denotes."""
     return divmod(seed % SEEDS_PER_REPLICATION, MAX_COMPARED_NETWORKS)
 
@@ -37,7 +37,7 @@ def find_explained_and_scored_network(seed: int) -> tuple[int, int]:
 def _find_network_numbers_before_modulo(cell: Cell, seed: int) -> tuple[int, int]:
     """Return the numbers of a cell's explained and scored network; callers take them modulo the suite's references."""
     if cell.retrain is ScoredNetwork.SIBLINGS:
-        return find_explained_and_scored_network(seed)
+        return decode_network_pair_seed(seed)
     return seed % SEEDS_PER_REPLICATION, seed % SEEDS_PER_REPLICATION
 
 
@@ -109,9 +109,9 @@ class SuiteSpec:
     own: CustomSuite | None = None  # the part from a user's file; None for published suites
     # split whose masks tune the common networks on a row; with the test split, training images need no maps
     tuned_on: Split = Split.TRAIN
-    # part of the title that names the fill or unit of a user's option (`set_fill_and_unit`); empty without such options
+    # part of the title that names an option's fill or unit (`set_allowed_fill_and_unit`); empty without such options
     title_suffix: str = field(default="", compare=False)
-    # ids of estimators that a store adds to the suite (`add_estimators`)
+    # ids of estimators that a store adds to the suite (`add_estimators_with_twins`)
     added: frozenset[str] = field(default=frozenset(), compare=False)
     networks: tuple[GivenNetwork, ...] = ()  # explained networks that differ in weights and perhaps in architecture
 

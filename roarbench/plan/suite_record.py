@@ -31,7 +31,7 @@ def set_content_version(suite: SuiteSpec) -> SuiteSpec:
     return suite
 
 
-def append_hash_to_dataset_name(name: str, record: DatasetRecord) -> DatasetRecord:
+def append_record_hash(name: str, record: DatasetRecord) -> DatasetRecord:
     """Return a user's data set with the hash of its record at the end of its name."""
     plain = replace(record.without_location, name="", about="", terms="")
     return replace(record, name=f"{name}-{hash_value(make_json_record(plain))[:HASH_DIGITS]}")
@@ -139,7 +139,7 @@ def _read_dataset(values: Mapping[str, Any]) -> DatasetRecord:
         check_resizing(record.resize, record.size, record.interpolation)
     if record.mean or record.std:
         parse_mean_and_std(record.mean, record.std, 255, record.channels, record.name)
-    if append_hash_to_dataset_name(record.name.rpartition("-")[0], record).name != record.name:
+    if append_record_hash(record.name.rpartition("-")[0], record).name != record.name:
         raise ValueError(f"the name of data set '{record.name}' does not end in the hash of its record")
     return record
 

@@ -256,7 +256,7 @@ def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Reci
 
 
 def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
-    sibling_protocols = [block.protocol.name for block in blocks if block.protocol.compares_networks]
+    sibling_protocols = [block.protocol.name for block in blocks if block.protocol.scores_all_network_pairs]
     if sibling_protocols and not FEWEST_NETWORKS <= references <= MAX_COMPARED_NETWORKS:
         setting = f"networks lists {references}" if "networks" in top else f"references is {references}"
         seen = f"{setting}, but {sibling_protocols[0]} compares networks with each other"

@@ -73,7 +73,7 @@ def find_suite(name: str) -> SuiteSpec:
     return SUITES.get(name) or versions[name]
 
 
-def copy_suite_file_text(name: str) -> str:
+def make_renamed_suite_text(name: str) -> str:
     """Return the text of a named suite's file, with a new name and without a version, for a user to change."""
     suite = find_suite(name)
     newest = SUITES[suite.name].version == suite.version

@@ -81,16 +81,18 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "curve": curve,
         **_make_above_mask_fields(table, row),
         **_make_level_gain_fields(table, row),
-        **(_make_probability_fields(table, row) if table.board.protocol.has_probabilities else {}),
+        **(_make_probability_fields(table, row) if table.board.protocol.stores_predicted_probability else {}),
         **(
-            {"permutation_p": row.network and row.network.permutation} if table.board.protocol.compares_networks else {}
+            {"permutation_p": row.network and row.network.permutation}
+            if table.board.protocol.scores_all_network_pairs
+            else {}
         ),
     } | ({"quantus": table.get_quantus_scores(row)} if table.metrics else {})
 
 
 def _find_verdict(table: SuiteTable, row: Row) -> str | None:
     """Return the verdict of a row's comparison with Random, or of its own-network gain with 0."""
-    comparison = row.network if table.board.protocol.compares_networks else row.vs_random
+    comparison = row.network if table.board.protocol.scores_all_network_pairs else row.vs_random
     return comparison.verdict if comparison else None
 
 

@@ -104,7 +104,7 @@ def format_replication(replications: Replications, first: SuiteResults, second: 
 
 def _make_table(protocol: Protocol, replication: Replication, first: SuiteResults, second: SuiteResults) -> Table:
     table = Table(title=f"{protocol.title}, {first.title} and {second.title}", box=SIMPLE_HEAD, padding=0)
-    leads, own = any(row.beats for row in replication.rows), protocol.compares_networks
+    leads, own = any(row.beats for row in replication.rows), protocol.scores_all_network_pairs
     for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "vs 0" if own else "vs Random"):
         number, name = "[" in heading, heading == "estimator"
         table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")

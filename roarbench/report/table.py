@@ -114,7 +114,7 @@ class SuiteTable:
         (Binder et al. 2022).
         """
         protocol = self.board.protocol
-        if not protocol.random_is_zero or protocol.compares_networks:
+        if not protocol.random_is_zero or protocol.scores_all_network_pairs:
             return ()
         comparisons = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
         if find_estimator(row.estimator).is_model_free_control or not all(map(_is_better, comparisons)):
@@ -163,7 +163,7 @@ class SuiteTable:
     @property
     def probability_columns_note(self) -> str:
         """Explain the columns of the predicted class's probability; empty if there are no such columns."""
-        if not self.board.protocol.has_probabilities:
+        if not self.board.protocol.stores_predicted_probability:
             return ""
         p_0 = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), "")
         return (
@@ -243,7 +243,7 @@ class SuiteTable:
 
     @property
     def _networks_text(self) -> str:
-        if self.board.protocol.compares_networks:
+        if self.board.protocol.scores_all_network_pairs:
             return f"{self.suite_results.suite.references} networks, not retrained"
         return self._seeds_text if self.board.protocol.trains else "the reference, not retrained"
 
@@ -268,12 +268,12 @@ class SuiteTable:
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
             self._networks_text,
             f"{board.images} test image{'s' * (board.images != 1)}"
-            + " on which all networks agree" * board.protocol.compares_networks,
+            + " on which all networks agree" * board.protocol.scores_all_network_pairs,
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
             self.suite_results.reference_accuracy_text,
         ]
-        if self.has_gains_and_ranks and board.rows and not board.protocol.compares_networks:
+        if self.has_gains_and_ranks and board.rows and not board.protocol.scores_all_network_pairs:
             networks = "scoring networks" if board.protocol.trains else "the same networks"
             clean = format_percent_number(board.rows[0].clean.value)
             parts.append(f"{networks}: {clean}% correct on untouched images (t=0)")

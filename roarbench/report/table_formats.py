@@ -94,7 +94,7 @@ def _make_title(table: SuiteTable) -> str:
 def _list_notes(table: SuiteTable, columns: list[Column], shown_columns: list[Column]) -> list[str]:
     left = [column.heading for column in columns if column not in shown_columns]
     notes = [table.caption, write_all_notes(table)]
-    has_legend = table.has_gains_and_ranks and not table.board.protocol.compares_networks
+    has_legend = table.has_gains_and_ranks and not table.board.protocol.scores_all_network_pairs
     notes += [_write_legend(table, shown_columns)] if has_legend else []
     notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in shown_columns) else []
     notes += [f"Columns not shown: {', '.join(left)} (--format csv has all)."] if left else []
@@ -121,7 +121,7 @@ def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
 def list_columns(table: SuiteTable) -> list[Column]:
     """Return all columns of a table as text; own-network gain has shares of kept predictions instead of accuracies."""
     board, rows, nothing, columns = table.board, table.rows, Estimate(), list[Column]()
-    own = board.protocol.compares_networks
+    own = board.protocol.scores_all_network_pairs
 
     def add(heading: str, cells: Iterable[str], worth: float = 0, short: str = "", left: bool = False) -> None:
         if table.has_gains_and_ranks or heading not in _JUDGED:
@@ -168,7 +168,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
     for t in table.mask_only_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
         add(f"above masks at {t:g}", (format_interval(accuracy.in_points) for accuracy in above), 1.7 + t / 10)
-    if board.protocol.has_probabilities:
+    if board.protocol.stores_predicted_probability:
         drops = [table.probability_drops.get(row.estimator) for row in rows]
         add(_AOPC, (format_interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
         for i, t in enumerate(board.levels):

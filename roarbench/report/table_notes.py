@@ -88,7 +88,7 @@ def _explain_no_images(table: SuiteTable) -> str:
     if board.images:
         return ""
     disagreement = ""
-    if board.protocol.compares_networks:
+    if board.protocol.scores_all_network_pairs:
         disagreement = describe_total_disagreement_of_networks(table.suite_results, board.protocol, table.unit)
     return disagreement or _describe_done_runs(table)
 
@@ -202,7 +202,7 @@ def _describe_intervals(table: SuiteTable) -> str:
     resamples = f"({board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed})"
     if not table.has_gains_and_ranks:
         return f"{scope} {resamples}. {_NO_GAINS}"
-    if protocol.compares_networks:
+    if protocol.scores_all_network_pairs:
         return f"{protocol.meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
     notes = [f"{protocol.meaning} {scope} {resamples}; place intervals hold jointly over the suite's rows."]
     if board.reference_freedom is not None:

@@ -142,7 +142,7 @@ def compare_boards(first: Board, second: Board) -> Replication:
     Raises ValueError if the boards differ in protocol, levels or (except for own-network gain) number of images.
     """
     first_design, second_design = ((board.protocol.name, board.levels, board.images) for board in (first, second))
-    compared = 2 if first.protocol.compares_networks else 3
+    compared = 2 if first.protocol.scores_all_network_pairs else 3
     if first_design[:compared] != second_design[:compared]:
         raise ValueError(
             f"one board has (protocol, levels, images) {first_design}, the other {second_design}; they must be equal"

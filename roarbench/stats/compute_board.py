@@ -128,7 +128,7 @@ class Judge(SampledGains):
         """Return the controls to compare rows with: the usual and the suite's, but only Random for own-network gain."""
         own = self.scores.model_free_controls - self.scores.submitted
         in_order = dict.fromkeys((*CONTROLS, *(name for name in self.scores.estimators if name in own)))
-        return (RANDOM,) if self.protocol.compares_networks else tuple(in_order)
+        return (RANDOM,) if self.protocol.scores_all_network_pairs else tuple(in_order)
 
     @cached_property
     def family_differences(self) -> _Differences:

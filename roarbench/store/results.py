@@ -18,7 +18,7 @@ from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import LostLease, StoreError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.suite import find_explained_and_scored_network
+from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
 from roarbench.store.failures import Failures, clear_failures
 from roarbench.store.leases import (
@@ -179,7 +179,7 @@ class ResultsStore:
         for data, seed, retrain, text in rows:
             # most records have neither field and need no parsing
             record = json.loads(text) if '"limit":' in text or '"given":' in text else {}
-            number = find_explained_and_scored_network(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
+            number = decode_network_pair_seed(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             seeds.setdefault((data, record.get("limit"), record.get("given", "")), set()).add(number)
         return seeds
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from roarbench.common.text import format_bytes, format_duration
 from roarbench.compute.networks import build_network, set_batch_norm_scales_to_one
 from roarbench.estimators.ids import format_value
-from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
@@ -226,7 +226,7 @@ def count_maps_of_run(suite: SuiteSpec, row: str, limit: int | None = None) -> i
 
     `limit` is the number of images per split; None for all.
     """
-    joined = add_estimators(suite, [row])
+    joined = add_estimators_with_twins(suite, [row])
     ranked = [
         spec for spec in list_shared_inputs(joined, list_planned_runs(joined)).rankings if spec.estimator.submitted
     ]

@@ -47,7 +47,7 @@ def make_gains_table(results: SuiteResults) -> str:
 
 
 def _make_board(results: SuiteResults, protocol: Protocol) -> Board:
-    if not protocol.compares_networks:
+    if not protocol.scores_all_network_pairs:
         return make_board(results, protocol)
     found = make_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
     assert found is not None, "the suite has it"

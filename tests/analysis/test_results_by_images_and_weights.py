@@ -12,7 +12,7 @@ from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import add_estimators, set_explained_weights
+from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
 from roarbench.plan.suite import Block
@@ -201,7 +201,7 @@ def is_submission_run(point):
 def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
     """A result, a failure or a lease is enough; missing runs count only under these protocols."""
     first, second = OLDER["quick@1"], OLDER["quick@2"]
-    rows = results(add_estimators(second, [MINE]), 20)
+    rows = results(add_estimators_with_twins(second, [MINE]), 20)
     store.add_results(results(first, 20).values())
     store.add_results(
         row for at, row in rows.items() if not is_submission_run(at) or at.cell.retrain is ScoredNetwork.COMMON

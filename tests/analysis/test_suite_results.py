@@ -15,7 +15,7 @@ from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
-from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs_on_untouched_images
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
@@ -162,7 +162,7 @@ def test_row_with_equal_rankings_depends_on_no_explained_network():
     def rankings(point):
         return f"{point.cell.estimator} {'' if point.cell.estimator == MINE[0] else point.seed % 3}"
 
-    crossed = make_suite_results(add_estimators(replace(SUITE, references=3), MINE))
+    crossed = make_suite_results(add_estimators_with_twins(replace(SUITE, references=3), MINE))
     ranked = set_checksums(crossed, rankings=rankings)
     found = ranked.collect_correctness(ROAR, Unit.SCALAR)
     assert {name for name, _ in found.references} >= {"grad", "var-grad", MINE[1]}

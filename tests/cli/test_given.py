@@ -14,7 +14,7 @@ from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
 from roarbench.plan.change_suite import (
-    add_estimators,
+    add_estimators_with_twins,
     add_submissions_and_estimators,
     apply_selection_options,
     parse_estimators_option,
@@ -148,12 +148,12 @@ def test_run_rejects_store_copy_with_other_weights(call, tmp_path, monkeypatch):
 
 def test_add_estimators_adds_parameters_beside_default():
     suite = OLDER["quick@1"]
-    joined = add_estimators(suite, [NAME])
+    joined = add_estimators_with_twins(suite, [NAME])
     assert set(list_planned_runs(suite)) < set(list_planned_runs(joined))
     for block, added in zip(suite.blocks, joined.blocks, strict=True):
         assert (NAME in added.estimators) == ("var-grad" in block.estimators)
         assert (f"{NAME}~blurred" in added.estimators) == ("var-grad~blurred" in block.estimators)
-    assert add_estimators(joined, [NAME, f"{NAME}~blurred"]) == joined  # ids as in a store
+    assert add_estimators_with_twins(joined, [NAME, f"{NAME}~blurred"]) == joined  # ids as in a store
     # options are normalized to the ids of rows
     asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
     assert parse_estimators_option(add_submissions_and_estimators(suite, asked), asked) == [

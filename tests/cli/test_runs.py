@@ -6,7 +6,7 @@ import pytest
 
 from roarbench.common.errors import StoreError
 from roarbench.datasets import open_decoded
-from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.suites import SUITES
 from roarbench.store import rankings
@@ -36,7 +36,7 @@ def record_failed_run(store, reason="died of it"):
     """Record that a run of a submission failed; return its key."""
     with ResultsStore.open(make_default_url(store)) as results:
         row = next(iter(results.read_results(results.list_result_keys("")).values()))
-        suite = add_estimators(SUITES["planted"], [MINE])
+        suite = add_estimators_with_twins(SUITES["planted"], [MINE])
         points = (point for point in list_planned_runs(suite) if point.cell.estimator == MINE)
         run = build_run(suite, next(points), row.run.data, row.run.limit)
         results.failures.record_failed_runs([run], reason)
@@ -146,7 +146,7 @@ def test_archive_of_builtin_estimator_requires_yes(call, store):
 
 def test_reproduce_of_trusted_row_requires_trust_submission(tmp_path, call):
     name = "mine@0123abcd~trusted~cuda"
-    suite = add_estimators(OLDER["quick@1"], [name])
+    suite = add_estimators_with_twins(OLDER["quick@1"], [name])
     with ResultsStore.open(make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)) as store:
         told = call("reproduce", store.list_result_keys("")[0], "--store", tmp_path)
     assert (told.code, told.out) == (2, "")

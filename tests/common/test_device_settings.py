@@ -13,7 +13,7 @@ from roarbench.common.device_settings import (
     CompilerFailed,
     choose_device,
     compile_network,
-    compute_gpu_memory_share,
+    compute_gpu_bytes_per_worker,
     count_available_gpu_bytes,
     list_gpu_ids,
 )
@@ -95,7 +95,7 @@ def test_available_gpu_bytes_are_shared_between_workers(gpu_of_8_gb, monkeypatch
         monkeypatch.setenv(SHARING, str(workers))
         gpu_of_8_gb.free, gpu_of_8_gb.own = free * 10**9, own * 10**9
         assert count_available_gpu_bytes() == bytes_each * 10**9, why
-        assert compute_gpu_memory_share() == 8 / workers * 10**9
+        assert compute_gpu_bytes_per_worker() == 8 / workers * 10**9
 
 
 def test_choose_device_raises_when_worker_gpu_is_lost(monkeypatch):
@@ -247,9 +247,9 @@ def test_gpu_clock_reads_wall_time_after_synchronization(monkeypatch):
     done = []
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: done.append("waited"))
     monkeypatch.setattr(device_settings.time, "perf_counter", lambda: done.append("read") or 7.0)
-    assert device_settings.choose_clock(torch.device("cuda"))() == 7.0
+    assert device_settings.choose_processor_or_gpu_clock(torch.device("cuda"))() == 7.0
     assert done == ["waited", "read"]
-    assert device_settings.choose_clock(torch.device("cpu")) is device_settings.time.process_time
+    assert device_settings.choose_processor_or_gpu_clock(torch.device("cpu")) is device_settings.time.process_time
 
 
 def test_imagenet_128_fits_h200_memory_but_not_h100():

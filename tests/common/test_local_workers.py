@@ -271,9 +271,9 @@ def test_worker_log_names_job_in_each_line(tmp_path):
 
 WAITS_FOR_SIGTERM = """
 import time
-from roarbench.common.stopping import defer_stop_until_checked, end_on_sigterm, is_stop_requested
+from roarbench.common.stopping import defer_sigterm_until_checked, end_on_sigterm, is_stop_requested
 end_on_sigterm()
-with defer_stop_until_checked():
+with defer_sigterm_until_checked():
     print("ready", flush=True)
     while not is_stop_requested():
         time.sleep(0.01)

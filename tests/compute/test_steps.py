@@ -43,7 +43,7 @@ def train_and_get_weights(training):
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     memory = {"share": 4e9, "there": 4e9}
-    monkeypatch.setattr(train, "compute_gpu_memory_share", lambda: memory["share"])
+    monkeypatch.setattr(train, "compute_gpu_bytes_per_worker", lambda: memory["share"])
     monkeypatch.setattr(train, "count_available_gpu_bytes", lambda: memory["there"])
     return memory
 

@@ -13,7 +13,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, DataError
 from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.image_folders import find_split_pairs, is_split_name
+from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name
 from roarbench.datasets.inspect_folder import add_image_counts, infer_dataset
 from roarbench.datasets.undecoded_splits import open_undecoded_splits
 from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
@@ -55,7 +55,7 @@ def test_find_split_pairs_matches_common_split_names(names, pairs):
 
 
 def test_is_split_name_rejects_other_words():
-    assert [name for name in ("Train", "test_set", "seg_train", "cat", "trainer", "") if is_split_name(name)] == [
+    assert [name for name in ("Train", "test_set", "seg_train", "cat", "trainer", "") if is_bare_split_name(name)] == [
         "Train",
         "test_set",
     ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roarbench.common.device_settings import COMPILING, choose_float32_layout
+from roarbench.common.device_settings import COMPILING, choose_fastest_float32_layout
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.compute import device_ranking, train
 from roarbench.compute.augment import augment, shrink_images
@@ -121,7 +121,7 @@ def test_fit_compiles_network_on_gpu_if_option_or_recipe_requests(by_option, by_
 
 def test_exact_float32_uses_channels_first_on_gpu_and_last_on_cpu():
     formats = {torch.channels_last: torch.device("cpu"), torch.contiguous_format: GPU}
-    assert {choose_float32_layout(where): where for where in formats.values()} == formats
+    assert {choose_fastest_float32_layout(where): where for where in formats.values()} == formats
     with fake_gpu() as gpu:
         model = network().to(GPU).to(memory_format=torch.channels_last)
         predict_logits(model, make_inputs(), NORM, batch=8)

@@ -257,7 +257,7 @@ def test_time_training_measures_launches_in_first_step(monkeypatch):
         return device[0]
 
     monkeypatch.setattr(rate_measurement, "Training", Steps)
-    monkeypatch.setattr(rate_measurement, "choose_clock", lambda device: read_clock)
+    monkeypatch.setattr(rate_measurement, "choose_processor_or_gpu_clock", lambda device: read_clock)
     monkeypatch.setattr(rate_measurement.time, "perf_counter", lambda: wall[0])
     recipe, model = PLANTED.recipe_record, torch.nn.Linear(1, 1)
     found = rate_measurement._time_training(recipe, model, PLANTED.dataset_record, flops=10**6)

@@ -113,7 +113,7 @@ def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other,
 
 def test_map_provenance_splits_seconds_of_device_clock(work, monkeypatch):
     """Two controls share the seconds equally."""
-    monkeypatch.setattr(importance, "choose_clock", lambda device: iter([10.0, 14.0]).__next__)
+    monkeypatch.setattr(importance, "choose_processor_or_gpu_clock", lambda device: iter([10.0, 14.0]).__next__)
     request = [(work.explained[0], name) for name in ("random", "sobel")]
     made = importance.make_maps_for_networks(request, Split.TEST, 0, 8)
     assert [each.provenance.seconds for each in made.values()] == [2.0, 2.0]

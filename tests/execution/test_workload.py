@@ -19,7 +19,7 @@ from roarbench.execution import importance, ranking_jobs, shared_network_trainin
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.workload import Work, choose_cpu_explanation_batch_size, count_work
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
@@ -169,7 +169,7 @@ def test_count_work_skips_existing_shared_inputs():
 def test_count_maps_of_run_equals_count_work(name, maps):
     """Each of three networks needs maps of the submission and of its untrained twin."""
     suite = find_suite(name)
-    joined = add_estimators(suite, [MINE])
+    joined = add_estimators_with_twins(suite, [MINE])
     assert count_maps_of_run(suite, MINE) == maps == count_work(joined, list_planned_runs(joined)).images_submitted
 
 

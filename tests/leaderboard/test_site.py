@@ -13,7 +13,7 @@ from leaderboard.links import PageNotFound, Site, make_address, make_file_name
 from leaderboard.render import PAGES, export_site, list_addresses, render_live_page, render_message, render_page
 from leaderboard.views import read_views
 from roarbench.common.errors import CallerError
-from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES
 from roarbench.report.table_formats import render as as_format
@@ -132,7 +132,7 @@ def estimate(model, images, targets, generator):
 def test_site_escapes_hostile_text(tmp_path, monkeypatch):
     """Names, descriptions, a network, a data set, a failure and a submission contain harmful HTML."""
     site, entry = tmp_path / "site", parse_submission(HOSTILE_FILE.encode())
-    suite = add_estimators(hostile.install(monkeypatch.setitem), [entry.id])
+    suite = add_estimators_with_twins(hostile.install(monkeypatch.setitem), [entry.id])
     with ResultsStore.open(make_store(tmp_path, suite, images=60)) as store:
         store_submission(store.database, entry)
         views = read_views(store, tmp_path)

@@ -21,7 +21,15 @@ from roarbench.plan.planned_runs import list_planned_runs, list_run_keys
 from roarbench.plan.protocols import MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe, make_fine_tuning_recipe
-from roarbench.plan.suites import FAST_SUITES, FOLDER, RESULTS, SUITE_VERSIONS, SUITES, copy_suite_file_text, find_suite
+from roarbench.plan.suites import (
+    FAST_SUITES,
+    FOLDER,
+    RESULTS,
+    SUITE_VERSIONS,
+    SUITES,
+    find_suite,
+    make_renamed_suite_text,
+)
 from tests.helpers.older_suites import OLDER
 
 MINE = "mine@1a2b3c4d"
@@ -91,7 +99,7 @@ def test_imagenet_suite_is_part_of_imagenet_paper_design():
 
 
 def test_imagenet_runs_are_subset_of_full_design(tmp_path):
-    text = copy_suite_file_text("imagenet").replace('protocols = ["roar"]', 'protocols = ["roar", "kar"]')
+    text = make_renamed_suite_text("imagenet").replace('protocols = ["roar"]', 'protocols = ["roar", "kar"]')
     text = text.replace("[0.1, 0.5, 0.9]", "[0.1, 0.3, 0.5, 0.7, 0.9]").replace("seeds = 2", "seeds = 5")
     text = re.sub(r"estimators = \[.*?\n\]", 'estimators = ["random", "sobel", "paper"]', text, flags=re.DOTALL)
     (tmp_path / "full.toml").write_text(text)
@@ -220,6 +228,6 @@ def test_suite_files_are_short_with_commented_blocks():
 @pytest.mark.parametrize("suite", SUITE_VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in SUITE_VERSIONS])
 def test_copied_suite_file_has_same_runs(suite, tmp_path):
     """Runs do not depend on the name, version or ownership of a suite."""
-    mine = parse_suite(copy_suite_file_text(suite.versioned), tmp_path / "mine.toml")
+    mine = parse_suite(make_renamed_suite_text(suite.versioned), tmp_path / "mine.toml")
     assert (mine.name, mine.own is not None) == (f"my-{suite.name}", True)
     assert replace(mine, name=suite.name, version=suite.version, own=None) == suite

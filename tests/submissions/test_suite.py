@@ -18,7 +18,7 @@ from roarbench.estimators.map_input import blur
 from roarbench.execution import importance, shared_network_training
 from roarbench.execution import submission_intake as submitting
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.change_suite import add_estimators
+from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
@@ -60,7 +60,7 @@ def test_suite_run_stores_good_submission_and_failure_reasons(tmp_path, store):
     """Failures of a submission count as its own, not as a machine's, so no other machine tries again."""
     entries = [parse_submission(code) for code in (GOOD, LATE, KILLS)]
     two = replace(SMALL, blocks=(replace(SMALL.blocks[0], seeds=2),), references=2)
-    suite = add_estimators(two, [entry.id for entry in entries])
+    suite = add_estimators_with_twins(two, [entry.id for entry in entries])
     work = make_work(tmp_path, suite)
     for entry in entries:
         work.workspace.save_submission(entry.id, entry.source)
@@ -85,18 +85,20 @@ def test_suite_run_stores_good_submission_and_failure_reasons(tmp_path, store):
 
 def test_add_estimators_joins_blocks_with_random_and_keeps_keys():
     suite, mine = OLDER["quick@1"], "mine@0123abcd"
-    joined = add_estimators(suite, [mine])
+    joined = add_estimators_with_twins(suite, [mine])
     assert set(list_planned_runs(suite)) < set(list_planned_runs(joined))
     assert [mine in block.estimators for block in joined.blocks] == [True] * 5 + [False]
     assert [f"{mine}~blurred" in block.estimators for block in joined.blocks] == [False] * 5 + [True]
     cells = {point.cell for point in list_planned_runs(joined) if point.cell.estimator == mine}
     assert {cell.t for cell in cells if cell.retrain is ScoredNetwork.MASKS} == {0.9}  # as grad
     stored = [mine, f"{mine}~blurred", f"{mine}~shuffled~other-image"]  # as a store names them
-    assert add_estimators(joined, stored) == joined
-    assert add_estimators(find_suite("quick@6"), ["deviation"]) == find_suite("quick@6")  # not under ROAR, as it says
+    assert add_estimators_with_twins(joined, stored) == joined
+    assert add_estimators_with_twins(find_suite("quick@6"), ["deviation"]) == find_suite(
+        "quick@6"
+    )  # not under ROAR, as it says
     twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
-    assert twins <= set(add_estimators(find_suite("imagenette64"), [mine]).estimators)
-    assert not twins & set(add_estimators(find_suite("quick-roar"), [mine]).estimators)
+    assert twins <= set(add_estimators_with_twins(find_suite("imagenette64"), [mine]).estimators)
+    assert not twins & set(add_estimators_with_twins(find_suite("quick-roar"), [mine]).estimators)
 
 
 def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch):
@@ -142,7 +144,7 @@ def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch)
 def test_blurred_variant_uses_same_submission_call(tmp_path, store, monkeypatch):
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = parse_submission(PER_PIXEL), []
-    suite = add_estimators(replace(SMALL, blocks=blocks), [entry.id])
+    suite = add_estimators_with_twins(replace(SMALL, blocks=blocks), [entry.id])
     work, explain = make_work(tmp_path, suite), importance.run_submission
     work.workspace.save_submission(entry.id, entry.source)
     monkeypatch.setattr(importance, "run_submission", lambda *task, **how: calls.append(task) or explain(*task, **how))
