@@ -23,7 +23,7 @@ from roarbench.estimators.catalogue import PAPER_IDS, count_passes, find_estimat
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importance_maps, count_fitting_images
 from roarbench.estimators.estimator import NOISE, SEED
 from roarbench.estimators.map_input import Batch
-from roarbench.estimators.noise_and_random_draws import make_noisy_copies
+from roarbench.estimators.random_draws import make_noisy_copies
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)

@@ -19,7 +19,7 @@ import torch
 from roarbench.common.device_settings import COMPILING, choose_device, list_gpu_ids
 from roarbench.common.job_interface import Job
 from roarbench.common.local_workers import LocalEngine
-from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.train import fit

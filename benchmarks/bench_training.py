@@ -23,7 +23,7 @@ from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.compute import train
 from roarbench.compute.augment import augment
 from roarbench.compute.bit_planes import Layout, find_removed_bits
-from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Inputs, Normalisation, normalise
 from roarbench.compute.streamed_degraded_images import StreamedImages

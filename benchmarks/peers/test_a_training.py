@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from roarbench.common.enums import Order, Unit
 from roarbench.compute.augment import find_largest_shift
 from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
-from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.ranking import count_removed, draw_tie_order, make_sort_keys

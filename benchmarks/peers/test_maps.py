@@ -24,7 +24,7 @@ from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importanc
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.map_input import Batch
-from roarbench.estimators.noise_and_random_draws import draw_normal_noise
+from roarbench.estimators.random_draws import draw_normal_noise
 from tests.helpers.networks import CountingPasses
 
 ALL = [find_estimator(name) for name in PAPER_IDS]

@@ -15,9 +15,9 @@ from roarbench.common.errors import CallerError
 from roarbench.common.process_settings import release_freed_cpu_memory
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.network_checks import are_logits_equal
-from roarbench.compute.network_copies_for_threads import copy_sharing_weights, copy_with_folded_batchnorm
 from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
+from roarbench.estimators.faster_networks import copy_sharing_weights, copy_with_folded_batchnorm
 
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
 _SCORED_PIXELS = 4 * 224**2  # pixels per forward pass, for the same reason

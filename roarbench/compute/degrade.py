@@ -1,12 +1,9 @@
-"""Degraded images, whose removed features are replaced by fill values when the images are read.
-
-Each class in this module is a set of images with a length and a method `batch`, which training and scoring call.
+"""Degrade images: replace removed features by fill values, and measure how much the removal changes each feature.
 
 All fill values except the mean are rounded to whole numbers in [0, 255], so that filled images can be stored as uint8.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -19,7 +16,7 @@ from roarbench.common.device_settings import send_to_device
 from roarbench.common.enums import Unit
 from roarbench.common.process_settings import use_exact_float32
 from roarbench.estimators.map_input import blur
-from roarbench.estimators.noise_and_random_draws import draw_fill_noise
+from roarbench.estimators.random_draws import draw_fill_noise
 
 _ROAD_NOISE = 2.55  # standard deviation: 0.01 for images in [0, 1] in the code of Rong et al. 2022
 # weights of the eight neighbours, from the same code
@@ -29,7 +26,7 @@ _ITERATIONS = 2000
 
 
 def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
-    """Replace removed features by the fill value; the result is a new float32 (n, c, h, w) with exact kept values.
+    """Replace removed features by the fill value, as a new float32 tensor (n, c, h, w); the other values stay exact.
 
     Args:
         images: (n, c, h, w), values in [0, 255]; uint8 is fastest.
@@ -42,9 +39,9 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
 
 
 def unpack_removal_masks(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
-    """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, to bool arrays; True where removed.
+    """Unpack removal masks, uint8 (n, ceil(d / 8)), most significant bit first, to bool tensors; True where removed.
 
-    `shape` is (c, h, w). The arrays are (n, c, h, w) for scalars and (n, 1, h, w) for pixels.
+    `shape` is (c, h, w). The tensors are (n, c, h, w) for scalar features and (n, 1, h, w) for pixels.
     """
     grid = unit.grid(shape)
     d = prod(grid)
@@ -55,78 +52,6 @@ def unpack_removal_masks(packed: Tensor, shape: tuple[int, int, int], unit: Unit
         # on a CPU, unpackbits is ten times as fast as shifts
         bits = torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))
     return bits.view(torch.bool).view(len(packed), *grid)
-
-
-@dataclass(frozen=True)
-class DegradedImages:
-    """Images with a fixed removal mask each, so that every reading removes the same features."""
-
-    pixels: Tensor  # uint8 (n, c, h, w)
-    removed: Tensor | None  # uint8 (n, ceil(d / 8)), packed as `find_removed_bits` does; None removes nothing
-    fill: Tensor  # float32 (c,), fill value of each channel, in [0, 255]
-    unit: Unit
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Return channels, height and width of an image."""
-        _, channels, height, width = self.pixels.shape
-        return channels, height, width
-
-    def batch(self, index: Tensor) -> Tensor:
-        """Return degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
-        images = take_rows(self.pixels, index)
-        if self.removed is None:
-            return images.float()
-        return degrade(images, unpack_removal_masks(take_rows(self.removed, index), self.shape, self.unit), self.fill)
-
-
-@dataclass(frozen=True)
-class RemovalMasks:
-    """Removal masks as images; a network's accuracy on them shows how much the masks reveal of the class."""
-
-    shape: tuple[int, int, int]  # channels, height and width of an image
-    removed: Tensor  # uint8 (n, ceil(d / 8)), packed
-    unit: Unit  # unit of a feature; a pixel's bit is repeated over its channels
-
-    def __len__(self) -> int:
-        return len(self.removed)
-
-    def batch(self, index: Tensor) -> Tensor:
-        """Return masks, float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
-        removed = unpack_removal_masks(take_rows(self.removed, index), self.shape, self.unit)
-        return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
-
-
-@dataclass(frozen=True)
-class RandomlyDegradedImages:
-    """Images with a random removal mask each, redrawn at every reading, as in the code of Hooker et al. 2019.
-
-    The network sees every pixel in some epoch, which raises the accuracy of Random; the control `random-redrawn`
-    measures by how much.
-    """
-
-    pixels: Tensor  # uint8 (n, c, h, w)
-    t: float  # probability of removal, independent for each feature
-    fill: Tensor  # float32 (c,), fill value of each channel, in [0, 255]
-    unit: Unit
-    generator: torch.Generator  # generator on the CPU, whose numbers are the same on all machines
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    def batch(self, index: Tensor) -> Tensor:
-        """Return newly degraded images, float32 (b, c, h, w) in [0, 255], for int64 indices (b,)."""
-        return self.apply_new_masks(take_rows(self.pixels, index), index)
-
-    def apply_new_masks(self, images: Tensor, index: Tensor) -> Tensor:
-        """Degrade pixels (b, c, h, w) that have been read already; the result is the same as that of `batch`."""
-        count, channels, height, width = images.shape
-        shape = channels, height, width
-        drawn = torch.rand((count, *self.unit.grid(shape)), generator=self.generator) < self.t
-        return degrade(images, send_to_device(drawn, images.device), self.fill)
 
 
 def take_rows(data: Tensor, index: Tensor) -> Tensor:
@@ -186,7 +111,7 @@ def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) ->
     known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~removed, removed))
     kernel = torch.tensor(_AROUND, device=images.device)[None, None]
 
-    # with each image as a group of the convolution, the same sums take a third of the time on a CPU
+    # each image is a group of the convolution, because the same sums then take a third of the time on a CPU
     def sum_neighbours(values: Tensor) -> Tensor:
         n = len(values)
         return F.conv2d(values.transpose(0, 1), kernel.expand(n, -1, -1, -1), padding=1, groups=n).transpose(0, 1)
@@ -196,8 +121,8 @@ def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) ->
     interpolated = _solve_by_conjugate_gradients(
         _estimate_coarse_to_fine(kept, known) * unknown, sum_neighbours(kept), sum_neighbours, weights, unknown
     )
-    nothing = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
-    return torch.where(nothing, mean, interpolated.view(images.shape))
+    all_removed = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
+    return torch.where(all_removed, mean, interpolated.view(images.shape))
 
 
 def _solve_by_conjugate_gradients(
@@ -248,11 +173,11 @@ _FILLS: dict[str, _Fill] = {
 
 
 def compute_removal_magnitudes(images: Tensor, fully_removed: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
-    """Return two arrays, uint8 (n, d): how much removal changes each feature, |x - fill|, and a blurred copy.
+    """Return how much removal changes each feature, |x - fill|, and a blurred copy, both as uint8 (n, d).
 
-    The blur is that of the twin `blurred`. Rows of a table have no neighbours, so for them the list has only the first
-    array. `images` is uint8 (n, c, h, w), and `fully_removed`, float32 in [0, 255], has every feature removed. The
-    magnitude of a pixel is the mean over its channels.
+    The blur is that of the twin `blurred`. The columns of a table have no neighbours, so for tables the list has no
+    blurred copy. `images` is uint8 (n, c, h, w), and `fully_removed`, float32 in [0, 255], holds the images with every
+    feature removed. The magnitude of a pixel is the mean over its channels.
     """
     change = (images.float() - fully_removed).abs()
     magnitudes = [change, blur(change)] if images.shape[2] > 1 else [change]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from roarbench.compute.augment import draw_augmentation, find_largest_shift, shrink_images
-from roarbench.compute.degrade import DegradedImages, RemovalMasks
+from roarbench.compute.degraded_images import DegradedImages, RemovalMasks
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.open_decoded import ImageData
 

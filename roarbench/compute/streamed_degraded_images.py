@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.common.enums import Unit
-from roarbench.compute.degrade import RandomlyDegradedImages, degrade, unpack_removal_masks
-from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
+from roarbench.compute.degrade import degrade, unpack_removal_masks
+from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages
 
 AHEAD = 4  # parts of batches that are prefetched
 READERS = 16  # threads; all threads share each part, because a disk serves many small parallel reads faster

@@ -33,8 +33,7 @@ from roarbench.common.process_settings import use_exact_float32
 from roarbench.common.stopping import ENDED, defer_sigterm_until_checked, is_stop_requested
 from roarbench.common.text import format_bytes
 from roarbench.compute.augment import augment, shrink_images
-from roarbench.compute.degrade import RandomlyDegradedImages
-from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks
+from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages
 from roarbench.compute.normalised_inputs import (
     MAX_CACHE_BYTES,
     MEMORY_SHARE,

@@ -1,4 +1,4 @@
-"""Make a network faster: fold its batch norms, split off its affine stem, or compute in bfloat16.
+"""Make a network faster: fold its batch norms, split off its affine stem, compute in bfloat16, or copy it for threads.
 
 The stem, which is the first convolution with its batch norm folded in, is affine, so it maps a straight path of images
 to a straight path of outputs. Gradients at the points of the output path can therefore be summed before they are passed
@@ -7,13 +7,19 @@ forward and a backward pass for every point.
 """
 
 import copy
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.enums import Precision
+
+_OBSERVED = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
 
 
 class Bf16Network(nn.Module):
@@ -76,8 +82,7 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
     """Copy a network in eval mode and fold its batch norms into convolutions, which makes passes faster.
 
     The copy's logits are equal up to rounding. ReLUs stay separate modules, as does a batch norm that does not directly
-    follow a convolution.
-    `benchmarks/peers/test_maps.py` compares the time of maps with and without folding.
+    follow a convolution. `benchmarks/peers/test_maps.py` compares the time of maps with and without folding.
     """
     traced = symbolic_trace(copy.deepcopy(model))
     _return_logits_field(traced.graph)
@@ -86,8 +91,8 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
         if node.op != "call_module" or not isinstance(norm := modules[node.target], nn.BatchNorm2d):
             continue
         (before,) = node.args
-        alone = isinstance(before, Node) and before.op == "call_module" and len(before.users) == 1
-        if alone and isinstance(convolution := modules[before.target], nn.Conv2d):
+        used_once = isinstance(before, Node) and before.op == "call_module" and len(before.users) == 1
+        if used_once and isinstance(convolution := modules[before.target], nn.Conv2d):
             traced.set_submodule(before.target, fuse_conv_bn_eval(convolution, norm))
             node.replace_all_uses_with(before)
             traced.graph.erase_node(node)
@@ -98,9 +103,86 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
 
 
 def _return_logits_field(graph: Graph) -> None:
-    """Make a traced network return only `logits` if its output is an object with this attribute."""
+    """Make a traced network return only the attribute `logits` if its output is an object with this attribute."""
     output = graph.output_node()
     (result,) = output.args
     if isinstance(result, Node) and "logits" in result.kwargs:
         output.args = (result.kwargs["logits"],)
         graph.erase_node(result)
+
+
+def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | None:
+    """Copy a network for use in another thread, and fold each batch norm into the convolution before it.
+
+    Unlike `fold_batchnorm`, this function does not trace the network: hooks observe the order of layers in one pass, so
+    the function also works for networks that torch.fx cannot trace and for subclasses of convolutions. The caller must
+    compare the logits of the network and the copy, because the network may also use the output of a convolution
+    elsewhere.
+
+    Args:
+        model: In eval mode; not changed.
+        images: A few inputs that show the order of layers, float (n, c, h, w).
+
+    Returns:
+        The copy; None if the network is on a GPU, is compiled or has hooks, if copying fails, or if the copy still runs
+        modules of the original, for example because an attribute of the network is a function that calls them.
+    """
+    weights = (*model.parameters(), *model.buffers())
+    if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks_or_is_compiled, model.modules())):
+        return None
+    try:
+        copied, observed = copy_sharing_weights(model), _observe_layer_calls(model, images)
+        if _observe_layer_calls(copied, images) != observed:
+            return None
+        for norm, convolution in observed.pairs.items():
+            if observed.calls[norm] == observed.calls[convolution] == 1:
+                before: Any = copied.get_submodule(convolution)
+                after: Any = copied.get_submodule(norm)
+                copied.set_submodule(convolution, fuse_conv_bn_eval(before, after))
+                copied.set_submodule(norm, nn.Identity().eval())
+    except Exception as error:  # the user's network may raise anything
+        if is_out_of_memory(error):
+            raise
+        return None
+    return copied
+
+
+def copy_sharing_weights(model: nn.Module) -> nn.Module:
+    """Copy a network's modules but share the weights in memory; the copy's parameters have requires_grad=False."""
+    frozen = {id(tensor): nn.Parameter(tensor.detach(), requires_grad=False) for tensor in model.parameters()}
+    return copy.deepcopy(model, frozen | {id(tensor): tensor for tensor in model.buffers()})
+
+
+class _LayerCalls(NamedTuple):
+    """Calls of modules in one forward pass."""
+
+    calls: Counter[str]  # from a module's name to its number of calls
+    pairs: dict[str, str]  # from a batch norm's name to the name of the convolution whose output is its input
+
+
+@torch.no_grad()
+def _observe_layer_calls(model: nn.Module, images: Tensor) -> _LayerCalls:
+    """Count calls of convolutions, batch norms and linear layers, and pair each batch norm with its convolution."""
+    names: dict[nn.Module, str] = {layer: name for name, layer in model.named_modules() if isinstance(layer, _OBSERVED)}
+    observed, outputs = _LayerCalls(Counter(), {}), list[tuple[str, Tensor]]()
+
+    def observe(module: nn.Module, inputs: Sequence[Any], output: Any) -> None:
+        observed.calls[names[module]] += 1
+        if isinstance(module, nn.Conv2d):
+            outputs.append((names[module], output))
+        elif type(module) is nn.BatchNorm2d and module.running_mean is not None:
+            observed.pairs.update((names[module], before) for before, made in outputs if inputs and made is inputs[0])
+
+    hooks = [layer.register_forward_hook(observe) for layer in names]
+    try:
+        model(images.clone())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return observed
+
+
+def _has_hooks_or_is_compiled(module: nn.Module) -> bool:
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    compiled = isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod") or module._compiled_call_impl
+    return any(hooks) or bool(compiled)

@@ -14,11 +14,10 @@ __all__ = [
     "captum",
     "device_settings",
     "faster_networks",
-    "layer_outputs",
     "lrp_network",
     "lrp_rules",
     "nn",
-    "noise_and_random_draws",
+    "random_draws",
     "torch",
 ]
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from roarbench.common import device_settings
-    from roarbench.estimators import backward_rules, faster_networks, layer_outputs, lrp_network, noise_and_random_draws
+    from roarbench.estimators import backward_rules, faster_networks, lrp_network, random_draws
 else:
 
     class _Later:
@@ -46,6 +45,5 @@ else:
     device_settings = _Later("roarbench.common.device_settings")
     backward_rules = _Later("roarbench.estimators.backward_rules")
     faster_networks = _Later("roarbench.estimators.faster_networks")
-    layer_outputs = _Later("roarbench.estimators.layer_outputs")
     lrp_network = _Later("roarbench.estimators.lrp_network")
-    noise_and_random_draws = _Later("roarbench.estimators.noise_and_random_draws")
+    random_draws = _Later("roarbench.estimators.random_draws")

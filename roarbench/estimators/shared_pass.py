@@ -13,7 +13,7 @@ from roarbench.estimators.estimator import PAPER_SETTINGS, SEED, SharedPassSetti
 from roarbench.estimators.families.gradients import ReportLogits, compute_logit_gradients
 from roarbench.estimators.faster_networks import SplitStem
 from roarbench.estimators.map_input import Batch, make_baseline_images
-from roarbench.estimators.noise_and_random_draws import compute_noise_scale, draw_normal_noise
+from roarbench.estimators.random_draws import compute_noise_scale, draw_normal_noise
 
 _FORMS_WITHOUT_NOISE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}
 

@@ -37,7 +37,7 @@ from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.map_input import Batch, ClassImages, blur
-from roarbench.estimators.noise_and_random_draws import call_with_each_row, draw_other_targets
+from roarbench.estimators.random_draws import call_with_each_row, draw_other_targets
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec

@@ -14,7 +14,7 @@ from roarbench.analysis.networks_at_chance import is_near_chance
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
-from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Recipe

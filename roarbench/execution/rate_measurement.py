@@ -28,7 +28,8 @@ from roarbench.common.errors import NoRoom
 from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import DegradedImages, apply_non_mean_fill
+from roarbench.compute.degrade import apply_non_mean_fill
+from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
@@ -40,7 +41,7 @@ from roarbench.datasets.decode_image import decode_image
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
-from roarbench.estimators.noise_and_random_draws import draw_normal_noise
+from roarbench.estimators.random_draws import draw_normal_noise
 from roarbench.execution.importance import choose_map_batch_size
 from roarbench.execution.rates import PHOTO, Rates, estimate_gpu_busy_share
 from roarbench.execution.run_inputs import refuse_too_large_filled_images

@@ -24,21 +24,24 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors
 from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import (
-    DegradedImages,
-    RandomlyDegradedImages,
-    RemovalMasks,
     apply_non_mean_fill,
     compute_removal_magnitudes,
     replace_features,
     unpack_removal_masks,
 )
-from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
+from roarbench.compute.degraded_images import (
+    DegradedImages,
+    ImagesWithExchangedMasks,
+    RandomlyDegradedImages,
+    RankingMask,
+    RemovalMasks,
+)
 from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
 from roarbench.compute.normalised_inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.randomness import pair_images
+from roarbench.estimators.random_draws import pair_images
 from roarbench.execution.importance import make_image_ids
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
 from roarbench.store.rankings import Rankings

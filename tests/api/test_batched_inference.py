@@ -15,7 +15,7 @@ import roarbench as rb
 from roarbench.api.batched_inference import ThreadedNetworks, compute_logits
 from roarbench.api.explainers import make_batch_per_network
 from roarbench.api.read_explainers import read_explainers
-from roarbench.compute import network_copies_for_threads
+from roarbench.estimators import faster_networks
 
 LABELS = np.arange(8) % 2
 OF_TABLES = ("grad", "gb", "sg-grad", "gradcam", "deeplift", "lrp")
@@ -285,7 +285,7 @@ def test_wrong_batch_norm_fold_is_discarded(networks, wrong, monkeypatch):
             norm.running_mean.zero_()
         return nn.utils.fusion.fuse_conv_bn_eval(convolution, norm)
 
-    monkeypatch.setattr(network_copies_for_threads, "fuse_conv_bn_eval", fold)
+    monkeypatch.setattr(faster_networks, "fuse_conv_bn_eval", fold)
     assert all(count_batch_norms(each) == 3 for copied in start(networks).copies for each in copied)
 
 

@@ -9,7 +9,7 @@ from roarbench.common.device_settings import COMPILING
 from roarbench.common.enums import Order, Precision, Unit
 from roarbench.common.errors import NoRoom
 from roarbench.compute.augment import augment
-from roarbench.compute.degrade import RandomlyDegradedImages
+from roarbench.compute.degraded_images import RandomlyDegradedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import normalise
 from roarbench.compute.prediction import predict_logits

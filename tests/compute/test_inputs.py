@@ -13,14 +13,14 @@ import torch
 from roarbench.common.enums import Order, Split, Unit
 from roarbench.compute import streamed_degraded_images
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import (
+from roarbench.compute.degrade import degrade, unpack_removal_masks
+from roarbench.compute.degraded_images import (
     DegradedImages,
+    ImagesWithExchangedMasks,
     RandomlyDegradedImages,
+    RankingMask,
     RemovalMasks,
-    degrade,
-    unpack_removal_masks,
 )
-from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
 from roarbench.datasets.open_decoded import _map_file
 from roarbench.execution import run_inputs as inputs

@@ -11,7 +11,7 @@ from torch import nn
 from roarbench.common import device_settings
 from roarbench.common.errors import NoRoom
 from roarbench.compute import train
-from roarbench.compute.degrade import RandomlyDegradedImages
+from roarbench.compute.degraded_images import RandomlyDegradedImages
 from roarbench.compute.normalised_inputs import PIXEL_MOVING
 from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training

@@ -17,8 +17,7 @@ from roarbench.common.errors import Diverged
 from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import RandomlyDegradedImages
-from roarbench.compute.images_with_exchanged_masks import ImagesWithExchangedMasks, RankingMask
+from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages, RankingMask
 from roarbench.compute.normalised_inputs import normalise
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate

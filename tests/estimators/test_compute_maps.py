@@ -19,7 +19,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, count_passes, 
 from roarbench.estimators.compute_maps import MapTask, PassReport, compute_importance_maps, compute_maps_of_tasks
 from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Passes
 from roarbench.estimators.map_input import Batch, blur
-from roarbench.estimators.noise_and_random_draws import make_noisy_copies
+from roarbench.estimators.random_draws import make_noisy_copies
 from roarbench.estimators.shared_pass import MapRequest, RunningMoments, compute_shared_pass_maps
 from tests.helpers.networks import (
     CountingPasses,

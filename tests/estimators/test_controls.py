@@ -8,7 +8,7 @@ from scipy import ndimage
 from roarbench.common.errors import DataError
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.map_input import blur
-from roarbench.estimators.noise_and_random_draws import draw_random_importance
+from roarbench.estimators.random_draws import draw_random_importance
 from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded
 

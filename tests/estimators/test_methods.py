@@ -14,13 +14,12 @@ from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.families.cam import resize_maps_to_images
+from roarbench.estimators.families.cam import compute_layer_output_and_logits, find_blocks, resize_maps_to_images
 from roarbench.estimators.families.perturbation import count_grid_squares, number_grid_squares
-from roarbench.estimators.layer_outputs import compute_layer_output_and_logits, find_blocks
 from roarbench.estimators.map_input import Batch
-from roarbench.estimators.noise_and_random_draws import (
+from roarbench.estimators.random_draws import (
     draw_coalitions,
-    draw_path_points,
+    draw_path_positions,
     draw_rise_mask_cells,
     make_noisy_copies,
 )
@@ -36,7 +35,7 @@ def test_gradient_shap_matches_slow_sum(model, batch, black):
     slow = torch.zeros_like(batch.images)
     for j in range(3):
         noisy = make_noisy_copies(batch.images, batch.ids, j, SEED, 0.1)
-        share = draw_path_points(batch.images, batch.ids, j, SEED)
+        share = draw_path_positions(batch.images, batch.ids, j, SEED)
         assert ((share >= 0) & (share < 1)).all()
         point = (black + share * (noisy - black)).requires_grad_()
         total = model(point).gather(1, batch.targets[:, None]).sum()

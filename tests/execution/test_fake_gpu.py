@@ -11,7 +11,7 @@ from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.compute import device_ranking, train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
-from roarbench.compute.degrade import DegradedImages, RandomlyDegradedImages, RemovalMasks
+from roarbench.compute.degraded_images import DegradedImages, RandomlyDegradedImages, RemovalMasks
 from roarbench.compute.normalised_inputs import MEMORY_SHARE
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation

@@ -9,7 +9,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.common.enums import Precision, ScoredNetwork, Split, Unit
-from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.mask_smoothness import compute_smoothness
 from roarbench.compute.networks import SmallResNet
 from roarbench.compute.normalised_inputs import Normalisation

@@ -15,7 +15,7 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.compute import train
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import Batch
-from roarbench.estimators.noise_and_random_draws import make_noisy_copies
+from roarbench.estimators.random_draws import make_noisy_copies
 from roarbench.execution import importance, ranking_jobs, run_inputs, shared_network_training, train_and_score_runs
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import (

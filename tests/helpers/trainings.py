@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.common.enums import Precision, Unit
-from roarbench.compute.degrade import DegradedImages
+from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.recipe import Augmentation, Decay, Recipe

@@ -22,7 +22,7 @@ from roarbench.common.enums import TEST_IDS, Split, Unit
 from roarbench.compute.degrade import compute_removal_magnitudes
 from roarbench.compute.matched_other_image_masks import compute_removal_magnitudes_in_numpy
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.randomness import pair_images
+from roarbench.estimators.random_draws import pair_images
 from roarbench.execution import shared_network_training
 from roarbench.execution.run_inputs import make_packed_other_image_masks
 from roarbench.plan.cells_and_runs import CLEAN

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from roarbench.common.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, Paper, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
-from roarbench.estimators.lazy_torch import F, Tensor, layer_outputs, torch
+from roarbench.estimators.lazy_torch import F, Tensor, nn, torch
 from roarbench.estimators.map_input import MapInput
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
@@ -29,6 +30,11 @@ WANG = Paper("""@inproceedings{wang2020scorecam,
     author = {Haofan Wang and Zifan Wang and Mengnan Du and Fan Yang and Zijian Zhang and Sirui Ding and Piotr
         Mardziel and Xia Hu},
     booktitle = {CVPR Workshops}, year = {2020}, eprint = {1910.01279}}""")
+# operations of autograd graphs whose output gates another layer, as in squeeze and excitation
+_GATES = {"SigmoidBackward0", "HardsigmoidBackward0", "HardtanhBackward0", "SoftmaxBackward0", "TanhBackward0"}
+# with a constant, these operations have one parent in the graph; with two tensors, two parents
+_ARITHMETIC = {"AddBackward0", "DivBackward0", "MulBackward0"}
+_VIEWS = {"ExpandBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0", "ViewBackward0", "UnsafeViewBackward0"}
 # channels of ResNet-18's last block; cost estimates assume this number, because Score-CAM takes one pass per channel
 _CHANNELS = 512
 
@@ -42,7 +48,7 @@ def resize_maps_to_images(importance: Tensor, images: Tensor) -> Tensor:
 
 def _compute_requested_layer_and_logit(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the requested layer's output, (n, k, a, b), and the target logits, (n, 1)."""
-    channels, logits = layer_outputs.compute_layer_output_and_logits(
+    channels, logits = compute_layer_output_and_logits(
         inputs.model, inputs.images, str(inputs.estimator.get_value("layer"))
     )
     return channels, logits.gather(1, inputs.batch.targets[:, None])
@@ -82,7 +88,7 @@ def layer_cam(inputs: MapInput) -> Tensor:
 
 
 def score_cam(inputs: MapInput) -> Tensor:
-    """Compute Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logit of the image under their mask.
+    """Compute Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logits of masked images.
 
     Each channel is resized to the image, scaled to [0, 1], and used as a mask that blends the image with the baseline.
     The weights are the softmax of the masked images' logits over the channels. A constant channel has weight 0.
@@ -97,6 +103,93 @@ def score_cam(inputs: MapInput) -> Tensor:
     # the softmax is NaN if all channels are constant; all weights are then 0
     weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)
     return resize_maps_to_images((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
+
+
+def find_blocks(model: nn.Module) -> list[nn.Module]:
+    """Return the smallest proper submodules with at least two convolutions, in order: a ResNet's residual blocks."""
+    blocks = [module for module in model.modules() if module is not model and count_convolutions(module) >= 2]
+    return [block for block in blocks if not any(count_convolutions(child) >= 2 for child in block.children())]
+
+
+def count_convolutions(module: nn.Module) -> int:
+    """Count the two-dimensional convolutions in a module, including the module itself."""
+    return sum(isinstance(part, nn.Conv2d) for part in module.modules())
+
+
+def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
+    """Run images through a network and return a layer's output, (n, k, a, b), and the logits, in one autograd graph.
+
+    Args:
+        model: In eval mode.
+        images: Float (n, c, h, w).
+        layer: `block1`, `block2`, …, or `last` for the last block. If the output of the last block has a single
+            position, or is a gate as in squeeze and excitation, `last` means the last module whose output has several
+            positions and is not a gate.
+
+    Raises:
+        RunError: There is no such layer.
+    """
+    outputs: list[tuple[nn.Module, Tensor]] = []  # candidate modules and their outputs, in order of execution
+
+    def collect_output(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        if not torch.is_tensor(output) or output.ndim != 4 or output.shape[2:].numel() == 1:
+            return
+        if count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]:  # excludes pooling layers
+            outputs.append((module, output))
+
+    modules = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
+    hooks = [module.register_forward_hook(collect_output) for module in modules]
+    try:
+        with torch.enable_grad():
+            logits: Tensor = model(images.detach().clone().requires_grad_())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    nodes = _find_nodes_with_ungated_path_to_logits(logits)
+    return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in nodes]), logits
+
+
+def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, Tensor]]) -> Tensor:
+    blocks = find_blocks(model)
+    number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
+    block_outputs = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
+    if block_outputs:
+        return block_outputs[-1]
+    if layer != "last":
+        present = f"blocks 1 to {len(blocks)}" if blocks else "no block with two convolutions"
+        missing = f"does not exist: the network has {present}"
+        problem = "has a single position or is a gate" if number <= len(blocks) else missing
+        raise RunError(f"layer {layer} {problem}; use layer=last")
+    if outputs and count_convolutions(model) > 1:
+        return outputs[-1][1]
+    raise RunError(
+        "no layer is suitable: expected two convolutions, and a layer with several positions that is not a gate"
+    )
+
+
+def _find_nodes_with_ungated_path_to_logits(logits: Tensor) -> set[torch.autograd.graph.Node]:
+    """Find the operations of the autograd graph that reach the logits, except operations that only compute gates."""
+    nodes: set[torch.autograd.graph.Node] = set()
+    front = [logits.grad_fn]
+    while front:
+        node = front.pop()
+        if node is not None and node not in nodes:
+            nodes.add(node)
+            parents = _list_parents(node)
+            gates = [parent for parent in parents if _is_gate(parent)] if node.name() == "MulBackward0" else []
+            front += [parent for parent in parents if len(parents) == 1 or parent not in gates]
+    return nodes
+
+
+def _list_parents(node: torch.autograd.graph.Node) -> list[torch.autograd.graph.Node]:
+    return [parent for parent, _ in node.next_functions if parent is not None]
+
+
+def _is_gate(node: torch.autograd.graph.Node) -> bool:
+    """Return whether an operation is a squashing function, possibly followed by views and arithmetic with constants."""
+    while node.name() in _VIEWS | _ARITHMETIC and len(_list_parents(node)) == 1:
+        (node,) = _list_parents(node)
+    return node.name() in _GATES
 
 
 _BLOCK = {"layer": "last"}

@@ -1,12 +1,15 @@
-"""Controls, which use at most the network's predicted class: centre, random, deviation, edges, and class templates.
+"""Controls: maps that ignore the explained network or use only its predicted class, and maps of the ground truth.
 
-The class templates raise DataError if the training images are not available.
+A control raises DataError if the training images or the ground truth that it needs are not available.
 """
 
+from functools import partial
+
 from roarbench.common.errors import DataError
+from roarbench.datasets import planted
 from roarbench.estimators.estimator import SEED, Estimator, Paper
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.estimators.lazy_torch import F, Tensor, noise_and_random_draws, torch
+from roarbench.estimators.lazy_torch import F, Tensor, random_draws, torch
 from roarbench.estimators.map_input import ClassImages, MapInput, blur
 
 _SMOOTH_SEED = SEED + 3  # differs from the seed of the random control
@@ -17,48 +20,54 @@ SOBEL = Paper("""@misc{sobel1968isotropic,
     title = {A 3x3 Isotropic Gradient Operator for Image Processing},
     author = {Irwin Sobel and Gary Feldman},
     howpublished = {Talk at the Stanford Artificial Intelligence Project}, year = {1968}}""")
-_GREYS = 8  # brightness levels, half a standard deviation apart
-_AROUND = 1 / 32  # radius of the counting window as a share of the image's side, 2 of 64 pixels
+_GREYS = 8  # brightness levels, half a standard deviation apart, whose entropy measures local detail
+_AROUND = 1 / 32  # standard deviation of the window of this entropy as a share of the image's side, 2 of 64 pixels
 
 
 def centre(inputs: MapInput) -> Tensor:
-    """Return a Gaussian around the image centre, in (0, 1], which is the same for all images and channels.
+    """Return a Gaussian around the image centre, (h, w) in (0, 1], which is the same for all images and channels.
 
     The standard deviation is a quarter of the side; any other share of the side would give the same ranking.
     """
     h, w = inputs.images.shape[2:]
     down, across = (torch.arange(side).to(inputs.images) - (side - 1) / 2 for side in (h, w))
-    distance = (4 * down[:, None] / h) ** 2 + (4 * across / w) ** 2  # squared distance in standard deviations
-    return torch.exp(-distance / 2)
+    squared_distance = (4 * down[:, None] / h) ** 2 + (4 * across / w) ** 2  # in standard deviations
+    return torch.exp(-squared_distance / 2)
 
 
 def random(inputs: MapInput) -> Tensor:
-    """Return uniform random importance that is fixed for each image."""
-    return noise_and_random_draws.draw_random_importance(inputs.images, inputs.batch.ids, SEED)
+    """Return uniform random importance, the same at each call for an image."""
+    return random_draws.draw_random_importance(inputs.images, inputs.batch.ids, SEED)
 
 
 def random_smooth(inputs: MapInput) -> Tensor:
-    """Return a random map blurred with a Gaussian of `width`, a fraction of the image's side.
+    """Return a random map, blurred with a Gaussian whose standard deviation is `width` times the image's side.
 
     With the width of the blurred twins, the map is another random draw of `random-blurred`. With another width, an
     estimator can be compared with random maps that are as smooth as the estimator's maps.
     """
-    drawn = noise_and_random_draws.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
+    drawn = random_draws.draw_random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
     return blur(drawn, float(inputs.estimator.get_value("width")))
 
 
 def deviation(inputs: MapInput) -> Tensor:
-    """Return the distance of each value from the baseline."""
+    """Return the absolute difference between each value and the baseline."""
     return (inputs.images - inputs.baseline).abs()
 
 
 def input_x_colour_deviation(inputs: MapInput) -> Tensor:
-    """Return each value minus the training mean, which is 0, times the value minus the mean of its pixel's channels."""
+    """Return each value times the difference between the value and the mean of its pixel's channels.
+
+    The training mean of normalised images is 0, so each value is a deviation from the training mean.
+    """
     return inputs.images * (inputs.images - inputs.images.mean(1, keepdim=True))
 
 
 def saturation_x_deviation(inputs: MapInput) -> Tensor:
-    """Return each pixel's saturation, maximum minus minimum, times the distance of the blurred image from the mean."""
+    """Return each pixel's saturation times the absolute difference between the blurred image and the training mean, 0.
+
+    The saturation of a pixel is the maximum minus the minimum of its channels.
+    """
     images = inputs.images
     return (images.amax(1, keepdim=True) - images.amin(1, keepdim=True)) * blur(images, _FINE).abs()
 
@@ -78,7 +87,7 @@ def sobel_released(inputs: MapInput) -> Tensor:
     """Compute `scipy.ndimage.sobel(image, axis=0)` of the normalised image (height, width, channel), signed.
 
     The released code of Hooker et al. 2019 uses this result as importance. The result is the derivative down the image,
-    smoothed by (1, 2, 1) across the width and across the channels; values at the ends are repeated.
+    smoothed by (1, 2, 1) across the width and across the channels; values at the borders are repeated.
     """
     _, channels, h, w = inputs.images.shape
     images = F.pad(inputs.images, (1, 1, 1, 1), mode="replicate")
@@ -89,13 +98,16 @@ def sobel_released(inputs: MapInput) -> Tensor:
 
 
 def contrast(inputs: MapInput) -> Tensor:
-    """Return the distance of each value from the mean of the 5 x 5 window around it, mirrored at the border."""
+    """Return the absolute difference between each value and the mean of the 5 x 5 window around it.
+
+    The image is mirrored at its border.
+    """
     around = F.avg_pool2d(F.pad(inputs.images, (2, 2, 2, 2), mode="reflect"), 5, stride=1)
     return (inputs.images - around).abs()
 
 
 def input_x_class_mean(inputs: MapInput) -> Tensor:
-    """Return the image times its class's mean training image, weighted by local detail and nearness to the centre.
+    """Return the image times the mean training image of its class, weighted by local detail and nearness to the centre.
 
     The image times the mean image is input x gradient of the nearest-class-mean classifier.
     """
@@ -110,8 +122,8 @@ def input_x_class_mean(inputs: MapInput) -> Tensor:
 def input_x_linear_classifier_weights(inputs: MapInput) -> Tensor:
     """Return the image times the weights of a linear classifier of thumbnails, weighted by local detail.
 
-    The image times the weights is input x gradient of the classifier. A row of a table has one pixel, so its local
-    detail is constant.
+    The image times the weights is input x gradient of the classifier. A row of a table is an image of one pixel, so its
+    local detail is constant.
     """
     return (
         inputs.images * _find_class_images(inputs).weights[inputs.batch.targets] * _compute_local_entropy(inputs.images)
@@ -125,12 +137,52 @@ def _find_class_images(inputs: MapInput) -> ClassImages:
 
 
 def _compute_local_entropy(images: Tensor) -> Tensor:
-    """Return the entropy of the grey values in a window around each pixel, (n, 1, h, w)."""
-    level = ((images.mean(1) + 2) * 2).long().clamp(0, _GREYS - 1)
-    shares = blur(F.one_hot(level, _GREYS).movedim(-1, 1).to(images), _AROUND).clamp(min=1e-6)
+    """Return the entropy of the grey values in a Gaussian window around each pixel, (n, 1, h, w)."""
+    levels = ((images.mean(1) + 2) * 2).long().clamp(0, _GREYS - 1)
+    shares = blur(F.one_hot(levels, _GREYS).movedim(-1, 1).to(images), _AROUND).clamp(min=1e-6)
     return -(shares * shares.log()).sum(1, keepdim=True)
 
 
+def read_true_importance(inputs: MapInput) -> Tensor:
+    """Return the true importance of each feature of planted data."""
+    if inputs.batch.truth is None:
+        raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
+    return inputs.batch.truth
+
+
+def mark_own_patch(inputs: MapInput, next_share: float = 0.0) -> Tensor:
+    """Mark the patch in the corner from which the explained network reads the class (data set `planted-corners`).
+
+    Each explained network of a suite reads the class from a different corner. On a random share `next_share` of the
+    images, the map marks the patch of the next network instead.
+    """
+    corner = planted.find_corner_of_network(inputs.batch.seed)
+    drawn = [
+        random_draws.make_rng(SEED, random_draws.RngStream.CORNER, image).random()
+        for image in inputs.batch.ids.tolist()
+    ]
+    return _mark_corners(inputs.images, [corner + (number < next_share) for number in drawn])
+
+
+def mark_all_patches(inputs: MapInput) -> Tensor:
+    """Mark the patches in all corners; the map is the same for every network."""
+    patches = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted.CORNERS)]
+    return torch.stack(patches).amax(0)
+
+
+def _mark_corners(images: Tensor, corners: list[int]) -> Tensor:
+    """Make maps that are 1 in the patch of each image's corner, and 0 elsewhere; corners are numbered modulo 4."""
+    maps = torch.zeros_like(images)
+    for importance, corner in zip(maps, corners, strict=True):
+        rows, columns = planted.locate_patch(corner % planted.CORNERS, images.shape[3])
+        importance[:, rows, columns] = 1
+    return maps
+
+
+_truth = partial(Estimator, control=True, papers=(), neighbours=False, addable=False, uses_ground_truth=True)
+_corner = partial(
+    Estimator, control=True, papers=(), neighbours=True, addable=False, uses_ground_truth=True, uses_prediction=True
+)
 ESTIMATORS = (
     Estimator("centre", title="Nearness to centre",
         about="nearness to the middle of the image, the same for all images",
@@ -167,4 +219,18 @@ ESTIMATORS = (
     Estimator("linear-classifier", title="Linear classifier",
         about="image times weights of a linear thumbnail classifier for the predicted class, weighted by local detail",
         control=True, uses_prediction=True, maps=input_x_linear_classifier_weights, papers=(), neighbours=False),
+    _truth("truth", title="The truth", about="the true ranking of planted data", maps=read_true_importance),
+    _truth("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
+        about="the true ranking of planted data, least important first",
+        maps=lambda inputs: -read_true_importance(inputs)),
+    _corner("corner-own", title="Own corner", about="the patch that the explained network reads", maps=mark_own_patch),
+    _corner("corner-mixed-25", title="Next corner on 25 %", maps=partial(mark_own_patch, next_share=0.25),
+        about="the next network's patch on a quarter of the images, the own patch on the others"),
+    _corner("corner-mixed-50", title="Next corner on 50 %", maps=partial(mark_own_patch, next_share=0.5),
+        about="the next network's patch on half of the images, the own patch on the others"),
+    _corner("corner-mixed-75", title="Next corner on 75 %", maps=partial(mark_own_patch, next_share=0.75),
+        about="the next network's patch on three quarters of the images, the own patch on the others"),
+    _corner("corner-next", title="Next corner", maps=partial(mark_own_patch, next_share=1.0),
+        about="the patch that the next network reads"),
+    _corner("corner-all", title="All corners", about="the patches in all corners", maps=mark_all_patches),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from itertools import product
 from roarbench.common.errors import RunError
 from roarbench.estimators.estimator import NOISE, SEED, Estimator, Paper, Passes
 from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
-from roarbench.estimators.lazy_torch import F, Tensor, device_settings, noise_and_random_draws, torch
+from roarbench.estimators.lazy_torch import F, Tensor, device_settings, random_draws, torch
 from roarbench.estimators.map_input import MapInput, make_baseline_images
 
 ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
@@ -105,7 +105,7 @@ def rise(inputs: MapInput) -> Tensor:
 def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
     """Return the j-th RISE mask, (1, 1, h, w) in [0, 1]."""
     # with one more cell per side, the shifted mask still covers the image
-    cells, shift = noise_and_random_draws.draw_rise_mask_cells(patches + 1, j, SEED)
+    cells, shift = random_draws.draw_rise_mask_cells(patches + 1, j, SEED)
     sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels per cell
     grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
     stretched = F.interpolate(grid, wide, mode="bilinear")
@@ -123,9 +123,9 @@ def gradient_shap(inputs: MapInput) -> Tensor:
     images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.get_value
     share, total = float(value("noise")), torch.zeros_like(images)
     for j in range(samples := inputs.estimator.get_integer("samples")):
-        copies = noise_and_random_draws.make_noisy_copies(images, ids, j, SEED, share)
+        copies = random_draws.make_noisy_copies(images, ids, j, SEED, share)
         start = make_baseline_images(str(value("baseline")), copies, inputs.black)
-        points = torch.lerp(start, copies, noise_and_random_draws.draw_path_points(images, ids, j, SEED))
+        points = torch.lerp(start, copies, random_draws.draw_path_positions(images, ids, j, SEED))
         gradient = compute_logit_gradients(inputs.model, points, inputs.batch.targets, {"grad"})["grad"]
         total += (copies - start) * gradient / samples
     return total
@@ -140,7 +140,7 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.get_integer("patches")
     numbers = number_grid_squares(images, patches)
-    drawn = noise_and_random_draws.draw_coalitions(
+    drawn = random_draws.draw_coalitions(
         count_grid_squares(images, patches), inputs.estimator.get_integer("samples"), SEED
     )
     members = torch.from_numpy(drawn).to(images.device)

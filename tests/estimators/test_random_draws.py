@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.noise_and_random_draws import (
+from roarbench.estimators.random_draws import (
     draw_normal_noise,
     draw_other_targets,
     draw_random_importance,
     make_noisy_copies,
+    pair_images,
 )
-from roarbench.estimators.randomness import pair_images
 
 SHAPE = (3, 16, 16)
 
